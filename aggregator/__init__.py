@@ -62,6 +62,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".",),
         ("recording",),
     ),
+    "doctor": (("examine",), ("mend",), ("gather",), ("checks",), (".",), ("finding",), ("codes",)),
     "policy": (("live",), ("compare",), ("files",), (".",)),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": ((".",), ("terms",)),

@@ -10,7 +10,7 @@ from typing import Final
 from aggregator.editing.brackets import Bracketed, Member
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*+"'
-_COMMENT: Final = r"//[^\n]*|/\*.*?\*/"
+_COMMENT: Final = r"//[^\r\n]*|/\*.*?\*/"
 _TOKEN: Final = re.compile(
     rf'(?s)(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<mark>[{{}}\[\],:])|[^\s"/{{}}\[\],:]+'
 )

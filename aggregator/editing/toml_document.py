@@ -27,7 +27,7 @@ class TomlStyle:
     colon: str = " = "
     comma: str = ", "
     several_lines: bool = False
-    comment: re.Pattern[str] = re.compile(r"#[^\n]*")
+    comment: re.Pattern[str] = re.compile(r"#[^\r\n]*")
     line_comment: str = "#"
 
     def key(self, key: str) -> str:
@@ -195,7 +195,7 @@ def _cuts(text: str, found: list[TomlStatement], path: Path) -> Iterable[Piece]:
             run = []
         if one is not None and one.is_in(path):
             comment = text.find("#", one.end, one.line_end)
-            yield (one.start, comment, "") if comment >= 0 else _cut(text, one.line, one.line_end, blank=False)
+            yield (one.start, comment, "") if comment >= 0 else _cut(text, one.line, one.line_end, blank=one.line == 0)
 
 
 def _cut(text: str, start: int, end: int, *, blank: bool = True) -> Piece:
@@ -205,6 +205,8 @@ def _cut(text: str, start: int, end: int, *, blank: bool = True) -> Piece:
         above = re.search(r"(?<=\n)[ \t]*\r?\n\Z", before)
         if above is not None:
             start -= len(above[0])
+        elif not start and (below := re.compile(r"[ \t]*\r?\n").match(text, end)):
+            end = below.end()
     if end == len(text) and not text.endswith("\n") and start:
         start -= 2 if text[start - 2 : start] == "\r\n" else 1
     return start, end, ""

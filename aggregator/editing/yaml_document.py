@@ -29,16 +29,16 @@ class YamlDocument(TextDocument):
         style = style_of(self._text, root)
         if root is None:
             return self._begun(nested(path, value), style)
-        node = root
+        node, in_brackets = root, False
         for depth, step in enumerate(path):
             at = node.find(step)
             if at is None:
-                return self._spliced(self._added(node, step, nested(path[depth + 1 :], value), style))
+                return self._spliced(self._added(node, step, nested(path[depth + 1 :], value), style, in_brackets))
             inner = node.value(at)
             empty = inner.kind == "scalar" and inner.plain and not YamlValues(self._name).value(inner)
             if depth + 1 == len(path) or (empty and inner.text != "0"):
                 return self._spliced([self._replaced(node, at, nested(path[depth + 1 :], value), style)])
-            node = inner
+            in_brackets, node = in_brackets or node.flow, inner
         raise AssertionError("a path has an end")
 
     def _without(self, path: Path) -> str:
@@ -73,10 +73,12 @@ class YamlDocument(TextDocument):
             before += style.newline
         return before + style.lines(value, "") + style.newline
 
-    def _added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle) -> list[Piece]:
+    def _added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle, in_brackets: bool) -> list[Piece]:
         """Return the pieces that add a value after the others of a mapping or a sequence."""
         if node.flow:
-            return self._added_in_brackets(node, step, value, style)
+            if in_brackets or len(node) or "#" in self._text[node.start : node.end]:
+                return insertion(self._text, self._bracketed(node), step, value, style)
+            return self._first_added(node, step, value, style)
         if node.kind not in ("mapping", "sequence"):
             raise EditError(f"{self._name} has an alias on the way. Edit it by hand.")
         indent = " " * self._column(node)
@@ -87,15 +89,14 @@ class YamlDocument(TextDocument):
             return [(at, at, indent + written + style.newline)]
         return [(at, at, style.newline + indent + written)]
 
-    def _added_in_brackets(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle) -> list[Piece]:
+    def _first_added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle) -> list[Piece]:
+        """Return the pieces that add the first value of a mapping or a sequence, in lines where it can be."""
         before = self._line_before(node)
         indent = before[: len(before) - len(before.lstrip(" "))]
         made = {step: value} if isinstance(step, str) else [value]
-        alone = not len(node) and "#" not in self._text[node.start : node.end]
-        if alone and not before.strip():
+        if not before.strip():
             return [(node.start, node.end, style.lines(made, indent))]
-        if alone and before.rstrip().endswith(":") and not before.lstrip().startswith("- "):
-            # `key: {}` goes on in lines, as the others do.
+        if before.rstrip().endswith(":") and not before.lstrip().startswith("- "):
             return [(len(self._text[: node.start].rstrip()), node.end, style.below(made, indent))]
         return insertion(self._text, self._bracketed(node), step, value, style)
 

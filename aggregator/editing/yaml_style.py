@@ -24,7 +24,7 @@ class YamlStyle:
     colon: str = ": "
     comma: str = ", "
     several_lines: bool = False
-    comment: re.Pattern[str] = re.compile(r"(?<!\S)#[^\n]*")
+    comment: re.Pattern[str] = re.compile(r"(?<!\S)#[^\r\n]*")
     line_comment: str = "#"
 
     def key(self, key: str) -> str:
@@ -43,6 +43,9 @@ class YamlStyle:
             return "{" + ", ".join(f"{self.key(key)}: {self.written(item)}" for key, item in value.items()) + "}"
         if isinstance(value, list):
             return f"[{', '.join(map(self.written, value))}]"
+        if isinstance(value, float):
+            # YAML 1.1 takes a number with an exponent as one only where it has a point.
+            return re.sub(r"^(-?\d+)e", r"\1.0e", json.dumps(value))
         return self.text(value) if isinstance(value, str) else json.dumps(value)
 
     def pair(self, key: str, value: object, indent: str) -> str:

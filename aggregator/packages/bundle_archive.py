@@ -38,7 +38,9 @@ _DEEPEST: Final = 60
 _PIECE: Final = MIB
 _LINK_TARGET: Final = 4_096
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_RESERVED: Final = frozenset({"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(10))})
+_RESERVED: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(10))}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ class BundleArchive:
             raise PackageError(f"{self.origin} has more than {MOST_FILES:,} files.")
         whole, packed = sum(info.file_size for info in infos), len(self.content)
         if whole > LARGEST_CONTENT:
-            raise PackageError(f"{self.origin} would take more than {LARGEST_CONTENT // MIB:,} MiB once it is unpacked.")
+            raise PackageError(
+                f"{self.origin} would take more than {LARGEST_CONTENT // MIB:,} MiB once it is unpacked."
+            )
         if whole > _HARMLESS and whole > HIGHEST_RATIO * packed:
             raise PackageError(f"{self.origin} would grow to more than {HIGHEST_RATIO} times its size: it is refused.")
         taken: dict[str, bool] = {}

@@ -18,14 +18,14 @@ from typing import Any, Final
 from aggregator.packages.errors import PackageError
 from aggregator.packages.inputs import text_of
 from aggregator.packages.names import short_name
-from aggregator.packages.plan import EntryPlan, PlannedArgument, PlannedProgram, Question, QuestionKind, Text, one_line
+from aggregator.packages.plan import AskedValue, EntryPlan, PlannedArgument, PlannedProgram, Text, ValueKind, one_line
 
 MANIFEST: Final = "manifest.json"
 _VERSIONS: Final = ("0.1", "0.2", "0.3", "0.4")
 _KINDS: Final = ("node", "python", "binary", "uv")
 _VARIABLE: Final = re.compile(r"\$\{([^{}]{1,200})\}")
 _USER: Final = "user_config."
-_QUESTION_KINDS: Final[Mapping[str, QuestionKind]] = {
+_VALUE_KINDS: Final[Mapping[str, ValueKind]] = {
     "number": "number",
     "boolean": "boolean",
     "directory": "filepath",
@@ -103,7 +103,7 @@ def bundle_plan(manifest: BundleManifest, folder: Path) -> EntryPlan:
     """
     server = manifest.raw["server"]
     config = _for_this_platform(server.get("mcp_config"))
-    reader = _Reader(manifest, folder)
+    reader = _ManifestReader(manifest, folder)
     command, arguments = _program(manifest, config, reader)
     env = config.get("env")
     variables = env.items() if isinstance(env, Mapping) else ()
@@ -127,13 +127,15 @@ def bundle_plan(manifest: BundleManifest, folder: Path) -> EntryPlan:
 
 
 def _program(
-    manifest: BundleManifest, config: Mapping[str, Any], reader: "_Reader"
+    manifest: BundleManifest, config: Mapping[str, Any], reader: "_ManifestReader"
 ) -> tuple[Text, list[PlannedArgument]]:
     given = text_of(config.get("command"))
     if not given:
         return _usual_program(manifest, reader)
     args = config.get("args")
-    arguments = [PlannedArgument((reader.text(text_of(arg)),)) for arg in (args if isinstance(args, list) else [])[:_MOST]]
+    arguments = [
+        PlannedArgument((reader.text(text_of(arg)),)) for arg in (args if isinstance(args, list) else [])[:_MOST]
+    ]
     text = reader.text(given)
     written = text[0] if text and isinstance(text[0], str) else ""
     whole = "".join(part if isinstance(part, str) else "1" for part in text)
@@ -150,7 +152,7 @@ def _program(
     return text, arguments
 
 
-def _usual_program(manifest: BundleManifest, reader: "_Reader") -> tuple[Text, list[PlannedArgument]]:
+def _usual_program(manifest: BundleManifest, reader: "_ManifestReader") -> tuple[Text, list[PlannedArgument]]:
     """Return the program of a manifest that leaves it to the host."""
     path = str(reader.folder / manifest.entry_point)
     if manifest.kind == "uv":
@@ -167,7 +169,7 @@ def _python(named: str) -> str:
     return other if shutil.which(named) is None and shutil.which(other) is not None else named
 
 
-class _Reader:
+class _ManifestReader:
     """A reader of texts in the manifest: `${__dirname}` and the like are replaced, `${user_config.X}` asked."""
 
     def __init__(self, manifest: BundleManifest, folder: Path) -> None:
@@ -187,7 +189,7 @@ class _Reader:
 
     def text(self, written: str) -> Text:
         """Return a text with questions in it; a variable that is not known stays as it was written."""
-        parts: list[str | Question] = []
+        parts: list[str | AskedValue] = []
         for part in self._parts(written):
             if isinstance(part, str) and parts and isinstance(parts[-1], str):
                 parts[-1] += part
@@ -195,7 +197,7 @@ class _Reader:
                 parts.append(part)
         return tuple(parts)
 
-    def _parts(self, written: str) -> Iterator[str | Question]:
+    def _parts(self, written: str) -> Iterator[str | AskedValue]:
         at = 0
         for found in _VARIABLE.finditer(written):
             yield written[at : found.start()]
@@ -206,15 +208,15 @@ class _Reader:
             at = found.end()
         yield written[at:]
 
-    def _question(self, key: str, declared: Mapping[str, Any]) -> Question:
+    def _question(self, key: str, declared: Mapping[str, Any]) -> AskedValue:
         least, most = declared.get("min"), declared.get("max")
-        return Question(
+        return AskedValue(
             key,
             one_line(text_of(declared.get("title")), 80) or f"the setting {key}",
             description=one_line(text_of(declared.get("description"))),
             required=declared.get("required") is True,
             secret=declared.get("sensitive") is True,
-            kind=_QUESTION_KINDS.get(text_of(declared.get("type")), "string"),
+            kind=_VALUE_KINDS.get(text_of(declared.get("type")), "string"),
             default=self._default(declared.get("default")),
             repeated=declared.get("multiple") is True,
             least=least if isinstance(least, int | float) else None,

@@ -23,7 +23,7 @@ SignatureState = Literal["unsigned", "trusted", "untrusted", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class SignatureCheck:
-    """What is known of a signature. `untrusted`: it fits, and its certificate is not one that this system trusts."""
+    """The outcome of a check of a signature. `untrusted`: it fits, but this system does not trust its certificate."""
 
     state: SignatureState
     signer: str = ""
@@ -80,19 +80,22 @@ def check_signature(archive: bytes, signature: bytes | None) -> SignatureCheck:
 
 def _signer(openssl: str, folder: Path) -> str:
     show = [openssl, "x509", "-in", "signer", "-noout", "-subject", "-nameopt", "multiline,utf8,-esc_msb"]
-    try:
-        done = subprocess.run(
-            show, cwd=folder, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    fields = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    done = _done(show, folder)
+    lines = done.stdout.decode("utf-8", "replace").splitlines() if done is not None else []
+    fields = dict(line.split("=", 1) for line in lines if "=" in line)
     named = next((value for key, value in fields.items() if key.strip() == "commonName"), "")
     return "".join(c for c in named if c.isprintable()).strip()[:100]
 
 
 def _run(command: list[str], folder: Path) -> bool:
+    done = _done(command, folder)
+    return done is not None and done.returncode == 0
+
+
+def _done(command: list[str], folder: Path) -> subprocess.CompletedProcess[bytes] | None:
+    """Return how a program ended that is asked about files in a folder; None where it did not."""
     try:
-        return subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False).returncode == 0
+        # It is `openssl`, and all its arguments are ours.
+        return subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
-        return False
+        return None

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.packages.errors import PackageError
-from aggregator.packages.plan import PlannedArgument, Question, QuestionKind, Text, one_line
+from aggregator.packages.plan import AskedValue, PlannedArgument, Text, ValueKind, one_line
 
 _VARIABLE: Final = re.compile(r"\{([^{}]{1,100})\}")
-_KINDS: Final[Mapping[str, QuestionKind]] = {"number": "number", "boolean": "boolean", "filepath": "filepath"}
+_KINDS: Final[Mapping[str, ValueKind]] = {"number": "number", "boolean": "boolean", "filepath": "filepath"}
 # Of one list: what is longer is no description of a server.
 MOST_INPUTS: Final = 200
 # The fields that make a flag one with a value, which the person may have to give.
@@ -60,14 +60,14 @@ def headers_of(value: object) -> dict[str, Text]:
     return found
 
 
-def address_of(template: str, variables: object, also: Mapping[str, Question]) -> Text:
+def address_of(template: str, variables: object, also: Mapping[str, AskedValue]) -> Text:
     """Return an address with questions for its `{variables}`, or those of the same name elsewhere."""
     return _with_variables(template, variables, "the address", also)
 
 
-def questions_of(texts: Sequence[Text]) -> dict[str, Question]:
+def questions_of(texts: Sequence[Text]) -> dict[str, AskedValue]:
     """Return the questions of texts by key."""
-    return {part.key: part for text in texts for part in text if isinstance(part, Question)}
+    return {part.key: part for text in texts for part in text if isinstance(part, AskedValue)}
 
 
 def input_text(item: Mapping[str, Any], key: str, place: str, *, repeated: bool = False) -> Text:
@@ -93,14 +93,14 @@ def _argument(item: Mapping[str, Any], at: int) -> PlannedArgument | None:
 
 
 def _with_variables(
-    template: str, variables: object, place: str, also: Mapping[str, Question], *, secret: bool = False
+    template: str, variables: object, place: str, also: Mapping[str, AskedValue], *, secret: bool = False
 ) -> Text:
     known = variables if isinstance(variables, Mapping) else {}
-    parts: list[str | Question] = []
+    parts: list[str | AskedValue] = []
     at = 0
     for found in _VARIABLE.finditer(template):
         key, declared = found[1], known.get(found[1])
-        question: Question | None = also.get(key) or also.get(key.lstrip("-"))
+        question: AskedValue | None = also.get(key) or also.get(key.lstrip("-"))
         if isinstance(declared, Mapping):
             if isinstance(declared.get("value"), str):
                 parts += [template[at : found.start()], declared["value"]]
@@ -115,11 +115,11 @@ def _with_variables(
 
 def _question(
     item: Mapping[str, Any], key: str, place: str, *, secret: bool = False, repeated: bool = False
-) -> Question:
+) -> AskedValue:
     default = text_of(item.get("default"))
     choices = item.get("choices")
     kind = item.get("format")
-    return Question(
+    return AskedValue(
         key,
         place,
         description=one_line(text_of(item.get("description"))),

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from aggregator.packages.errors import PackageError
 
-QuestionKind = Literal["string", "number", "boolean", "filepath"]
+ValueKind = Literal["string", "number", "boolean", "filepath"]
 Answers = Mapping[str, Sequence[str]]
 
 _NOT_IN_A_VARIABLE: Final = re.compile("[^A-Za-z0-9]+")
@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AskedValue:
     """A value that only the person knows. `key` is its name in answers, `place` where it goes, for people.
 
     `repeated` takes several answers; `default` and `choices` are the package's, in its own words.
@@ -30,7 +30,7 @@ class Question:
     description: str = ""
     required: bool = False
     secret: bool = False
-    kind: QuestionKind = "string"
+    kind: ValueKind = "string"
     default: tuple[str, ...] | None = None
     choices: tuple[str, ...] = ()
     repeated: bool = False
@@ -62,7 +62,7 @@ class Question:
         return "it must not be empty" if self.required and not answer else None
 
 
-Text = tuple[str | Question, ...]
+Text = tuple[str | AskedValue, ...]
 """A text: what the package wrote, and questions between."""
 
 
@@ -104,12 +104,12 @@ class EntryPlan:
     downloads: bool = False
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[AskedValue, ...]:
         """The questions by key, in the order of the entry; of one that is asked twice, the first."""
-        found: dict[str, Question] = {}
+        found: dict[str, AskedValue] = {}
         for text in _texts(self):
             for part in text:
-                if isinstance(part, Question):
+                if isinstance(part, AskedValue):
                     found.setdefault(part.key, part)
         return tuple(found.values())
 
@@ -138,11 +138,9 @@ class EntryPlan:
             entry["description"] = literal(one_line(self.description))
         return entry
 
-    def unanswered(self, answers: Answers) -> tuple[Question, ...]:
+    def unanswered(self, answers: Answers) -> tuple[AskedValue, ...]:
         """Return the required questions for which the entry refers to a variable."""
-        return tuple(
-            one for one in self.questions if one.required and one.default is None and not answers.get(one.key)
-        )
+        return tuple(one for one in self.questions if one.required and one.default is None and not answers.get(one.key))
 
     def _check(self, answers: Answers) -> None:
         known = {one.key: one for one in self.questions}
@@ -197,7 +195,7 @@ def _filled_program(program: PlannedProgram, answers: Answers) -> dict[str, obje
 
 
 def _filled_argument(argument: PlannedArgument, answers: Answers) -> Iterable[str]:
-    asked = [part for text in argument.texts for part in text if isinstance(part, Question)]
+    asked = [part for text in argument.texts for part in text if isinstance(part, AskedValue)]
     repeated = next((one for one in asked if one.repeated), None)
     rounds = len(_given(repeated, answers) or ("",)) if repeated is not None else 1
     for at in range(rounds):
@@ -224,7 +222,7 @@ def _filled(text: Text, answers: Answers, at: int = 0) -> str | None:
     return None if None in parts else "".join(part for part in parts if part is not None)
 
 
-def _answer(question: Question, answers: Answers, at: int) -> str | None:
+def _answer(question: AskedValue, answers: Answers, at: int) -> str | None:
     given = _given(question, answers)
     if not given:
         return f"${{{question.variable}}}" if question.required else None
@@ -233,6 +231,6 @@ def _answer(question: Question, answers: Answers, at: int) -> str | None:
     return f"{answer[:-1]}${{$}}" if answer.endswith("$") else answer
 
 
-def _given(question: Question, answers: Answers) -> Sequence[str]:
+def _given(question: AskedValue, answers: Answers) -> Sequence[str]:
     """Return the values of a question: the person's, else the package's, which are no references."""
     return answers.get(question.key) or tuple(map(literal, question.default or ()))

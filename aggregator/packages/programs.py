@@ -1,6 +1,6 @@
 """The command that runs a package of each kind: `npx`, `uvx`, `docker run`, `dnx`.
 
-The program is one of those of its kind, whatever a description says: a `runtimeHint` of another is not followed.
+Law: the program is one of those of its kind; a `runtimeHint` of another is not followed.
 """
 
 from collections.abc import Mapping

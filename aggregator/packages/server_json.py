@@ -1,4 +1,4 @@
-"""server.json, the description of a server in the MCP Registry, turned into plans of entries.
+"""Descriptions of servers in the MCP Registry (server.json) turned into plans of entries.
 
 Read are the versions from 2025-07-09 to 2025-12-11 and the draft after it
 (https://github.com/modelcontextprotocol/registry, docs/reference/server-json); the first wrote `snake_case`.
@@ -14,7 +14,7 @@ from aggregator.config.servers.checks import address_fault
 from aggregator.packages.errors import PackageError
 from aggregator.packages.inputs import address_of, headers_of, objects, questions_of, text_of
 from aggregator.packages.names import short_name
-from aggregator.packages.plan import EntryPlan, Question, Text, one_line
+from aggregator.packages.plan import AskedValue, EntryPlan, Text, one_line
 from aggregator.packages.programs import program_of
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
@@ -164,7 +164,7 @@ def _remote(item: Mapping[str, Any], server: ServerDescription) -> ServerChoice:
     return ServerChoice("remote", one_line(text_of(item.get("url")), 200), made)
 
 
-def _reached(plan: EntryPlan, transport: Mapping[str, Any], also: Mapping[str, Question]) -> EntryPlan:
+def _reached(plan: EntryPlan, transport: Mapping[str, Any], also: Mapping[str, AskedValue]) -> EntryPlan:
     """Return a plan with the address of a transport."""
     spoken = text_of(transport.get("type")) or text_of(transport.get("transportType"))
     kind = _TRANSPORTS.get(spoken)
@@ -177,12 +177,12 @@ def _reached(plan: EntryPlan, transport: Mapping[str, Any], also: Mapping[str, Q
 
 
 def _check_address(url: Text) -> None:
-    """Refuse an address that is none whatever the answers are.
+    """Refuse an address that no answers make a usable one.
 
     Raises:
         PackageError: the address has no scheme that is spoken, or a user name in it.
     """
-    if url and isinstance(url[0], Question):
+    if url and isinstance(url[0], AskedValue):
         return
     whole = "".join(part if isinstance(part, str) else "1" for part in url)
     fault = address_fault(whole)

@@ -33,7 +33,7 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """What `--from` names: a path, or a name with a version, which is empty for the latest."""
+    """A path, or a name with a version, which is empty for the latest."""
 
     kind: SourceKind
     name: str

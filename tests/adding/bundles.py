@@ -10,7 +10,7 @@ from typing import Any
 Json = dict[str, Any]
 
 # A server of one tool on plain JSON-RPC lines, in Python and in JavaScript: `say` returns what it was started with.
-PYTHON = '''
+PYTHON = """
 import json, os, sys
 
 def tool():
@@ -33,7 +33,7 @@ for line in sys.stdin:
             print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
         continue
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-'''
+"""
 NODE = """
 const lines = require('readline').createInterface({ input: process.stdin });
 const tool = { name: 'say', description: 'Say it', inputSchema: { type: 'object' } };
@@ -46,7 +46,9 @@ lines.on('line', (line) => {
     const info = { name: 'bundle', version: '1' };
     send({ result: { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: info } });
   } else if (message.method === 'tools/list') send({ result: { tools: [tool] } });
-  else if (message.method === 'tools/call') send({ result: { content: [{ type: 'text', text: JSON.stringify(said) }] } });
+  else if (message.method === 'tools/call') {
+    send({ result: { content: [{ type: 'text', text: JSON.stringify(said) }] } });
+  }
   else if (message.method === 'ping') send({ result: {} });
   else send({ error: { code: -32601, message: 'no such method' } });
 });

@@ -77,7 +77,9 @@ _ARGUMENTS: Any = st.lists(
 _TRANSPORT: Any = st.fixed_dictionaries(
     {"type": st.sampled_from(["stdio", "sse", "streamable-http", "x"])},
     optional={
-        "url": st.sampled_from(["https://{x}.example.com/mcp", "http://127.0.0.1:{--port}/", "file:///etc", "https://a"]),
+        "url": st.sampled_from(
+            ["https://{x}.example.com/mcp", "http://127.0.0.1:{--port}/", "file:///etc", "https://a"]
+        ),
         "headers": st.lists(_NAMED, max_size=3) | ANY_JSON,
         "variables": st.dictionaries(st.sampled_from(["x"]), _INPUT | ANY_JSON, max_size=1),
     },

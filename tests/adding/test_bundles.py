@@ -108,7 +108,9 @@ def test_manifests_that_are_refused(fields: Json, why: str) -> None:
         plan_entry({}, **fields)
 
 
-@given(ANY_JSON | st.fixed_dictionaries({}, optional={key: ANY_JSON for key in manifest()}).map(lambda m: manifest(**m)))
+@given(
+    ANY_JSON | st.fixed_dictionaries({}, optional={key: ANY_JSON for key in manifest()}).map(lambda m: manifest(**m))
+)
 def test_any_json_is_a_manifest_or_is_refused(root: Any) -> None:
     with suppress(PackageError):
         bundle_plan(read_manifest(json.dumps(root).encode(), "it.mcpb"), FOLDER).entry({})
@@ -185,9 +187,9 @@ def test_links_that_lead_out_are_refused(target: str, tmp_path: Path) -> None:
 def test_a_file_is_never_written_through_a_link(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    files = [(entry("data", kind=stat.S_IFLNK), str(outside).encode()), ("data/x", b"x")]
+    content = bundle((entry("data", kind=stat.S_IFLNK), str(outside).encode()), ("data/x", b"x"))
     with pytest.raises(PackageError, match="refused"):
-        unpacked(bundle(*files), tmp_path)
+        unpacked(content, tmp_path)
     assert not files_in(outside)
 
 

@@ -85,7 +85,10 @@ def test_an_npm_package_with_variables_and_arguments() -> None:
             },
             "docker run -i --rm -e KEY --memory 1g ghcr.io/example/weather:1.0",
         ),
-        ({"registryType": "oci", "identifier": "example/weather", "version": "2"}, "docker run -i --rm example/weather:2"),
+        (
+            {"registryType": "oci", "identifier": "example/weather", "version": "2"},
+            "docker run -i --rm example/weather:2",
+        ),
         ({"registry_type": "npm", "identifier": "old", "package_arguments": [{"value": "a"}]}, "npx -y old a"),
     ],
 )
@@ -276,7 +279,8 @@ def test_the_name_that_a_package_gives(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["npm:", "npm:--x", "npm:a@^1", "pypi:-r x.txt", "oci:--privileged", "what", "https://x/y.json", "", "cargo:x"]
+    "text",
+    ["npm:", "npm:--x", "npm:a@^1", "pypi:-r x.txt", "oci:--privileged", "what", "https://x/y.json", "", "cargo:x"],
 )
 def test_sources_that_are_none(text: str) -> None:
     with pytest.raises(PackageError):

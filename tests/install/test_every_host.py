@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.cli.hosts.install.environment import DESKTOP_PATH
 from aggregator.cli.hosts.install.host_files import choose_file, entries
+from aggregator.doctor.checks.programs import desktop_path
 from aggregator.hosts.discover import discover
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostProgram, Machine, System
@@ -35,7 +35,7 @@ class Ground:
         tools.mkdir()
         (tools / "only-here").write_text("#!/bin/sh\n")
         (tools / "only-here").chmod(0o755)
-        path = os.pathsep.join([str(tools), DESKTOP_PATH["linux"]])
+        path = os.pathsep.join([str(tools), desktop_path("linux", "")])
         patch.setattr(os, "environ", {"PATH": path, "HOME": str(self.folder / "own")})
         patch.setenv("PATH", path)
         patch.setattr("aggregator.cli.hosts.install.command.this_machine", lambda: machine)

@@ -46,7 +46,9 @@ def add(
     ] = None,
     use: Annotated[
         str | None,
-        typer.Option(help="npm, pypi, oci, nuget, mcpb or remote: which of what a server.json has.", show_default=False),
+        typer.Option(
+            help="npm, pypi, oci, nuget, mcpb or remote: which of what a server.json has.", show_default=False
+        ),
     ] = None,
     cwd: Annotated[str | None, typer.Option(help="The folder the program runs in.", show_default=False)] = None,
     config: Config = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aggregator.app.health_page import address
 from aggregator.cli.hosts.install.entry import KEY_VARIABLE, Pointing, http_entry, named, pointing, stdio_launch
 from aggregator.cli.hosts.install.environment import entry_variables, looked_up
 from aggregator.cli.hosts.install.host_files import choose_file, entries
@@ -16,7 +17,6 @@ from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.take_over import server_moves
 from aggregator.cli.runtime.setup import environment, storage_url
 from aggregator.cli.servers.edit import open_config
-from aggregator.cli.status import address
 from aggregator.config.load import Loaded, load, load_mapping
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.model import HostFile, HostProgram, Machine

@@ -13,9 +13,9 @@ from aggregator.cli.runtime.setup import environment
 from aggregator.cli.servers.adding.asking import ask_value, at_terminal, confirmed
 from aggregator.cli.servers.adding.draft import EntryDraft, drafted
 from aggregator.cli.servers.adding.entries import BuiltEntry, plain_entry, planned_entry
+from aggregator.cli.servers.adding.printable import PrintableEntry
 from aggregator.cli.servers.adding.report import AddReport
 from aggregator.cli.servers.adding.request import AddRequest
-from aggregator.cli.servers.adding.shown import ShownEntry
 from aggregator.cli.servers.adding.trial import try_server
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.load import Loaded, load_content
@@ -44,7 +44,7 @@ def run(request: AddRequest) -> int:
         raise OperatorError(f"{edit.path} has a server {name!r:.80} already. Choose another name, or add --replace.")
     asks = ask_value if at_terminal() and not request.yes and not request.as_json else None
     built = planned_entry(request, draft, ask=asks) if draft is not None else plain_entry(request)
-    shown = ShownEntry(built.entry, built.secrets.values())
+    shown = PrintableEntry(built.entry, built.secrets.values())
     loaded, server = _checked(edit, name, built, shown)
     report = AddReport(name, edit.path, built, shown, expose=loaded.config.expose)
     report.notes += [*(draft.plan.notes if draft is not None else ()), *(draft.notes if draft is not None else ())]
@@ -114,7 +114,7 @@ def _registry(edit: ConfigEdit) -> str:
     return load_content(edit.path, edit.file.content, environment()).config.registry
 
 
-def _checked(edit: ConfigEdit, name: str, built: BuiltEntry, shown: ShownEntry) -> tuple[Loaded, ServerConfig]:
+def _checked(edit: ConfigEdit, name: str, built: BuiltEntry, shown: PrintableEntry) -> tuple[Loaded, ServerConfig]:
     """Put the entry into the document, switched on, and return the configuration with it.
 
     Raises:
@@ -149,9 +149,10 @@ def _downloads(entry: Mapping[str, Any], draft: EntryDraft | None) -> bool:
 def _missing_programs(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for a program that is not found on this machine."""
     program = entry.get("command") or entry.get("launch", {}).get("command")
-    if isinstance(program, str) and "${" not in program and shutil.which(program) is None:
-        if not os.path.dirname(program):
-            yield f"{program:.80} is not found on PATH. {_INSTALL.get(program, 'Install it first.')}"
+    if not isinstance(program, str) or "${" in program or os.path.dirname(program):
+        return
+    if shutil.which(program) is None:
+        yield f"{program:.80} is not found on PATH. {_INSTALL.get(program, 'Install it first.')}"
 
 
 _INSTALL: Final = {

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from aggregator.cli.runtime.tables import one_line
-from aggregator.packages.plan import Question
+from aggregator.packages.plan import AskedValue
 
 _ROUNDS = 20
 
@@ -15,7 +15,7 @@ def at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask_value(question: Question) -> list[str]:
+def ask_value(question: AskedValue) -> list[str]:
     """Return what the person answers, empty for no answer; of a secret nothing is shown."""
     print(one_line(_said(question)), file=sys.stderr)
     answers: list[str] = []
@@ -39,7 +39,7 @@ def confirmed(what: str) -> bool:
     return typer.confirm(what, default=False, err=True)
 
 
-def _said(question: Question) -> str:
+def _said(question: AskedValue) -> str:
     description = f": {question.description}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
     return f"It needs {question.place}{description}{choices}"

@@ -55,7 +55,7 @@ class UnpackedBundle:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """What the source of an entry gives: its plan, and the bundle that has to be unpacked for it."""
+    """The plan that a source gives, and the bundle that has to be unpacked for it."""
 
     plan: EntryPlan
     bundle: UnpackedBundle | None = None
@@ -118,9 +118,7 @@ def _has_program(choice: ServerChoice) -> bool:
 
 def _downloaded(reference: BundleReference, *, loopback: bool) -> EntryDraft:
     """Fetch a bundle that a description names; only with a digest may another host send it."""
-    limits = DownloadLimits(
-        LARGEST_FILE, _DOWNLOAD_SECONDS, loopback=loopback, elsewhere=reference.sha256 is not None
-    )
+    limits = DownloadLimits(LARGEST_FILE, _DOWNLOAD_SECONDS, loopback=loopback, elsewhere=reference.sha256 is not None)
     print(f"aggregator: fetching {reference.url.partition('?')[0]!r:.200}", file=sys.stderr)
     answer = run_loop(download(reference.url, limits, "The bundle's address"))
     if answer.status != 200:

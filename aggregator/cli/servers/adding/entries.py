@@ -8,21 +8,21 @@ from typing import Any
 from aggregator.cli.servers.adding.draft import EntryDraft
 from aggregator.cli.servers.adding.request import AddRequest
 from aggregator.domain.errors import OperatorError
-from aggregator.packages.plan import EntryPlan, Question
+from aggregator.packages.plan import AskedValue, EntryPlan
 
 # Returns what a person answers, empty for no answer.
-AskPerson = Callable[[Question], list[str]]
+AskPerson = Callable[[AskedValue], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEntry:
-    """An entry as it is written. `asked` are the questions that nobody answered, for which it names variables.
+    """An entry as it is written. `asked` are the values that were not given, for which it names variables.
 
     `secrets` are values that its source declares as secret and that stand in it in the clear, by their questions.
     """
 
     entry: dict[str, Any]
-    asked: tuple[Question, ...] = ()
+    asked: tuple[AskedValue, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,7 +66,7 @@ def planned_entry(request: AddRequest, draft: EntryDraft, ask: AskPerson | None)
             if told:
                 answers[question.key] = told
     entry: dict[str, Any] = plan.entry(answers)
-    holder = entry["launch"] if "launch" in entry else entry
+    holder = entry.get("launch", entry)
     if request.more:
         holder["args"] = [*holder.get("args", []), *request.more]
     if plan.program is not None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.cli.servers.adding.entries import BuiltEntry
-from aggregator.cli.servers.adding.shown import ShownEntry
+from aggregator.cli.servers.adding.printable import PrintableEntry
 from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
 from aggregator.config.settings import Expose
-from aggregator.packages.plan import Question
+from aggregator.packages.plan import AskedValue
 
 _TOOLS_SHOWN: Final = 40
 _WARNINGS_SHOWN: Final = 12
@@ -21,12 +21,12 @@ _AGENTS_SHOWN: Final = 6
 
 @dataclass
 class AddReport:
-    """All that a run of `aggregator add` has to say. `gone` are variables that the entry needs and that are not set."""
+    """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set."""
 
     name: str
     file: Path
     built: BuiltEntry
-    shown: ShownEntry
+    shown: PrintableEntry
     notes: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     expose: Expose = "all"
@@ -108,7 +108,7 @@ class AddReport:
         print(cost_line(trial, self.expose))
 
 
-def question_line(question: Question) -> str:
+def question_line(question: AskedValue) -> str:
     """Return what is asked in one line, with the variable that stands for the answer."""
     said = f": {question.description}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
@@ -138,9 +138,7 @@ def access_lines(access: Iterable[AgentAccess], tools: int) -> Iterator[str]:
     """Yield what the policies say of the tools, agent by agent."""
     lines = []
     for one in access:
-        parts = [
-            f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count
-        ]
+        parts = [f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count]
         said = "none" if not parts else "all allowed" if one.allow == tools else f"{', '.join(parts)} of {tools}"
         lines.append(f"policies, {one_line(one.agent)}: {said}")
     if tools:

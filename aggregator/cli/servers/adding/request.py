@@ -23,7 +23,7 @@ _USAGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """What is to be added and how. Exactly one of `command`, `url` and `source` is set.
+    """A server to be added, and how. Exactly one of `command`, `url` and `source` is set.
 
     `more` are arguments for the program of `source`. `env`, `headers` and `answers` are as they were written.
     """

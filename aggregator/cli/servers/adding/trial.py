@@ -44,7 +44,7 @@ class ToolCost:
 
 @dataclass(frozen=True, slots=True)
 class AgentAccess:
-    """What the policies say of the tools of the server for one agent: how many are allowed, asked about, denied."""
+    """The decisions of the policies for one agent: how many tools are allowed, asked about, denied."""
 
     agent: str
     allow: int
@@ -84,7 +84,7 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
     tried = server.model_copy(update=update)
     config = loaded.config.model_copy(update={"servers": (tried,)})
     app = build_app(config, live, redactor=loaded.redactor)
-    with _Progress(server.id, seconds, loaded, quiet=quiet) as progress:
+    with _TrialProgress(server.id, seconds, loaded, quiet=quiet) as progress:
         async with app.running():
             upstream = app.upstreams[server.id]
             await _wait(app, upstream, seconds + _AFTER, progress)
@@ -93,7 +93,7 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
             return await _connected(app, upstream, live)
 
 
-async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_Progress") -> None:
+async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialProgress") -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
     while upstream.state == "starting" and (passed := loop.time() - start) < seconds:
@@ -121,7 +121,9 @@ async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialR
         seconds=upstream.connect_seconds,
         tools=tuple(ToolCost(tool.name, _tokens(tool)) for tool in tools),
         search_tokens=sum(map(_tokens, meta.records)),
-        warnings=tuple(map(one_line, [*_faults(upstream, app), *_renamed(tools), *await _unchecked(tools)])),
+        warnings=tuple(
+            map(one_line, [*_faults(upstream, app), *_renamed(tools), *await _unchecked(tools), *_broken(live)])
+        ),
         access=await _access(app, tools, live),
     )
 
@@ -149,6 +151,11 @@ async def _unchecked(tools: Sequence[ToolRecord]) -> list[str]:
     return [f"{name}: {note}" for name, said in notes.items() for note in said]
 
 
+def _broken(live: LivePolicies) -> Iterator[str]:
+    if live.broken:
+        yield "the policy files have errors: `aggregator policy check` has them"
+
+
 async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> tuple[AgentAccess, ...]:
     """Return what the policies say for each agent; nothing where there are none."""
     if live.rulebook is None:
@@ -158,12 +165,10 @@ async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> 
         for one in await app.browser.who_may(tool):
             if one.agent in counts:
                 counts[one.agent][one.decision.verdict] += 1
-    return tuple(
-        AgentAccess(agent, count["allow"], count["confirm"], count["deny"]) for agent, count in counts.items()
-    )
+    return tuple(AgentAccess(agent, count["allow"], count["confirm"], count["deny"]) for agent, count in counts.items())
 
 
-class _Progress:
+class _TrialProgress:
     """A line on stderr that says what is waited for: one that moves on a terminal, a plain one elsewhere."""
 
     def __init__(self, server: str, seconds: float, loaded: Loaded, *, quiet: bool) -> None:
@@ -174,7 +179,7 @@ class _Progress:
         self._status = console.status(self._said) if moving else None
         self._quiet = quiet
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "_TrialProgress":
         if self._status is not None:
             self._status.start()
         elif not self._quiet:

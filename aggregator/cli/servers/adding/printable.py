@@ -19,7 +19,7 @@ _SHORTEST: Final = 3
 _LONG: Final = 16
 
 
-class ShownEntry:
+class PrintableEntry:
     """An entry without its secrets. `clear` are the places where one stands in the clear."""
 
     def __init__(self, entry: Mapping[str, Any], declared: Iterable[str] = ()) -> None:
@@ -30,7 +30,7 @@ class ShownEntry:
         self.clear = tuple(self._places())
 
     def __repr__(self) -> str:
-        return f"<ShownEntry {sorted(self._entry)}>"
+        return f"<PrintableEntry {sorted(self._entry)}>"
 
     def data(self) -> Any:
         """Return the entry as plain JSON values, without secrets."""
