@@ -212,7 +212,7 @@ async def test_an_address_with_headers(config: Path) -> None:
     assert ended.code == 0, ended
     assert "web connected" in ended.out
     assert CANARY not in ended.out + ended.err
-    assert "Authorization looks like a secret and stands in" in ended.out
+    assert "header Authorization looks like a secret and stands in" in ended.out
     assert entries(config)["web"] == {
         "type": "http",
         "url": f"{address}/mcp",
