@@ -4,6 +4,7 @@ from aggregator.editing.document import EditableDocument, Format
 from aggregator.editing.errors import EditError
 from aggregator.editing.json_document import JsonDocument
 from aggregator.editing.toml_document import TomlDocument
+from aggregator.editing.yaml_document import YamlDocument
 
 
 def open_document(text: str, format: Format, name: str) -> EditableDocument:
@@ -20,4 +21,4 @@ def open_document(text: str, format: Format, name: str) -> EditableDocument:
         return JsonDocument(text, name)
     if format == "toml":
         return TomlDocument(text, name)
-    raise EditError(f"{name} cannot be edited yet: {format}.")
+    return YamlDocument(text, name)

@@ -33,6 +33,14 @@ def has(root: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
+def at_path(root: Mapping[str, Any], path: Path) -> Any:
+    """Return the value at a path that is there."""
+    at: Any = root
+    for step in path:
+        at = at[step]
+    return at
+
+
 def changed(root: Mapping[str, Any], path: Path, value: object, name: str) -> dict[str, Any]:
     """Return the root with a value set. Raises EditError where the path leads through a value that has no parts."""
     if not path:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.editing.brackets import Piece, insertion, removal, spliced
+from aggregator.editing.brackets import Bracketed, Piece, insertion, removal
 from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
-from aggregator.editing.plain import changed, has, nested, plain, renamed, without
+from aggregator.editing.plain import has, nested
+from aggregator.editing.text_document import TextDocument
 from aggregator.editing.toml_scan import TomlStatement, scan_inline, statements
 
 _LONGEST_BLANK: Final = 200
@@ -26,7 +27,7 @@ class TomlStyle:
     colon: str = " = "
     comma: str = ", "
     several_lines: bool = False
-    comment: re.Pattern[str] = re.compile(r"#[^\n]*")
+    comment: re.Pattern[str] = re.compile(r"#[^\r\n]*")
     line_comment: str = "#"
 
     def key(self, key: str) -> str:
@@ -43,76 +44,52 @@ class TomlStyle:
         return _quoted(value) if isinstance(value, str) else json.dumps(value)
 
 
-class TomlDocument:
-    """A TOML text that is edited in place."""
-
-    def __init__(self, text: str, name: str) -> None:
-        """Read a text; `name` is how errors call it. Raises EditError when it is not TOML."""
-        self._text, self._name = text, name
-        self._root = self._parsed(text)
-        self._style = TomlStyle("\r\n" if "\r\n" in text else "\n")
+class TomlDocument(TextDocument):
+    """A TOML text that is edited in place; a new object becomes a table of its own."""
 
     @property
-    def text(self) -> str:
-        """The text, with all edits so far."""
-        return self._text
+    def _style(self) -> TomlStyle:
+        return TomlStyle("\r\n" if "\r\n" in self._text else "\n")
 
-    @property
-    def root(self) -> Mapping[str, object]:
-        """The values as plain objects."""
-        return self._root
-
-    def put(self, path: Path, value: object) -> None:
-        """Set the value at a path; a new object becomes a table of its own.
-
-        A table that is there becomes equal to the value, and keeps the comments of what stays.
-        """
-        value = plain(value)
+    def _with(self, path: Path, value: Any) -> str:
         if _has_null(value):
             raise EditError(f"{self._name}: TOML has no null. Leave the value out.")
-        expected = changed(self._root, path, value, self._name)
         found = statements(self._text)
         pair = _pair(found, path)
         if pair is not None:
-            self._keep(self._in_pair(pair, path, value), expected)
-        elif any(one.is_in(path) for one in found):
-            if not isinstance(value, dict):
+            return self._spliced(self._in_pair(pair, path, value))
+        if any(one.is_in(path) for one in found):
+            if value != {}:
                 raise EditError(f"{self._name}: {'.'.join(map(str, path))} is a table. Edit it by hand.")
-            self._update(path, value)
-        else:
-            self._keep(self._added(found, path, value), expected)
+            return self._spliced(_cuts(self._text, found, path))
+        return self._spliced(self._added(found, path, value))
 
-    def remove(self, path: Path) -> None:
-        """Remove the value at a path with its key, a table with the comments in it."""
-        expected = without(self._root, path, self._name)
+    def _without(self, path: Path) -> str:
         found = statements(self._text)
         pair = _pair(found, path)
-        if pair is not None and pair.path != path:
-            assert pair.value is not None, "it is a pair"
-            container = scan_inline(self._text, pair.value[0])
-            for step in path[len(pair.path) : -1]:
-                container = scan_inline(self._text, container.members[_index(container.find(step))].value)
-            self._keep(removal(self._text, container, _index(container.find(path[-1])), self._style), expected)
-            return
-        self._keep(list(_cuts(self._text, found, path)), expected)
+        if pair is None or pair.path == path:
+            return self._spliced(_cuts(self._text, found, path))
+        container = self._inline(pair, path)
+        return self._spliced(removal(self._text, container, _index(container.find(path[-1])), self._style))
 
-    def rename(self, path: Path, key: str) -> None:
-        """Rename the key at the end of a path, in its place."""
-        expected = renamed(self._root, path, key, self._name)
+    def _renamed(self, path: Path, key: str) -> str:
         found = statements(self._text)
-        spelled = self._style.key(key)
+        written = self._style.key(key)
         pair = _pair(found, path)
         if pair is not None and pair.path != path:
-            assert pair.value is not None, "it is a pair"
-            container = scan_inline(self._text, pair.value[0])
-            for step in path[len(pair.path) : -1]:
-                container = scan_inline(self._text, container.members[_index(container.find(step))].value)
+            container = self._inline(pair, path)
             member = container.members[_index(container.find(path[-1]))]
-            pieces = [(member.start, member.key_end, spelled)]
-        else:
-            spans = (one.keys.get(len(path) - 1) for one in found if one.is_in(path))
-            pieces = [(*span, spelled) for span in spans if span is not None]
-        self._keep(pieces, expected)
+            return self._spliced([(member.start, member.key_end, written)])
+        spans = (one.keys.get(len(path) - 1) for one in found if one.is_in(path))
+        return self._spliced([(*span, written) for span in spans if span is not None])
+
+    def _inline(self, pair: TomlStatement, path: Path) -> Bracketed:
+        """Return the container, inside the value of a pair, of the value at a path."""
+        assert pair.value is not None, "it is a pair"
+        container = scan_inline(self._text, pair.value[0])
+        for step in path[len(pair.path) : -1]:
+            container = scan_inline(self._text, container.members[_index(container.find(step))].value)
+        return container
 
     def _in_pair(self, pair: TomlStatement, path: Path, value: object) -> list[Piece]:
         """Return the pieces that set a value that is that of a pair, or inside it."""
@@ -125,24 +102,6 @@ class TomlDocument:
                 return insertion(self._text, container, path[depth], nested(path[depth + 1 :], value), self._style)
             start, end = container.members[at].value, container.members[at].end
         return [(start, end, self._style.written(value))]
-
-    def _update(self, path: Path, value: dict[str, Any]) -> None:
-        """Make a table equal to a value, key by key."""
-        before: Any = self._root
-        for step in path:
-            before = before[step]
-        kept = self._text, self._root
-        try:
-            for key in [key for key in before if key not in value]:
-                self.remove((*path, key))
-            for key, item in value.items():
-                if key not in before or before[key] != item:
-                    self.put((*path, key), item)
-            if not value and not has(self._root, path):
-                self.put(path, value)
-        except EditError:
-            self._text, self._root = kept
-            raise
 
     def _added(self, found: list[TomlStatement], path: Path, value: object) -> list[Piece]:
         """Return the pieces that add a value where nothing is yet."""
@@ -163,8 +122,7 @@ class TomlDocument:
             return [self._line_after(body[-1], line)]
         if depth:
             return [self._section_after(inside, self._style.newline.join((f"[{self._dotted(parent)}]", line)))]
-        start = 1 if self._text.startswith("\ufeff") else 0
-        return [(start, start, line + self._style.newline * (2 if found else 1))]
+        return [(0, 0, line + self._style.newline * (2 if found else 1))]
 
     def _dotted(self, path: Path) -> str:
         return ".".join(self._style.key(step) for step in path if isinstance(step, str))
@@ -193,7 +151,7 @@ class TomlDocument:
         text, newline = self._text, self._style.newline
         if not inside:
             at = len(text.rstrip(" \t\r\n"))
-            if not text[:at].strip("\ufeff"):
+            if not at:
                 return at, len(text), section + newline
             at = text.find("\n", at) + 1 or len(text)
         else:
@@ -202,22 +160,12 @@ class TomlDocument:
             return at, at, newline + section + newline
         return at, at, newline * 2 + section
 
-    def _keep(self, pieces: Iterable[Piece], expected: dict[str, Any]) -> None:
-        """Take the pieces over if the text then holds what it must."""
-        text = spliced(self._text, pieces)
-        try:
-            text.encode()
-            root = self._parsed(text)
-            same = _without_empty(root) == _without_empty(expected)
-        except (EditError, ValueError, RecursionError):
-            same = False
-        if not same:
-            raise EditError(f"{self._name} is written in a form that cannot be edited safely. Edit it by hand.")
-        self._text, self._root = text, root
+    def _holds(self, root: dict[str, Any], expected: dict[str, Any]) -> bool:
+        return _without_empty(root) == _without_empty(expected)
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            return tomllib.loads(text.removeprefix("\ufeff"))
+            return tomllib.loads(text)
         except RecursionError:
             raise EditError(f"{self._name} is nested too deeply to be edited.") from None
         except ValueError as error:
@@ -247,7 +195,7 @@ def _cuts(text: str, found: list[TomlStatement], path: Path) -> Iterable[Piece]:
             run = []
         if one is not None and one.is_in(path):
             comment = text.find("#", one.end, one.line_end)
-            yield (one.start, comment, "") if comment >= 0 else _cut(text, one.line, one.line_end, blank=False)
+            yield (one.start, comment, "") if comment >= 0 else _cut(text, one.line, one.line_end, blank=one.line == 0)
 
 
 def _cut(text: str, start: int, end: int, *, blank: bool = True) -> Piece:
@@ -257,6 +205,8 @@ def _cut(text: str, start: int, end: int, *, blank: bool = True) -> Piece:
         above = re.search(r"(?<=\n)[ \t]*\r?\n\Z", before)
         if above is not None:
             start -= len(above[0])
+        elif not start and (below := re.compile(r"[ \t]*\r?\n").match(text, end)):
+            end = below.end()
     if end == len(text) and not text.endswith("\n") and start:
         start -= 2 if text[start - 2 : start] == "\r\n" else 1
     return start, end, ""

@@ -48,7 +48,7 @@ def statements(text: str) -> list[TomlStatement]:
     found: list[TomlStatement] = []
     lists: dict[Path, int] = {}
     table: Path = ()
-    at = 1 if text.startswith("\ufeff") else 0
+    at = 0
     while (at := _after(_NOTHING, text, at)) < len(text):
         start = at
         brackets = len(text[at : at + 2]) - len(text[at : at + 2].lstrip("["))
@@ -83,7 +83,9 @@ def scan_inline(text: str, start: int) -> Bracketed:
             continue
         if piece in (",", "}", "]"):
             if value is not None:
-                named = (len(members), value[0], value[0]) if is_list else _member_key(keys)
+                named: tuple[str | int, int, int] = (len(members), value[0], value[0])
+                if not is_list:
+                    named = keys[0] if len(keys) == 1 else (_DOTTED, keys[0][1], keys[-1][2])
                 members.append(Member(*named, *value, found.start() if piece == "," else None))
             keys, value = [], None
             if piece != ",":
@@ -95,16 +97,12 @@ def scan_inline(text: str, start: int) -> Bracketed:
             keys.append((key_of(piece), found.start(), at))
 
 
-def key_of(spelled: str) -> str:
-    """Return the key that is spelled with or without quotes."""
-    if spelled[0] not in "\"'":
-        return spelled
-    decoded: str = tomllib.loads(f"k={spelled}")["k"]
+def key_of(written: str) -> str:
+    """Return the key that is written with or without quotes."""
+    if written[0] not in "\"'":
+        return written
+    decoded: str = tomllib.loads(f"k={written}")["k"]
     return decoded
-
-
-def _member_key(keys: list[tuple[str, int, int]]) -> tuple[str, int, int]:
-    return keys[0] if len(keys) == 1 else (_DOTTED, keys[0][1], keys[-1][2])
 
 
 def _keys(text: str, at: int) -> tuple[list[tuple[str, tuple[int, int]]], int]:

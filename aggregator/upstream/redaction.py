@@ -49,16 +49,14 @@ class ServerRedaction:
         """Return a text of ours about the server without secrets."""
         return self._shared(self._own(text))
 
-    def learn(self, secrets: Iterable[str]) -> None:
-        """Hide these values from now on, in all texts of the program."""
-        found = [secret for secret in secrets if secret]
-        self._own.add(found)
-        self._shared.add(found)
+    def learn(self, values: Iterable[str], config: ServerConfig) -> None:
+        """Hide values that references of the server stand for now, and what is secret in the config completed by them.
 
-    def learn_from(self, config: ServerConfig) -> None:
-        """Hide the secrets of a config whose references have been resolved: headers as a whole, parts of addresses."""
-        self._own.add(secrets_of(config))
-        self._shared.add(filter(None, _telling_secrets(config)))
+        Takes a while: call it in a thread.
+        """
+        values = [value for value in values if value]
+        self._own.learn(config.id, {*values, *secrets_of(config)})
+        self._shared.learn(config.id, {*values, *filter(None, _telling_secrets(config))})
 
     def for_host(self, value: Any) -> Any:
         """Return a JSON value of the server for a host, without known secrets; a large value is replaced by a note."""

@@ -1,6 +1,6 @@
 """Texts of an entry that are completed for each connection: where they may stand, and their place in the fields."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -9,6 +9,7 @@ from aggregator.config.files.report import Where
 from aggregator.config.servers.complete import Gap
 from aggregator.config.servers.expand import ExpandError
 from aggregator.config.servers.foreign import RENAMED
+from aggregator.config.servers.secrets import secrets_in_address
 from aggregator.secret_sources.reference import LateText, shortened
 
 # Fields whose texts may have a secret in them, and those of `launch`.
@@ -61,6 +62,12 @@ def put(value: Any, where: Where, text: str | None) -> Any:
     if isinstance(value, list | tuple) and isinstance(step, int):
         return type(value)(put(item, rest, text) if at == step else item for at, item in enumerate(value))
     return value
+
+
+def literal_secrets(late: Iterable[LateText]) -> Iterator[str]:
+    """Yield what is secret of addresses beside the references in them."""
+    for text in late:
+        yield from secrets_in_address("".join(part for part in text.parts if isinstance(part, str)))
 
 
 def without_late(value: Any, late: Iterable[LateText]) -> Any:

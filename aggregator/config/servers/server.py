@@ -18,7 +18,7 @@ from aggregator.config.model import DEFAULT_MAX_TIMEOUT, ServerConfig
 from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
 from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander
-from aggregator.config.servers.late import with_placeholders, without_late
+from aggregator.config.servers.late import literal_secrets, with_placeholders, without_late
 from aggregator.config.servers.overrides import Override, apply
 from aggregator.config.servers.secrets import secrets_in
 
@@ -49,7 +49,8 @@ class ServerReader:
         if override:
             entry.changed = apply(override, entry.fields, self.environment)
         entry.late = tuple(text for text in entry.late if text.where[0] not in entry.changed)
-        self.expander.secrets.update(text for text in secrets_in(without_late(entry.fields, entry.late)) if text)
+        known = without_late(entry.fields, entry.late)
+        self.expander.secrets.update(filter(None, (*secrets_in(known), *literal_secrets(entry.late))))
         off = _switched_off(entry)
         if not name(entry):
             return None
