@@ -49,6 +49,6 @@ def confirmed(what: str) -> bool:
 
 
 def _said(question: AskedValue) -> str:
-    description = f": {question.description}" if question.description else ""
+    description = f": {question.description.rstrip('.')}." if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
     return f"It needs {question.place}{description}{choices}"

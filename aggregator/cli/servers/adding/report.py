@@ -110,9 +110,9 @@ class AddReport:
 
 def question_line(question: AskedValue) -> str:
     """Return what is asked in one line, with the variable that stands for the answer."""
-    said = f": {question.description}" if question.description else ""
+    said = f": {question.description.rstrip('.')}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
-    return f"needs {question.place}{said}{choices} Set {question.variable}, or give --set {question.key}=VALUE."
+    return f"needs {question.place}{said}.{choices} Set {question.variable}, or give --set {question.key}=VALUE."
 
 
 def clear_line(secret: ClearSecret, file: Path) -> str:
