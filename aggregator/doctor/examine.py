@@ -6,7 +6,7 @@ Rule: one part that fails or takes too long costs its own findings alone.
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from aggregator import __version__
 from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
 from aggregator.config.settings import HttpConfig
-from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway
+from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway, of_other_agent
 from aggregator.doctor.checks.host_files import of_host
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
@@ -43,6 +43,8 @@ T = TypeVar("T")
 _TRIAL: Final = 0.4
 _SESSIONS: Final = 0.4
 _DISK: Final = 5.0
+# Two requests, each with a time limit of its own.
+_GATEWAY: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,10 @@ class _Doctor:
         gateway = self._gateway(http, config)
         trial, _, _ = await asyncio.gather(
             self._trial(config, agent, storage.calls),
-            self._bounded("the gateway", gateway, _DISK),
+            self._bounded("the gateway", gateway, _GATEWAY),
             self._machine(config),
         )
+        hosts = self._with_agents_of_keys(hosts, storage)
         sessions = await self._sessions(config, hosts, agent) if wanted.connect else []
         there = trial.there
         for session in sessions:
@@ -123,6 +126,17 @@ class _Doctor:
             return named
         started = [start.agent for start in hosts.starts if start.url is None]
         return started[0] if started else self._wanted.environ.get("AGGREGATOR_AGENT") or "local"
+
+    def _with_agents_of_keys(self, hosts: HostsFound, storage: StorageRead) -> HostsFound:
+        """Return the starts over HTTP with the agents that their keys stand for."""
+        agents = {str(key["key_id"]): str(key["agent_id"]) for key in storage.keys}
+        starts, wanted = [], self._wanted.agent
+        for start in hosts.starts:
+            agent = agents.get(start.key_id) if start.key_id is not None else None
+            starts.append(replace(start, agent=agent) if agent is not None else start)
+            if start.url is not None and wanted is not None and agent not in (None, wanted):
+                self._findings += of_other_agent(start.host.title, str(agent), wanted, str(start.place))
+        return HostsFound(hosts.hosts, starts)
 
     async def _storage(self, config: ConfigRead) -> StorageRead:
         nothing = StorageRead.nothing()

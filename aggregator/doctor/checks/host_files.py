@@ -133,7 +133,7 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
             + (f": {quote(str(examined))}." if examined is not None else f", or {install[:1].lower()}{install[1:]}"),
             place,
         )
-    elif entry.config_exists is False:
+    elif entry.config is not None and entry.config_exists is False:
         yield found(
             "host_config_missing",
             f"{host.title} names the configuration {entry.config}, which does not exist.",
