@@ -63,6 +63,7 @@ from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
+from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.supervisor import Supervisor, Upstreams
 
@@ -102,7 +103,10 @@ def build_app(
     lists = _build_lists(config, upstreams, views)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
-    supervisor = Supervisor(config.servers, upstreams, changes, lists.slices, redactor, reaper, restores=restores)
+    secrets = LateSecrets(config.secrets.timeout)
+    supervisor = Supervisor(
+        config.servers, upstreams, changes, lists.slices, redactor, reaper, secrets=secrets, restores=restores
+    )
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )

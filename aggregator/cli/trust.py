@@ -67,6 +67,10 @@ def _said(server: ServerConfig) -> str:
         what = f"connects to {server.url}"
     if server.launch is not None:
         what += f", starts {' '.join((server.launch.command, *server.launch.args))}"
+    for text in server.references:
+        for reference in text.references:
+            if reference.kind == "command":
+                what += f", runs {' '.join(reference.words)} for a secret"
     return f"{server.id}: {what}{'' if server.enabled else ' (switched off)'}"
 
 

@@ -20,7 +20,7 @@ from aggregator.config.files.report import Report, Where, did_you_mean, dotted, 
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.notify import secrets_of
-from aggregator.config.sections import NEEDED, SETTINGS, read_sections
+from aggregator.config.sections import NEEDED, SETTINGS, allowing, read_sections
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
 from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
@@ -31,7 +31,7 @@ from aggregator.config.servers.server import ServerReader
 from aggregator.domain.problems import Problem
 from aggregator.redaction.redactor import Redactor
 
-__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_mapping", "must_start"]
+__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_content", "load_found", "load_mapping", "must_start"]
 
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
@@ -112,6 +112,15 @@ def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None 
     return _loaded(root, path, str(path) if path else "environment", environ, trust)
 
 
+def load_content(path: Path, content: bytes, environ: Mapping[str, str]) -> Loaded:
+    """Read what a file at `path` would be with this content.
+
+    Raises:
+        ConfigError: the content is not a JSON object.
+    """
+    return _loaded(read_object(path, content), path, str(path), environ, None)
+
+
 def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:
     """Read a configuration from an object as a file would hold it; its paths are relative to the working folder.
 
@@ -129,7 +138,8 @@ def _loaded(
     root: JsonObject, path: Path | None, name: str, environ: Mapping[str, str], trust: TrustList | None
 ) -> Loaded:
     report = Report(name)
-    expander = Expander(environ, path.absolute().parent if path else Path.cwd(), _inputs(root))
+    folder = path.absolute().parent if path else Path.cwd()
+    expander = allowing(Expander(environ, folder, _inputs(root)), root)
     needed = {*_note_keys(root, report), *NEEDED}
     config = read_sections(root, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)

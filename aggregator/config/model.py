@@ -3,10 +3,12 @@
 from typing import Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
 from aggregator.config.notify import ReceiverConfig
+from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.settings import (
     AuditConfig,
@@ -21,6 +23,7 @@ from aggregator.config.settings import (
     StdioConfig,
     V1Config,
 )
+from aggregator.secret_sources.reference import LateText
 
 DEFAULT_MAX_TIMEOUT = 600.0
 
@@ -32,7 +35,8 @@ Start = Literal["eager", "lazy", "on_call"]
 
 
 class ServerConfig(ConfigModel):
-    """One upstream server. `id`, `key` and `disabled_reason` are derived; the rest is an entry of `mcpServers`."""
+    """One upstream server. `id`, `key`, `disabled_reason` and `references` are derived; the rest is an entry of
+    `mcpServers`."""
 
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
     key: str = Field(description="The key as the file has it.")
@@ -253,6 +257,9 @@ class ServerConfig(ConfigModel):
         default=None,
         description="Why the aggregator itself switched the server off, such as a variable that is not set.",
     )
+    references: SkipJsonSchema[tuple[LateText, ...]] = Field(
+        default=(), repr=False, description="The texts with secrets in them that are completed for each connection."
+    )
 
 
 class Config(ConfigModel):
@@ -337,14 +344,24 @@ class Config(ConfigModel):
         repr=False,
         description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL; a "
         "relative path of an SQLite file is one from the configuration file's folder. Default: an SQLite file in the "
-        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator[postgres]`.",
+        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator-mcp[postgres]`.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(
         default=AuditConfig.model_construct(), description="The audit log, in the database of `storage`."
     )
+    secrets: SecretsConfig = Field(
+        default=SecretsConfig.model_construct(),
+        description="Where secrets may come from, besides the keyring, variables and files.",
+    )
     redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="What is taken out of all text.")
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
+    registry: str = Field(
+        default="https://registry.modelcontextprotocol.io",
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+        description="The MCP Registry in which `aggregator add --from` looks names up; `http://` only on this machine.",
+        examples=["https://registry.example.com"],
+    )
     notify: tuple[ReceiverConfig, ...] = Field(
         default=(),
         description="Who is told what needs a person: webhooks, and programs that are run.",

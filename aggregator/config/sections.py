@@ -1,7 +1,9 @@
 """The settings outside `mcpServers`: each faulty one is replaced by its default."""
 
 from collections.abc import Mapping
-from typing import get_args
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -11,6 +13,7 @@ from aggregator.config.files.report import Report, Where, did_you_mean, dotted
 from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
 from aggregator.config.receivers import NOTIFY, read_receivers
+from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.servers.complete import complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import is_comment
@@ -27,6 +30,7 @@ from aggregator.config.settings import (
     V1Config,
 )
 
+SECRETS: Final = "secrets"
 SECTIONS: dict[str, type[BaseModel]] = {
     "http": HttpConfig,
     "sse": FrontendConfig,
@@ -36,6 +40,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "checks": ChecksConfig,
     "search": SearchConfig,
     "audit": AuditConfig,
+    SECRETS: SecretsConfig,
     "redact": RedactConfig,
     "log": LogConfig,
 }
@@ -63,6 +68,18 @@ def read_sections(root: Mapping[str, object], expander: Expander, report: Report
         for location in (detail["loc"] for detail in error.errors(include_input=False, include_url=False)):
             _drop(values, str(location[0]), str(location[1]) if len(location) > 1 else None)
     return Config.model_validate(values)
+
+
+def allowing(expander: Expander, root: Mapping[str, object]) -> Expander:
+    """Return the expander with what the section `secrets` allows; a faulty setting counts as its default."""
+    raw = root.get(SECRETS)
+    value, _ = complete(raw, expander, (SECRETS,), [])
+    rules = SecretsConfig()
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if name in SecretsConfig.model_fields:
+            with suppress(ValidationError):
+                rules = rules.model_copy(update={name: getattr(SecretsConfig.model_validate({name: item}), name)})
+    return replace(expander, commands=rules.commands, limit=rules.timeout)
 
 
 def _section(name: str, raw: object, expander: Expander, report: Report) -> object:

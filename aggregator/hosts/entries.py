@@ -105,6 +105,8 @@ def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading
             left.setdefault(ours, left.pop(key))
     made = translate({key: value for key, value in left.items() if key not in spelling.silent})
     fields = {**made.fields, **durations}
+    if not isinstance(fields.get("enabled", True), bool):
+        raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     if ENV_FILE in left:
         fields[ENV_FILE] = left[ENV_FILE]
     _note_lost(left, made.unknown, fields, spelling, notes)
@@ -127,6 +129,11 @@ def plain_entry(launch: OwnLaunch, **more: Any) -> dict[str, Any]:
     if launch.env:
         made["env"] = dict(launch.env)
     return made
+
+
+def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with its fields in the order that people write them in."""
+    return {key: fields[key] for key in _KEPT if key in fields}
 
 
 def dollar_names(text: str) -> str:
@@ -175,8 +182,6 @@ def _check_forms(found: dict[str, Any], notes: list[str]) -> None:
     if len(words) > 1 and "args" not in found and not re.search(r"[/\\\"']", words[0]):
         found["command"], found["args"] = words[0], words[1:]
         notes.append("Its `command` held arguments too; they are in `args` now.")
-    if not isinstance(found.get("enabled", True), bool):
-        raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     tools = found.get("tools")
     if tools is not None:
         parts = (
@@ -219,7 +224,7 @@ def _scalar(value: object) -> str | None:
 
 def _choose_transport(found: dict[str, Any], notes: list[str]) -> None:
     kind = found.pop("type", None)
-    if kind is not None and kind not in _LOCAL_TYPES | _REMOTE_TYPES:
+    if kind is not None and not (isinstance(kind, str) and kind in _LOCAL_TYPES | _REMOTE_TYPES):
         raise UnusableEntry("its `type` is none of stdio, http and sse")
     if "command" in found and "url" in found:
         remote = kind in _REMOTE_TYPES

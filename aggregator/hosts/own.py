@@ -18,10 +18,14 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _NO_MATTER: Final = frozenset({"-y", "--yes", "-q", "--quiet", "--silent"})
 
 
-def is_own(fields: Mapping[str, Any], ports: Collection[int] = ()) -> bool:
-    """Return whether an entry, in our form, leads to the aggregator; `ports` are those on which it listens here."""
+def is_own(fields: Mapping[str, Any], ports: Collection[int] = (), name: str = "") -> bool:
+    """Return whether an entry, in our form, leads to the aggregator; `ports` are those on which it listens here.
+
+    An entry of the `name` that our own are given may be for a port from before.
+    """
     if "url" in fields:
-        return _is_own_address(str(fields["url"]), ports)
+        address = str(fields["url"])
+        return _is_own_address(address, ports) or (name.lower() == _PROGRAM and _address(address)[1] in _LOCAL)
     words = [str(fields.get("command", "")), *map(str, fields.get("args", ()))]
     if any(_is_own_address(word, ports) for word in words[1:]):  # a program that passes on to an address
         return True

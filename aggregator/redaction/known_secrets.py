@@ -42,6 +42,11 @@ class KnownSecrets:
         """Yield where secrets stand, unordered; spans may overlap."""
         return self._index.spans(text) if self._pieces else iter(())
 
+    def prepare(self) -> None:
+        """Compile what the first text would have to wait for."""
+        if self._pieces:
+            _ = self._index
+
     @cached_property
     def _index(self) -> "_Index":
         return _Index(self._pieces)

@@ -4,6 +4,8 @@ Law: nothing is ever put in but `[redacted]`, and what holds no secret comes bac
 """
 
 import re
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ __all__ = ["REDACTED", "SHORTEST", "Redactor"]
 
 # Shorter values would hide half of every line.
 SHORTEST: Final = 6
+# What a source gave is known for the life of the process, unless it gives a new value each time it is asked.
+GENERATIONS: Final = 50
 
 
 class Redactor:
@@ -40,7 +44,9 @@ class Redactor:
     ) -> None:
         self._shortest = shortest
         self._secrets = frozenset(secrets)
+        self._learned: dict[str, deque[frozenset[str]]] = {}
         self._known = KnownSecrets(self._secrets, shortest)
+        self._lock = threading.Lock()
         self._patterns = patterns
         self._names = SecretNames(fields, built_in=patterns)
         self._named = patterns or bool(fields)
@@ -48,9 +54,28 @@ class Redactor:
 
     def add(self, secrets: Iterable[str]) -> None:
         """Add known secrets."""
-        more = self._secrets.union(secrets)
-        if more != self._secrets:
-            self._secrets, self._known = more, KnownSecrets(more, self._shortest)
+        with self._lock:
+            more = self._secrets.union(secrets)
+            if more != self._secrets:
+                self._secrets = more
+                self._known = self._all_known()
+
+    def learn(self, source: str, secrets: Iterable[str]) -> None:
+        """Add what a source of secrets gave now; of each source, the latest `GENERATIONS` stay known.
+
+        Takes a while where there are many: call it in a thread.
+        """
+        found = frozenset(secrets)
+        with self._lock:
+            generations = self._learned.setdefault(source, deque(maxlen=GENERATIONS))
+            if found in generations:
+                generations.remove(found)
+                generations.append(found)
+                return
+            generations.append(found)
+            known = self._all_known()
+            known.prepare()
+            self._known = known
 
     def update(self, other: "Redactor") -> None:
         """Hide what `other` hides, from now on; what was secret before may still turn up, and stays hidden."""
@@ -75,6 +100,10 @@ class Redactor:
         The value itself is never changed; without a secret in it, it is what comes back.
         """
         return redact_json(value, self._kept, self._names if self._named else None, together=not self._also)
+
+    def _all_known(self) -> KnownSecrets:
+        learned = (found for generations in self._learned.values() for found in generations)
+        return KnownSecrets(self._secrets.union(*learned), self._shortest)
 
     def _kept(self, text: str) -> str:
         spans = self._spans(text)

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.server_parts import LaunchConfig
+from aggregator.config.servers.late import without_late
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
@@ -47,6 +48,15 @@ class ServerRedaction:
     def __call__(self, text: str) -> str:
         """Return a text of ours about the server without secrets."""
         return self._shared(self._own(text))
+
+    def learn(self, values: Iterable[str], config: ServerConfig) -> None:
+        """Hide values that references of the server stand for now, and what is secret in the config completed by them.
+
+        Takes a while: call it in a thread.
+        """
+        values = [value for value in values if value]
+        self._own.learn(config.id, {*values, *secrets_of(config)})
+        self._shared.learn(config.id, {*values, *filter(None, _telling_secrets(config))})
 
     def for_host(self, value: Any) -> Any:
         """Return a JSON value of the server for a host, without known secrets; a large value is replaced by a note."""
@@ -116,11 +126,25 @@ def _note(value: Any) -> Any:
 
 def server_redaction(config: ServerConfig, redact: Redactor | None = None) -> ServerRedaction:
     """Return the redactor of one server: for the secrets of its config, and for all that `redact` knows."""
-    secrets = set(secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy}))
-    programs: list[ServerConfig | LaunchConfig] = [config] if config.launch is None else [config, config.launch]
-    for program in programs:
-        secrets.update(secrets_in({"env": program.env, "args": program.args}))
+    own = Redactor(secrets_of(without_late(config, config.references)), _SHORTEST)
+    return ServerRedaction(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")
+
+
+def secrets_of(config: ServerConfig) -> set[str]:
+    """Return what may be secret in the config of a server."""
+    secrets = set(_telling_secrets(config))
+    for program in _programs(config):
         secrets.update(value for value in program.env.values() if _HARD_TO_GUESS.fullmatch(value))
         secrets.update(arg for arg in program.args if _RANDOM.fullmatch(arg))
-    own = Redactor(secrets, _SHORTEST)
-    return ServerRedaction(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")
+    return secrets
+
+
+def _telling_secrets(config: ServerConfig) -> Iterator[str]:
+    """Yield what is secret by its place or its name."""
+    yield from secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy})
+    for program in _programs(config):
+        yield from secrets_in({"env": program.env, "args": program.args})
+
+
+def _programs(config: ServerConfig) -> list[ServerConfig | LaunchConfig]:
+    return [config] if config.launch is None else [config, config.launch]

@@ -5,14 +5,16 @@ import logging
 import time
 from collections.abc import Hashable
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import Final, Protocol
 
+from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.health.in_flight import CallCounts
+from aggregator.upstream.late_secrets import same_secrets
 from aggregator.upstream.lifecycle.failures import Failure, failure_of
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.list_kinds import LIST_METHODS
@@ -29,6 +31,9 @@ from aggregator.upstream.transports.connection_end import wait_for_end
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
+
+# Seconds between two looks at whether credentials that a server refused are others by now.
+REFUSED_PAUSE: Final = 15.0
 
 
 class ConnectionEvents(Protocol):
@@ -162,8 +167,9 @@ class SharedConnection:
         began, config = time.monotonic(), self._config.value
         child: ChildProcess | None = None
         try:
+            completed = await self._connector.complete(config)
             async with asyncio.timeout(config.connect_timeout):
-                placed, child = await stack.enter_async_context(launched(config, self._reaper))
+                placed, child = await stack.enter_async_context(launched(completed, self._reaper))
                 session = await self._connector.connect(stack, placed, child, self._clients.client_side())
                 self._isolated.begin(placed)
                 await self._lists.begin(await self._isolated.lister(session))
@@ -174,9 +180,11 @@ class SharedConnection:
             return failure_of(self._config.value, error, end_reason)
         self.connect_seconds = time.monotonic() - began
         self.negotiated, self.transport = session.negotiated, session.transport
-        return await self._serve(session, child)
+        return await self._serve(session, child, completed)
 
-    async def _serve(self, session: UpstreamSession, child: ChildProcess | None) -> Failure | None:
+    async def _serve(
+        self, session: UpstreamSession, child: ChildProcess | None, completed: ServerConfig
+    ) -> Failure | None:
         """Keep an open connection in order until it ends."""
         began, calls = time.monotonic(), self._counts.calls
         self.session = session
@@ -187,6 +195,8 @@ class SharedConnection:
                     tasks.start(self._lists.keep(kind, self))
                 tasks.start(self._subscriptions.keep(self))
                 tasks.start(self._health.keep(self))
+                if completed.references:
+                    tasks.start(self._watch_secrets(session, completed))
                 if session.negotiated.era == "modern":
                     tasks.start(self._lists.listen(session, self))
                 await self._lists.wait_others()
@@ -220,6 +230,24 @@ class SharedConnection:
             self.session = None
             end.set_result(None)
             self._events.idle()
+
+    async def _watch_secrets(self, session: UpstreamSession, completed: ServerConfig) -> None:
+        """Give the session up once the server refuses its credentials and they are others by now."""
+        self._health.refused.clear()
+        while True:
+            await self._health.refused.wait()
+            try:
+                changed = not same_secrets(await self._connector.complete(self._config.value), completed)
+            except UpstreamError as error:
+                log.debug("%s", error)
+                changed = False
+            if changed:
+                self._isolated.begin_close()
+                self.lose(session, "it refused its credentials, which are others by now")
+                return
+            # A server may refuse single calls: an agent that repeats one keeps no source busy.
+            await asyncio.sleep(REFUSED_PAUSE)
+            self._health.refused.clear()
 
     def _in_use(self, session: UpstreamSession) -> bool:
         """Return True if the upstream is needed by a subscription, a request to a host, or an isolated session."""

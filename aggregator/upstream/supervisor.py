@@ -15,6 +15,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.process.process import Reaper
 from aggregator.upstream.server_actions import ActionRefused, SwitchedOff
@@ -57,6 +58,7 @@ class Supervisor:
 
     hurry: once it is set, the end of an upstream is not waited for.
     clients: the hosts that this process serves.
+    secrets: the resolver of the references of the servers.
     switched_off: the servers that an operator switched off until the next start, by id.
     slices: runs long work in pieces.
     """
@@ -70,17 +72,20 @@ class Supervisor:
         redact: Redactor | None = None,
         reaper: Reaper | None = None,
         *,
+        secrets: LateSecrets | None = None,
         restores: bool = False,
     ) -> None:
         """Build an upstream for each server.
 
         redact: removes from texts about one server the secrets of all.
         reaper: ends child processes, and is closed here; `hurry` is its own.
+        secrets: resolves the references of the servers.
         restores: `restore` will be called with the tools of earlier connections.
         """
         self._reaper = reaper or Reaper()
         self.hurry = self._reaper.hurry
         self.clients = DownstreamClients()
+        self.secrets = secrets or LateSecrets()
         self.switched_off: dict[str, SwitchedOff] = {}
         self._ending = False
         self._restores = restores
@@ -258,7 +263,7 @@ class Supervisor:
 
     def _build(self, server: ServerConfig) -> Upstream:
         off = self.switched_off.get(server.id)
-        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact, off)
+        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact, off, self.secrets)
         if not self._restores:
             upstream.restored()
         return upstream

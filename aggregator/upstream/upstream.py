@@ -15,6 +15,7 @@ from aggregator.upstream.caller import Caller
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.health.in_flight import InFlight
+from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
@@ -76,15 +77,15 @@ class Upstream:
         clients: DownstreamClients | None = None,
         redact: Redactor | None = None,
         switched_off: SwitchedOff | None = None,
+        secrets: LateSecrets | None = None,
     ) -> None:
         clients = clients or DownstreamClients()
         current = self._current = CurrentConfig(config)
-        self.switched_off, redaction = switched_off, server_redaction(config, redact)
-        self.redaction = redaction
-        first = StateAndReason(
-            "starting" if self.runs else "disabled", reason_not_to_run(config, switched_off), time.time()
-        )
-        self._observer = observer
+        self.switched_off = switched_off
+        redaction = self.redaction = server_redaction(config, redact)
+        state: State = "starting" if self.runs else "disabled"
+        first = StateAndReason(state, reason_not_to_run(config, switched_off), time.time())
+        self._observer, self._one_session = observer, config.isolation == "shared"
         self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine)
         self.subscriptions = UpstreamSubscriptions(config.id, self._resource_updated)
         self.health = Health(current, observer.changed)
@@ -92,9 +93,8 @@ class Upstream:
         self._idle = IdleStop(current)
         self.last_words = reaper.words.of(config.id)
         self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.last_words)
-        connector = Connector(config, reaper, self._on_notification, redaction)
+        connector = Connector(config, reaper, self._on_notification, redaction, secrets)
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
-        self._one_session = config.isolation == "shared"
         self.calls = self.in_flight = self.refused = 0
         self.shared = SharedConnection(
             current,

@@ -71,7 +71,7 @@ def _open_server(definition: dict[str, Any]) -> None:
     definition.pop("required")
     properties: dict[str, Any] = definition["properties"]
     for name in WORKED_OUT:
-        del properties[name]
+        properties.pop(name, None)
     properties["type"]["anyOf"][0]["enum"] += HTTP_SPELLINGS
     del properties["command"]["anyOf"][0]["minLength"]  # Cherry Studio writes an empty one beside an address
     tools = {key: value for key, value in properties["tools"].items() if key != "$ref"}

@@ -12,6 +12,7 @@ from aggregator.config.model import Config
 from aggregator.config.notify import ReceiverConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
+from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
@@ -54,6 +55,7 @@ def test_every_field_has_its_heading() -> None:
         "checks": ChecksConfig,
         "search": SearchConfig,
         "audit": AuditConfig,
+        "secrets": SecretsConfig,
         "redact": RedactConfig,
     }
     parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)

@@ -58,6 +58,7 @@ class Reconfiguration:
         self.config = config
         self._views.trusted = trusted_servers(config)
         self._telemetry.reconfigure(config.audit)
+        self._supervisor.secrets.limit = config.secrets.timeout
         self._supervisor.reconfigure(config.servers, found.replaced, config.shutdown_timeout)
         if self._catalog_sync is not None:
             self._catalog_sync.reconfigure()

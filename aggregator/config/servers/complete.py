@@ -7,6 +7,7 @@ from aggregator.config.files.report import Where
 from aggregator.config.servers.envfile import parse_env_file
 from aggregator.config.servers.expand import Expander, ExpandError
 from aggregator.config.servers.foreign import ENV_FILE
+from aggregator.secret_sources.reference import LateText, SecretReference
 
 _DEEPEST = 20
 
@@ -18,10 +19,16 @@ class Gap(NamedTuple):
     error: ExpandError
 
 
-def complete(value: object, expander: Expander, where: Where = ()) -> tuple[object, list[Gap]]:
-    """Return a value with the references in all its texts resolved, and the texts that stay as written."""
+def complete(
+    value: object, expander: Expander, where: Where = (), late: list[LateText] | None = None
+) -> tuple[object, list[Gap]]:
+    """Return a value with the references in all its texts resolved, and the texts that stay as written.
+
+    With `late`, texts with a reference to a secret are added to it: a file is read, and what the keyring or a program
+    would have to tell stays as written.
+    """
     gaps: list[Gap] = []
-    return _completed(value, expander, where, gaps), gaps
+    return _completed(value, expander, where, gaps, late), gaps
 
 
 def add_env_file(entry: dict[str, object], expander: Expander) -> list[Gap]:
@@ -40,16 +47,23 @@ def add_env_file(entry: dict[str, object], expander: Expander) -> list[Gap]:
     return []
 
 
-def _completed(value: object, expander: Expander, where: Where, gaps: list[Gap]) -> object:
+def _completed(value: object, expander: Expander, where: Where, gaps: list[Gap], late: list[LateText] | None) -> object:
     if isinstance(value, str):
         try:
-            return expander.expand(value)
+            return expander.expand(value) if late is None else _shown(value, expander, where, late)
         except ExpandError as error:
             gaps.append(Gap(where, error))
     elif len(where) > _DEEPEST:  # no field is nested that deep: the models refuse the value
         return value
     elif isinstance(value, dict):
-        return {key: _completed(item, expander, (*where, key), gaps) for key, item in value.items()}
+        return {key: _completed(item, expander, (*where, key), gaps, late) for key, item in value.items()}
     elif isinstance(value, list):
-        return [_completed(item, expander, (*where, at), gaps) for at, item in enumerate(value)]
+        return [_completed(item, expander, (*where, at), gaps, late) for at, item in enumerate(value)]
     return value
+
+
+def _shown(text: str, expander: Expander, where: Where, late: list[LateText]) -> str:
+    parts = expander.parts(text)
+    if any(isinstance(part, SecretReference) for part in parts):
+        late.append(LateText(where, tuple(part for part in parts if part)))
+    return "".join(map(expander.shown, parts))

@@ -11,7 +11,9 @@ from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.complete import Gap, add_env_file, complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, MEANT, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
+from aggregator.config.servers.late import sort_out, under_our_names
 from aggregator.config.servers.names import usable
+from aggregator.secret_sources.reference import LateText
 
 _NESTED_KEYS = {
     "launch": tuple(LaunchConfig.model_fields),
@@ -26,7 +28,8 @@ class ServerEntry:
     """One entry of the file, and the report that its problems go to.
 
     `raw` is the entry as written, `where` its path in the file, `translated` its fields under our names, `gaps` the
-    texts whose references cannot be resolved, `changed` the fields that the environment replaced.
+    texts whose references cannot be resolved, `late` those that are completed for each connection, `changed` the fields
+    that the environment replaced.
     """
 
     key: str
@@ -35,6 +38,7 @@ class ServerEntry:
     report: Report
     translated: Translated
     gaps: list[Gap]
+    late: tuple[LateText, ...] = ()
     changed: set[str] = field(default_factory=set)
     id: str = ""
 
@@ -72,18 +76,22 @@ class ServerEntry:
 
 
 def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> ServerEntry:
-    """Return an entry with its references resolved; those that cannot be are in `gaps`."""
+    """Return an entry with its references resolved but for secrets; those that cannot be are in `gaps`."""
     filled: dict[str, object] = {}
     gaps: list[Gap] = []
+    found_late: list[LateText] = []
     for name, value in raw.items():
         if name in MEANT:
-            filled[name], found = complete(value, expander, (name,))
+            filled[name], found = complete(value, expander, (name,), found_late)
             gaps += found
         else:
             filled[name] = value
+    late, misplaced = sort_out(found_late)
+    gaps += misplaced
     if not any(gap.where[0] == ENV_FILE for gap in gaps):
         gaps += add_env_file(filled, expander)
-    entry = ServerEntry(key, raw, where, report, translate(filled), gaps)
+    translated = translate(filled)
+    entry = ServerEntry(key, raw, where, report, translated, gaps, under_our_names(late, translated.written))
     for name in _MAY_BE_BLANK:
         if entry.fields.get(name) == "":
             del entry.fields[name]

@@ -1,14 +1,17 @@
-"""References in texts: `${VAR}`, `${VAR:-default}`, `${file:path}`, and the names that hosts give to folders.
+"""References in texts: `${VAR}`, `${VAR:-default}`, `${file:path}`, secrets, and names that hosts give to folders.
 
-Law: an error names the variable or file, never a value. `${$}` stands for a `$`; any other `$` is itself.
+Law: an error names the variable, file or reference, never a value. `${$}` stands for a `$`; any other `$` is itself.
 """
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_LARGEST_FILE = 2**20
+from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, name_fault, shortened
+from aggregator.secret_sources.values import file_text, value_of
+
 _DEEPEST = 10
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
@@ -28,7 +31,8 @@ class Expander:
 
     `folder` is the folder of the configuration file, which relative paths and `${workspaceFolder}` mean. `inputs` are
     the defaults of VS Code's `inputs`, by id. `secrets` collects every value that was put in, `files` every file that
-    was read or is missing.
+    was read or is missing. `commands` are the programs that `${command:...}` may run, and `limit` the seconds that a
+    keyring may take. `values` has what references stood for when they were resolved.
     """
 
     environ: Mapping[str, str] = field(repr=False)
@@ -36,70 +40,136 @@ class Expander:
     inputs: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     secrets: set[str] = field(default_factory=set, repr=False)
     files: set[Path] = field(default_factory=set, repr=False)
+    commands: tuple[str, ...] = ()
+    limit: float = 10.0
+    values: dict[SecretReference, str] = field(default_factory=dict, repr=False)
 
     def expand(self, text: str, depth: int = 0) -> str:
         """Return a text with all references resolved, those in inserted values left alone. Raises ExpandError."""
+        return "".join(part if isinstance(part, str) else self._now(part) for part in self.parts(text, depth))
+
+    def parts(self, text: str, depth: int = 0) -> list[str | SecretReference]:
+        """Return a text in parts: what is known, and the references that have another value later.
+
+        A file has been read, and its text is in `values`; neither the keyring nor a program was asked. Raises
+        ExpandError.
+        """
         if "${" not in text:
-            return text
+            return [text]
         if depth > _DEEPEST:
             raise ExpandError(
                 "The ${...} references are nested too deeply.", "Write the text without so many defaults."
             )
-        parts: list[str] = []
+        parts: list[str | SecretReference] = []
         at = 0
         while (start := text.find("${", at)) >= 0:
             end = _closing_brace(text, start + 2)
-            parts += text[at:start], self._value(text[start + 2 : end], depth)
+            parts += text[at:start], *self._value(text[start + 2 : end], depth)
             at = end + 1
-        return "".join(parts) + text[at:]
+        return [*parts, text[at:]]
+
+    def shown(self, part: str | SecretReference) -> str:
+        """Return a part as the configuration holds it: the text of a file, any other reference as it is written."""
+        return part if isinstance(part, str) else self.values.get(part, part.written)
 
     def read(self, written: str, depth: int = 0) -> str:
         """Return the text of a file of at most 1 MiB; its path may hold references. Raises ExpandError."""
-        full = self.folder / os.path.expanduser(self.expand(written, depth))
-        path = _shortened(written)
+        full = self.folder / os.path.expanduser(self._plain(written, depth))
         self.files.add(full)
         try:
-            if full.exists() and not full.is_file():  # reading a pipe or a device could block without end
-                raise ExpandError(f"{path} is not an ordinary file.", "Name a text file.")
-            with full.open("rb") as file:
-                content = file.read(_LARGEST_FILE + 1)
-            text = content.decode("utf-8-sig")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise ExpandError(
-                f"The file {path} cannot be read: {reason}.",
-                f"Create it, make it readable, or correct the path, which is relative to {self.folder}.",
-            ) from None
-        if len(content) > _LARGEST_FILE:
-            raise ExpandError(f"The file {path} is larger than 1 MiB.", "Name a file that holds the value alone.")
-        return text
+            return file_text(full, written)
+        except SecretUnavailable as error:
+            fix = error.fix
+            if not full.exists():
+                fix = f"Create it, make it readable, or correct the path, which is relative to {self.folder}."
+            raise ExpandError(error.message, fix) from None
 
-    def _value(self, reference: str, depth: int) -> str:
+    def _value(self, reference: str, depth: int) -> list[str | SecretReference]:
         made = _BUILTINS.get("workspaceFolder" if reference.startswith("workspaceFolder:") else reference)
         if made:
-            return made(self.folder)
+            return [made(self.folder)]
         kind, colon, rest = reference.partition(":")
         if colon and kind == "file":
-            return self._secret(self.read(rest, depth + 1).rstrip("\r\n"))
+            return [self._file(rest, depth + 1)]
+        if colon and kind == "keyring":
+            return [self._keyring(rest, depth + 1)]
+        if colon and kind == "command":
+            return [self._command(rest, depth + 1)]
         if colon and kind == "input":
-            return self._input(rest)
+            return [self._input(rest)]
         if colon and kind == "env":
             reference = rest
         name, has_default, default = reference.partition(":-")
         if not name or not _NAME_CHARACTERS.issuperset(name):
             raise ExpandError(
-                f"${{{_shortened(reference)}}} is not a reference that is known here.",
-                "Use ${NAME}, ${NAME:-default} or ${file:path}; write ${$} for a plain $.",
+                f"${{{shortened(reference)}}} is not a reference that is known here.",
+                "Use ${NAME}, ${NAME:-default}, ${file:path} or ${keyring:name}; write ${$} for a plain $.",
             )
         found = self.environ.get(name)
         if has_default:
-            return self._secret(found) if found else self.expand(default, depth + 1)
+            return [self._secret(found)] if found else self.parts(default, depth + 1)
         if found is None:
             raise ExpandError(
                 f"The environment variable {name} is not set.",
                 f"Set {name} before starting the aggregator, or give a default: ${{{name}:-default}}.",
             )
-        return self._secret(found)
+        return [self._secret(found)]
+
+    def _file(self, written: str, depth: int) -> SecretReference:
+        text = self.read(written, depth).rstrip("\r\n")
+        path = self.folder / os.path.expanduser(self._plain(written, depth))
+        reference = SecretReference("file", f"${{file:{written}}}", name=str(path))
+        self.values[reference] = self._secret(text)
+        return reference
+
+    def _keyring(self, written: str, depth: int) -> SecretReference:
+        name = self._plain(written, depth)
+        if fault := name_fault(name):
+            said = f"`${{keyring:{shortened(written)}}}` names no secret. {fault}"
+            raise ExpandError(said, "Write a name that `aggregator secrets list` has.")
+        return SecretReference("keyring", f"${{keyring:{written}}}", name=name)
+
+    def _command(self, written: str, depth: int) -> SecretReference:
+        """Return the reference to the output of a program, which the operator has to allow; it is not run here."""
+        shown = f"${{command:{shortened(written)}}}"
+        try:
+            # Taken apart before anything is inserted: no value makes two words.
+            words = tuple(self._plain(word, depth) for word in shlex.split(written))
+        except ValueError:
+            raise ExpandError(f"`{shown}` is not a command line.", "Close its quotes.") from None
+        if not words or not words[0]:
+            raise ExpandError(f"`{shown}` names no program.", "Write the program and its arguments.")
+        if any("\0" in word for word in words):
+            raise ExpandError(f"`{shown}` has a NUL character in it.", "Remove it.")
+        if words[0] not in self.commands:
+            fix = f'Add "{shortened(words[0])}" to `secrets.commands` if it may be run, or use another source.'
+            raise ExpandError(f"`{shown}` runs a program that is not allowed to give secrets.", fix)
+        return SecretReference("command", f"${{command:{written}}}", words=words, folder=str(self.folder))
+
+    def _plain(self, text: str, depth: int) -> str:
+        """Return the text inside a reference with its own references resolved; it is part of a name."""
+        parts = self.parts(text, depth)
+        if any(isinstance(part, SecretReference) and part.kind != "file" for part in parts):
+            said = f"`{shortened(text)}` has a secret in it, and stands where a name has to."
+            raise ExpandError(said, "Write the name itself, or use ${NAME} in it.")
+        return "".join(map(self.shown, parts))
+
+    def _now(self, reference: SecretReference) -> str:
+        """Return the value of a reference at a place that is read when the program starts."""
+        if reference in self.values:
+            return self.values[reference]
+        if reference.kind == "command":
+            raise ExpandError(
+                f"`{shortened(reference.written)}` cannot stand here, since every command of the aggregator would run "
+                "its program.",
+                "Use ${keyring:name}, ${file:path} or ${NAME}; ${command:...} is for entries of servers.",
+            )
+        try:
+            value = value_of(reference, self.limit)
+        except SecretUnavailable as error:
+            raise ExpandError(error.message, error.fix) from None
+        self.values[reference] = self._secret(value)
+        return value
 
     def _input(self, name: str) -> str:
         """Return the value of a VS Code input, from the environment variable named like its id in capitals."""
@@ -109,7 +179,7 @@ class Expander:
             found = self.inputs.get(name)
         if found is None:
             raise ExpandError(
-                f"The input {_shortened(name)} is answered by the environment variable {variable}, which is not set.",
+                f"The input {shortened(name)} is answered by the environment variable {variable}, which is not set.",
                 f"Set {variable} before starting the aggregator.",
             )
         return self._secret(found)
@@ -145,7 +215,3 @@ def _closing_brace(text: str, start: int) -> int:
                 return at
         at += 1
     raise ExpandError("A ${ has no closing }.", "Close it, or write ${$} for a plain $.")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."

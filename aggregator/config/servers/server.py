@@ -18,6 +18,7 @@ from aggregator.config.model import DEFAULT_MAX_TIMEOUT, ServerConfig
 from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
 from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.late import literal_secrets, with_placeholders, without_late
 from aggregator.config.servers.overrides import Override, apply
 from aggregator.config.servers.secrets import secrets_in
 
@@ -47,7 +48,9 @@ class ServerReader:
         entry = fill(key, raw, where, report, self.expander)
         if override:
             entry.changed = apply(override, entry.fields, self.environment)
-        self.expander.secrets.update(text for text in secrets_in(entry.fields) if text)
+        entry.late = tuple(text for text in entry.late if text.where[0] not in entry.changed)
+        known = without_late(entry.fields, entry.late)
+        self.expander.secrets.update(filter(None, (*secrets_in(known), *literal_secrets(entry.late))))
         off = _switched_off(entry)
         if not name(entry):
             return None
@@ -102,7 +105,8 @@ def _makes_sense(entry: ServerEntry) -> bool:
         entry.error(fault)
         return False
     whole = entry.fields.keys() - {entry.field_of(gap) for gap in entry.gaps}
-    faults = list(unsound({key: entry.fields[key] for key in whole}))
+    fields = with_placeholders(entry.fields, entry.late)
+    faults = list(unsound({key: fields[key] for key in whole}))
     for fault in faults:
         entry.error(fault)
     as_written = {key: value for key, value in entry.fields.items() if key not in entry.changed}
@@ -128,8 +132,8 @@ def _validated(entry: ServerEntry, off: str | None) -> ServerConfig | None:
 
 
 def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerConfig:
-    """Return a server with consistent time-outs and absolute paths."""
-    update: dict[str, object] = {}
+    """Return a server with consistent time-outs, absolute paths, and the texts that are completed later."""
+    update: dict[str, object] = {"references": entry.late} if entry.late else {}
     longest = max((server.timeout, *server.tools.timeout.values()))
     if longest > server.max_timeout and "max_timeout" not in entry.fields:
         update["max_timeout"] = max(longest, DEFAULT_MAX_TIMEOUT)

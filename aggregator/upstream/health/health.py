@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 _NOT_ITS_OWN: Final = frozenset({502, 503, 504})
 # After so many trials without an answer, a connection without calls under way is replaced.
 TRIALS: Final = 3
+# Statuses by which a server refuses the credentials of a request.
+_CREDENTIALS: Final = frozenset({401, 403})
 # Seconds between two looks at a server that waits for the answer of a person.
 PERSON: Final = 1.0
 
@@ -48,6 +50,7 @@ class Health:
     latency: the times of the last calls.
     circuit: the circuit breaker of the current connection.
     ping: seconds that the last health check took; None before the first.
+    refused: set when the server refuses the credentials of a request.
     """
 
     def __init__(self, config: CurrentConfig, on_change: OnChange) -> None:
@@ -58,6 +61,7 @@ class Health:
         self.latency = LatencyWindow()
         self.circuit = CircuitBreaker(config.value.health.failures)
         self.ping: float | None = None
+        self.refused = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Health {self._config.value.id} {self.circuit!r}>"
@@ -122,6 +126,8 @@ class Health:
 
     def failed(self, began: float, error: BaseException, *, alone: bool = False) -> None:
         """Take note of a request that ended in an error, of the server or of the connection."""
+        if isinstance(error, UpstreamRefused) and error.details.get("status") in _CREDENTIALS:
+            self.refused.set()
         now = monotonic()
         silent = is_silence(error)
         if silent is None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
+from aggregator.secret_sources.reference import LateText
 from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, run_child
 
 
@@ -23,12 +24,19 @@ async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[
     port = str(_free_port())
     args = tuple(arg.replace(FREE_PORT, port) for arg in launch.args)
     env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
-    placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port)})
+    late = tuple(_placed(text, port) for text in server.references)
+    placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port), "references": late})
     bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
     async with run_child(
         server.id, launch.command, args, env, launch.cwd, None, reaper, close_grace=0, bounds=bounds
     ) as child:
         yield placed, child
+
+
+def _placed(text: LateText, port: str) -> LateText:
+    """Return a text that is completed later, with the port filled in."""
+    parts = (part.replace(FREE_PORT, port) if isinstance(part, str) else part for part in text.parts)
+    return LateText(text.where, tuple(parts))
 
 
 def _free_port() -> int:

@@ -19,6 +19,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.versions import Era
 from aggregator.upstream.connection import InboundHandlers, OpenTransport, SessionExpired
+from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.process import ChildProcess, Reaper
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.back_channel import AskingHabit, BackChannel, ClientSide
@@ -47,14 +48,28 @@ class Connector:
     """
 
     def __init__(
-        self, config: ServerConfig, reaper: Reaper, on_notification: OnUpstreamNotification, redaction: ServerRedaction
+        self,
+        config: ServerConfig,
+        reaper: Reaper,
+        on_notification: OnUpstreamNotification,
+        redaction: ServerRedaction,
+        secrets: LateSecrets | None = None,
     ) -> None:
         self._config = config
+        self._secrets = secrets or LateSecrets()
         self._redaction = redaction
         self._reaper = reaper
         self._on_notification = on_notification
         self.habit = AskingHabit()
         self._worked: tuple[str, EraChoice] | None = None
+
+    async def complete(self, config: ServerConfig) -> ServerConfig:
+        """Return a config of the server with the values that its references have now.
+
+        Raises:
+            SecretMissing: one has none.
+        """
+        return await self._secrets.complete(config, self._redaction)
 
     async def connect(
         self, stack: AsyncExitStack, placed: ServerConfig, child: ChildProcess | None, clients: ClientSide

@@ -29,6 +29,7 @@ from aggregator.domain.versions import Era
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.late_secrets import SecretMissing
 from aggregator.upstream.list_kinds import LISTS_CHANGED
 from aggregator.upstream.sessions.back_channel import ClientSide
 from aggregator.upstream.sessions.clients import DownstreamClients
@@ -337,13 +338,14 @@ class IsolatedSessions:
         owner, why = side.owner, "it is being closed"
         clients = ClientSide(declare, (lambda: owner) if owner is not None else None)
         try:
+            placed = await self._connector.complete(self._placed)
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._config.value.connect_timeout):
                     on_notification = partial(
                         self._on_side_notification, side, scope is None and transport not in CHEAP
                     )
                     session = await self._connector.connect_again(
-                        stack, self._placed, transport, era, clients, on_notification
+                        stack, placed, transport, era, clients, on_notification
                     )
                 side.opened.set_result(session)
                 # A connection that came too late for the calls that waited serves the next.
@@ -386,4 +388,4 @@ def _refuses(error: Exception) -> bool:
     if isinstance(error, UpstreamHttpStatus):
         status: int = error.details["status"]
         return 400 <= status < 500 and "retry_after" not in error.details
-    return isinstance(error, RpcError | UpstreamRefused | UpstreamBadAnswer)
+    return isinstance(error, RpcError | UpstreamRefused | UpstreamBadAnswer) and not isinstance(error, SecretMissing)
