@@ -4,6 +4,7 @@ Rule: one part that fails or takes too long costs its own findings alone.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
 from aggregator.config.settings import HttpConfig
 from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway, of_other_agent
-from aggregator.doctor.checks.host_files import of_host
+from aggregator.doctor.checks.host_files import of_host, of_lost_servers
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
@@ -24,8 +25,8 @@ from aggregator.doctor.checks.programs import SHELL_HOSTS, of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_storage
 from aggregator.doctor.finding import CheckFinding, found
-from aggregator.doctor.gather.configuration import ConfigRead, read_config
-from aggregator.doctor.gather.host_files import HostsFound, find_hosts
+from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
+from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
 from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
@@ -38,6 +39,9 @@ from aggregator.hosts.model import HostProgram, Machine
 from aggregator.redaction.redactor import Redactor
 
 T = TypeVar("T")
+
+# What `aggregator stdio` adds to the variables that it was given.
+INTERPRETER: Final = {"AGGREGATOR_PYTHON": sys.executable}
 
 # The parts of the whole time that the trial of the servers, and then the sessions, may take.
 _TRIAL: Final = 0.4
@@ -100,6 +104,7 @@ class _Doctor:
         there = trial.there
         for session in sessions:
             self._findings += of_session(session, there, __version__)
+        await self._of_variables(config, hosts)
         self._of_trial(trial, agent, hosts, sessions, storage)
         if loaded is not None and not loaded.fatal:
             self._of_loaded(loaded, trial, storage)
@@ -177,6 +182,18 @@ class _Doctor:
             if agent_of_host[0] != agent:
                 self._findings += of_agent(trial.policies, *agent_of_host)
         self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
+
+    async def _of_variables(self, config: ConfigRead, hosts: HostsFound) -> None:
+        """Find the servers that lack a variable where a host starts the program."""
+        loaded, machine, host = config.loaded, self._wanted.machine, self._wanted.host
+        if loaded is None:
+            return
+        starts = [(start.host, start.env, str(start.place)) for start in hosts.starts if start.url is None]
+        if not starts and host is not None:
+            starts = [(host, start_environment(host.id, machine), "the file of the host")]
+        for one, env, place in starts:
+            lost = await asyncio.to_thread(lost_servers, loaded, {**INTERPRETER, **env})
+            self._findings += of_lost_servers(one.title, lost, place)
 
     def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:
         agents = trial.policies.agents if trial.policies is not None else None

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Examined:
-    """What `aggregator doctor --json` printed."""
+    """The output of `aggregator doctor --json`."""
 
     report: Json
     result: ProgramResult
@@ -66,7 +66,7 @@ class Place:
         return {"command": sys.executable, "args": [str(SERVER), *args], **fields}
 
     def configure(self, servers: Mapping[str, Json] | None = None, /, **settings: Any) -> Path:
-        """Write the user's configuration, for nobody else to read."""
+        """Write the user's configuration, which only its owner may read."""
         named = {"box": self.server()} if servers is None else dict(servers)
         http = {"port": self.port, **settings.pop("http", {})}
         return self.write(self.config, json.dumps({"mcpServers": named, "http": http, **settings}))
@@ -94,7 +94,7 @@ class Place:
 
     def host_file(self, host: str) -> Path:
         machine = Machine("linux", self.home, self.env, self.here)
-        return host_named(host).files(machine)[0].path
+        return next(file.path for file in host_named(host).files(machine) if file.scope == "user")
 
     def install(self, entries: Mapping[str, Json] | None = None, host: str = "claude-desktop") -> Path:
         """Write the file of a host, by default with one good entry."""
@@ -119,10 +119,12 @@ class Place:
         """Run the command that a fix names, in a shell, with our program on its PATH."""
         found = _COMMAND.search(fix)
         assert found is not None, fix
+        # Without a terminal to say yes at, `install` only shows what it would write.
+        command = re.sub(r"aggregator install \S+", r"\g<0> --write", found[1])
         path = os.pathsep.join((str(Path(sys.executable).parent), self.env.get("PATH", os.environ["PATH"])))
         env = {**os.environ, **self.env, "PATH": path}
-        ended = subprocess.run(["sh", "-c", found[1]], cwd=self.here, env=env, capture_output=True, timeout=BOUND)
-        assert ended.returncode == 0, (found[1], ended)
+        ended = subprocess.run(["sh", "-c", command], cwd=self.here, env=env, capture_output=True, timeout=BOUND)
+        assert ended.returncode == 0, (command, ended)
 
     async def start(self, *command: str, ready: bytes = b"") -> asyncio.subprocess.Process:
         """Start a program for the rest of the test; wait until stderr has a text."""

@@ -134,7 +134,7 @@ def _file_for_a_folder(place: Place) -> None:
     place.configure(storage=f"sqlite:///{place.home}/data/sub/own.db")
 
 
-def _make_way(place: Place, _: Examined) -> None:
+def _make_the_folder(place: Place, _: Examined) -> None:
     (place.home / "data").unlink()
     (place.home / "data" / "sub").mkdir(parents=True)
 
@@ -323,7 +323,7 @@ SEEDS: Final = (
     Seed("damaged database", "database_damaged", _damaged, None, "mv "),
     Seed("damaged database set aside", "database_set_aside", _renamed_away, None, "rm "),
     Seed("locked database", "database_locked", _locked, _other_database, "End the program"),
-    Seed("folder of the database", "database_folder", _file_for_a_folder, _make_way, "mkdir"),
+    Seed("folder of the database", "database_folder", _file_for_a_folder, _make_the_folder, "mkdir"),
     Seed("read-only database", "database_read_only", _read_only, _writable, "chmod"),
     Seed("full disk", "disk_full", _full, _other_database, "another disk"),
     Seed(

@@ -83,7 +83,7 @@ async def _others(place: Place) -> None:
     await place.serve()
 
 
-async def _key_of_desk(place: Place, _: Examined) -> None:
+async def _new_key_for_the_other(place: Place, _: Examined) -> None:
     _by_url(place, **_with_key(await _key(place, "desk")))
 
 
@@ -121,7 +121,7 @@ SEEDS: Final = (
         "key of another agent",
         "key_other_agent",
         _others,
-        _key_of_desk,
+        _new_key_for_the_other,
         "aggregator keys new desk",
         (*CURSOR, "--agent", "desk"),
         connects=True,

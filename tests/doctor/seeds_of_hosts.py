@@ -50,7 +50,8 @@ def _pretender(*words: str) -> Callable[[Place], Json]:
 
     def make(place: Place) -> Json:
         text = f'#!/bin/sh\nexec {sys.executable} {SERVER} {" ".join(words)} "$@"\n'
-        return {"aggregator": {"command": str(place.program("aggregator", text)), "env": {"API_TOKEN": PASSWORD}}}
+        command = str(place.program("aggregator", text))
+        return {"aggregator": {"command": command, "args": ["stdio"], "env": {"API_TOKEN": PASSWORD}}}
 
     return make
 
@@ -99,6 +100,12 @@ def _npx(place: Place) -> None:
     place.install()
 
 
+def _shell_variable(place: Place) -> None:
+    place.configure({"box": place.server(env={"TOKEN": "${DOCTOR_TOKEN}"})})
+    place.env["DOCTOR_TOKEN"] = PASSWORD
+    place.install()
+
+
 def _denied(place: Place) -> None:
     place.configure()
     place.policy('agents:\n  local:\n    allow: ["*"]\n    deny: ["box.*"]\n')
@@ -109,12 +116,18 @@ def _allowed(place: Place, _: Examined) -> None:
     place.policy('agents:\n  local:\n    allow: ["*"]\n')
 
 
+def _other_config(place: Place) -> None:
+    other = place.write(place.here / "other.json", "{}")
+    place.configure()
+    place.install(_words("stdio", "--config", str(other))(place))
+
+
 SEEDS: Final = (
     Seed(
         "host without us",
         "host_without_entry",
         lambda place: place.configure(),
-        _install(),
+        None,
         "aggregator install claude-desktop",
         DESKTOP,
     ),
@@ -123,7 +136,7 @@ SEEDS: Final = (
         "entry that is switched off",
         "host_entry_disabled",
         _entries(_one(disabled=True), "cline"),
-        _install("cline"),
+        None,
         "Switch it on",
         ("--host", "cline"),
     ),
@@ -139,7 +152,7 @@ SEEDS: Final = (
         "a server directly too",
         "host_direct_server",
         _entries(_both, "cursor"),
-        _remove("direct", "cursor"),
+        None,
         "--take-over",
         CURSOR,
     ),
@@ -147,7 +160,7 @@ SEEDS: Final = (
         "virtual environment that was deleted",
         "host_program_missing",
         _entries(_one(command="/gone/venv/bin/aggregator", args=["stdio"])),
-        _install(),
+        None,
         "aggregator install",
         DESKTOP,
     ),
@@ -155,7 +168,7 @@ SEEDS: Final = (
         "program on the PATH of the shell alone",
         "host_program_not_found",
         _entries(_on_shell_path),
-        _install(),
+        None,
         "write its full path",
         DESKTOP,
     ),
@@ -163,7 +176,7 @@ SEEDS: Final = (
         "relative path of the configuration",
         "host_config_relative",
         _entries(_words("stdio", "--config", "aggregator.json")),
-        _install(),
+        None,
         "full path",
         DESKTOP,
     ),
@@ -171,21 +184,15 @@ SEEDS: Final = (
         "configuration that was deleted",
         "host_config_missing",
         _entries(_words("stdio", "--config", "/gone/aggregator.json")),
-        _install(),
+        None,
         "aggregator install",
         DESKTOP,
     ),
     Seed(
         "another configuration",
         "host_other_config",
-        lambda place: (
-            (
-                place.write(place.here / "other.json", "{}"),
-                place.configure(),
-                place.install(_words("stdio", "--config", str(place.here / "other.json"))(place)),
-            )
-        ),
-        _install(),
+        _other_config,
+        None,
         "--config",
         (*DESKTOP, "--config", "../home/.config/aggregator/aggregator.json"),
     ),
@@ -193,7 +200,7 @@ SEEDS: Final = (
         "another agent",
         "host_agent_differs",
         _entries(lambda place: {"aggregator": place.entry("--agent", "shop")}),
-        lambda place, _: place.install({"aggregator": place.entry("--agent", "desk")}),
+        None,
         "--agent desk",
         (*DESKTOP, "--agent", "desk"),
     ),
@@ -201,7 +208,7 @@ SEEDS: Final = (
         "a word of the command is mistyped",
         "host_start_fails",
         _entries(_words("stdoi")),
-        _install(),
+        None,
         "aggregator install",
         DESKTOP,
         connects=True,
@@ -219,7 +226,7 @@ SEEDS: Final = (
         "older version",
         "host_other_version",
         _entries(_pretender("--version", "0.0.1")),
-        _install(),
+        None,
         "update the other",
         DESKTOP,
         connects=True,
@@ -252,6 +259,14 @@ SEEDS: Final = (
         connects=True,
     ),
     Seed("npx that a desktop host does not find", "server_command_not_found", _npx, _full_path, "full path", DESKTOP),
+    Seed(
+        "variable of the shell alone",
+        "host_variable_missing",
+        _shell_variable,
+        lambda place, _: place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": PASSWORD})}),
+        'under "env" of our entry',
+        DESKTOP,
+    ),
     Seed("nothing allowed", "model_sees_nothing", _denied, _allowed, "policy explain", DESKTOP, connects=True),
     Seed("denied by a rule", "tools_denied", _denied, _allowed, "policy explain local box.", DESKTOP, connects=True),
 )

@@ -10,7 +10,7 @@ from tests.doctor.place import Examined, Json, Place
 from tests.doctor.seeds import Make, Seed
 
 
-def _box(*words: str, **fields: Any) -> Make:
+def _small(*words: str, **fields: Any) -> Make:
     """Return the seed of one server that misbehaves."""
     return lambda place: place.configure({"box": place.server(*words, **fields)})
 
@@ -20,7 +20,7 @@ def _entry(**fields: Any) -> Make:
 
 
 def _says(words: str) -> Make:
-    return _box("--die", words)
+    return _small("--die", words)
 
 
 def _good(place: Place, _: Examined) -> None:
@@ -103,19 +103,19 @@ SEEDS: Final = tuple(
         (
             "no answer to initialize",
             "server_hangs",
-            _box("--silent", connect_timeout=1),
+            _small("--silent", connect_timeout=1),
             "connect_timeout",
             ("--timeout", "8"),
         ),
         ("old Node.js", "server_node_version", _says(NODE), "current Node.js", ()),
         ("Docker that does not run", "server_docker", _docker, "Start Docker", ()),
-        ("print to stdout", "server_stdout", _box("--noise"), "stderr", ()),
+        ("print to stdout", "server_stdout", _small("--noise"), "stderr", ()),
         ("token that has ended", "server_unauthorized", _at("/401", headers=SECRET_HEADER), "Renew", ()),
         ("wrong path", "server_not_there", _at("/wrong"), "/mcp", ()),
         ("SSE as HTTP", "server_other_transport", _at("/sse"), '"type": "sse"', ()),
         ("nothing listens", "server_unreachable", _entry(type="http", url="http://127.0.0.1:9/mcp"), "Start", ()),
-        ("folder that is missing", "server_folder_missing", _box(cwd="/no/such/folder"), "`cwd`", ()),
-        ("schema that cannot be used", "tools_left_out", _box("--bad-schema"), "author", ()),
-        ("no tool is taken", "server_no_tools", _box(tools={"exclude": ["*"]}), "tools.exclude", ()),
+        ("folder that is missing", "server_folder_missing", _small(cwd="/no/such/folder"), "`cwd`", ()),
+        ("schema that cannot be used", "tools_left_out", _small("--bad-schema"), "author", ()),
+        ("no tool is taken", "server_no_tools", _small(tools={"exclude": ["*"]}), "tools.exclude", ()),
     )
 )

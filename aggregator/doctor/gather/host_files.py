@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -110,13 +110,14 @@ def _of_host(
             if fields is None:
                 continue
             if is_own(fields, (port,)):
-                entry = _entry(host, found.file.path, server.name, fields, machine)
+                entry = replace(_entry(host, found.file.path, server.name, fields, machine), scope=found.file.scope)
                 entries.append(entry)
                 if entry.enabled and (entry.program is not None or entry.url is not None):
                     starts.append(_start(host, entry, fields, machine))
             elif fields.get("enabled", True) and (here := ours.get(identity(fields))) is not None:
-                same.append((found.file.path, server.name, here))
-    first = next(iter(host.files(machine)), None)
+                same.append((found.file.path, server.name, here, found.file.scope))
+    places = host.files(machine)
+    first = next((file for file in places if file.scope == "user"), next(iter(places), None))
     facts = HostFacts(
         host.id,
         host.title,
