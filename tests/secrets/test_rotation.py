@@ -174,6 +174,15 @@ async def test_a_keyring_that_hangs_holds_up_neither_others_nor_the_end(keyring:
         await until(lambda: not any(map(is_alive, asking)), "the program that asks has ended")
 
 
+async def test_a_reload_changes_how_long_a_source_may_take(keyring: Path, harness: ProgramHarness) -> None:
+    keep(keyring, {"github": FIRST}, "hang")
+    harness.write_config({"box": server()}, secrets={"timeout": "10m"})
+    async with harness.serving():
+        servers = {"box": server(), "waits": server(env={"TOKEN": "${keyring:github}"})}
+        await harness.reload(servers, "did not answer within 2 s", secrets={"timeout": "2s"})
+        assert "in effect: secrets.timeout" in harness.log
+
+
 def _asking() -> list[int]:
     """The programs that ask a keyring for `github`."""
     found = []
