@@ -14,6 +14,8 @@ Must not import: anything, so that `import aggregator` loads nothing; tests/test
 """
 
 __version__ = "0.1.0"
+# What package indexes call it, and what is before the brackets of an extra (docs/decisions/0027-the-name.md).
+DISTRIBUTION = "aggregator-mcp"
 
 # The import layers of the package, top to bottom. A module imports from rows below its own, never from a neighbour in
 # the same row and never upwards; tests/test_layers.py reads this plan. `examples` are upstream servers of their own:
@@ -35,10 +37,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("commands",),
-        ("policy", "first_run", "servers", "hosts", "doctor", "secrets"),
+        ("first_run",),
+        ("policy", "hosts", "doctor"),
+        ("servers",),
+        ("secrets",),
         (".", "audit", "notify"),
         ("runtime",),
     ),
+    "cli.hosts": (("commands",), ("install",), (".",)),
+    "cli.servers": (("commands",), ("adding",), (".",)),
     "frontends": (("server",), ("v1", "console", "."), ("web", "stdout")),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
     "app": (("build", "app", "console"), ("status",), ("reload",), (".",), ("notices",)),
@@ -55,6 +62,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".",),
         ("recording",),
     ),
+    "doctor": (("examine",), ("mend",), ("gather",), ("checks",), (".",), ("finding",), ("codes",)),
     "policy": (("live",), ("compare",), ("files",), (".",)),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": ((".",), ("terms",)),

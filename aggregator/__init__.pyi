@@ -6,6 +6,7 @@ from aggregator.domain.errors import OperatorError as OperatorError
 from aggregator.domain.errors import RpcError as RpcError
 
 __version__: str
+DISTRIBUTION: str
 __all__: list[str]
 LAYERS: tuple[tuple[str, ...], ...]
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]]

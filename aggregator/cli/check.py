@@ -1,7 +1,6 @@
 """`aggregator check`: connects every server once and reports the state of each."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,7 @@ from aggregator.app.build import build_app
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import all_started, load_config, storage_url
 from aggregator.config.load import Loaded
-from aggregator.storage.engine.engine import Engine
-from aggregator.storage.engine.files import unwritable
-from aggregator.storage.errors import StorageError
-from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.doctor.gather.storage import storage_fault
 from aggregator.upstream.upstream import Upstream
 
 
@@ -27,7 +23,7 @@ def run(path: Path | None, as_json: bool) -> int:
     """Print a row per server, then the problems of the configuration; return 1 if there is any problem."""
     loaded = load_config(path, log_level="error", report=False, usable=False)
     rows, warnings = run_loop(_connect(loaded))
-    storage = run_loop(_storage(storage_url(loaded)))
+    storage = run_loop(storage_fault(storage_url(loaded)))
     failed = [row for row in rows if row["state"] not in ("ready", "disabled")]
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if as_json:
@@ -52,20 +48,6 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
         await app.supervisor.wait_all_tried()
         warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
         return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
-
-
-async def _storage(url: str) -> str | None:
-    """Return why the database cannot be used, as far as that shows without changing it; None if nothing is wrong."""
-    try:
-        path = sqlite_path(full_url(url))
-        await Engine(full_url(url), path).close()
-    except StorageError as error:
-        return str(error)
-    if path is None:
-        return None
-    there = next(one for one in (path.parent, *path.parents) if one.exists())
-    writable = there.is_dir() and os.access(there, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
-    return None if writable else unwritable(path)
 
 
 def _row(upstream: Upstream, app: App) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Final, cast, get_args
 
+from aggregator.app.health_page import asked
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.setup import configured_database
 from aggregator.cli.runtime.tables import one_line
-from aggregator.cli.status import address_of, asked
+from aggregator.cli.status import address_of
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.console_sessions import LINK_FOR, new_secret
 from aggregator.storage.database import open_database

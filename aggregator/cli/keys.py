@@ -61,7 +61,7 @@ def new(
     if print_hash and made.record.expires is not None:
         raise OperatorError("A hash in a policy file cannot carry an end: leave --expires or --print-hash out.")
     if not print_hash:
-        run_loop(_add(_url(storage), made, audited, chain_key))
+        store_key(storage, made, audited=audited, chain_key=chain_key)
     print(made.text)
     if print_hash:
         print(policy_line(made.record))
@@ -69,6 +69,11 @@ def new(
     else:
         _warn(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
     return 0
+
+
+def store_key(storage: str | None, made: NewKey, *, audited: bool = True, chain_key: str | None = None) -> None:
+    """Keep a new key in the database. Raises OperatorError when the database cannot be used."""
+    run_loop(_add(_url(storage), made, audited, chain_key))
 
 
 def listed(storage: str | None, as_json: bool = False) -> int:

@@ -5,26 +5,22 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aggregator.app.health_page import address, asked
 from aggregator.cli.runtime.setup import find
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.config.durations import format_duration
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load_found
 from aggregator.config.servers.checks import address_fault
-from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 
 # EX_UNAVAILABLE of sysexits.h.
 NOT_RUNNING: Final = 69
-_PATIENCE: Final = 5.0
-_LARGEST: Final = 64 * 2**20
-# Addresses that mean every interface, and the loopback address among them.
-_EVERY: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104
 _WELL: Final = frozenset({"ready", "disabled", "stopped"})
 _HEAD: Final = ("server", "state", "for", "tools", "calls", "next try", "reason")
 
@@ -76,44 +72,12 @@ def _address(path: Path | None) -> str:
     return address(http)
 
 
-def address(http: HttpConfig) -> str:
-    """Return the URL at which an aggregator with these settings is reached from this machine."""
-    host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
-    return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
-
-
 def _given(url: str) -> str:
     fault = address_fault(url)
     if fault is not None:
         raise OperatorError(f"{fault} Write --url http://127.0.0.1:8642.")
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def asked(base: str) -> dict[str, Any]:
-    """Return what the health page of a running aggregator reports.
-
-    Raises:
-        OSError, HTTPException: nothing answers.
-        ValueError: another program answers.
-    """
-    parts = urlsplit(base)
-    # `http.client` ignores proxies of the environment: one would send the request from another machine.
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE)
-    try:
-        connection.request("GET", "/readyz", headers={"accept": "application/json"})
-        answer = connection.getresponse()
-        body = answer.read(_LARGEST)
-    finally:
-        connection.close()
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or "ready" not in found:
-        raise ValueError(f"something else answers there, with {answer.status}")
-    return found
 
 
 def _troubles(found: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ IN_PLACE: Final = frozenset(
 AT_ONCE: Final = frozenset(
     {"expose", "expose_budget", "pinned", "name_limit", "startup_wait", "straggler_wait", "shutdown_timeout"}
     | {"http.expose", "sse.expose", "stdio.expose", "search.semantic", "audit.capture", "audit.max_captured_bytes"}
-    | {"redact.patterns", "redact.fields", "redact.also", "log.level", "log.levels", "notify"}
+    | {"redact.patterns", "redact.fields", "redact.also", "log.level", "log.levels", "notify", "registry"}
     | {"secrets.commands", "secrets.timeout"}
 )
 

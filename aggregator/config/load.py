@@ -31,7 +31,7 @@ from aggregator.config.servers.server import ServerReader
 from aggregator.domain.problems import Problem
 from aggregator.redaction.redactor import Redactor
 
-__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_found", "load_mapping", "must_start"]
+__all__ = ["ConfigError", "Loaded", "find_config", "load", "load_content", "load_found", "load_mapping", "must_start"]
 
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
@@ -110,6 +110,15 @@ def load(path: Path | None, environ: Mapping[str, str], trust: TrustList | None 
     """
     root = JsonObject() if path is None else read_object(path, _content(path, trust))
     return _loaded(root, path, str(path) if path else "environment", environ, trust)
+
+
+def load_content(path: Path, content: bytes, environ: Mapping[str, str]) -> Loaded:
+    """Read what a file at `path` would be with this content.
+
+    Raises:
+        ConfigError: the content is not a JSON object.
+    """
+    return _loaded(read_object(path, content), path, str(path), environ, None)
 
 
 def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:

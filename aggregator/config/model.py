@@ -344,7 +344,7 @@ class Config(ConfigModel):
         repr=False,
         description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL; a "
         "relative path of an SQLite file is one from the configuration file's folder. Default: an SQLite file in the "
-        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator[postgres]`.",
+        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator-mcp[postgres]`.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(
@@ -356,6 +356,12 @@ class Config(ConfigModel):
     )
     redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="What is taken out of all text.")
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
+    registry: str = Field(
+        default="https://registry.modelcontextprotocol.io",
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+        description="The MCP Registry in which `aggregator add --from` looks names up; `http://` only on this machine.",
+        examples=["https://registry.example.com"],
+    )
     notify: tuple[ReceiverConfig, ...] = Field(
         default=(),
         description="Who is told what needs a person: webhooks, and programs that are run.",

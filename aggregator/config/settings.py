@@ -234,7 +234,7 @@ class SearchConfig(ConfigModel):
 
     semantic: bool = Field(
         default=False,
-        description="`true`: tools are also found by meaning, with the model of `aggregator[semantic]`, which must "
+        description="`true`: tools are also found by meaning, with the model of `aggregator-mcp[semantic]`, which must "
         "be installed.",
     )
 

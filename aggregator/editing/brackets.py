@@ -175,6 +175,10 @@ def _with_blanks(
         # Up to the value or comment before it; a comment to the end of its line must keep that end.
         keep = gap
         for found in style.comment.finditer(text, gap, start):
-            keep = found.end() + found[0].startswith(style.line_comment)
+            keep = found.end()
+            if found[0].startswith(style.line_comment):
+                keep = text.index("\n", keep) + 1
         return min(keep, start), end
-    return start, start if rest < end else rest
+    if at == len(container.members) - 1:
+        return start - len(text[gap:start]) + len(text[gap:start].rstrip(" \t")), end
+    return start, rest

@@ -48,7 +48,11 @@ def open_file(path: Path, format: Format, *, missing: bool = False) -> EditedFil
     """
     if missing and not path.exists():
         return EditedFile(path, open_document("", format, str(path)), None)
-    was = read_file(path)
+    return open_content(path, format, read_file(path))
+
+
+def open_content(path: Path, format: Format, was: bytes) -> EditedFile:
+    """Open what a file holds, or held, for edits. Raises EditError as `open_file` does."""
     encoding = _UTF16.get(was[:2], "utf-8")
     try:
         text = was.decode(encoding)

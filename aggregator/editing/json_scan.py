@@ -10,7 +10,7 @@ from typing import Final
 from aggregator.editing.brackets import Bracketed, Member
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*+"'
-_COMMENT: Final = r"//[^\n]*|/\*.*?\*/"
+_COMMENT: Final = r"//[^\r\n]*|/\*.*?\*/"
 _TOKEN: Final = re.compile(
     rf'(?s)(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<mark>[{{}}\[\],:])|[^\s"/{{}}\[\],:]+'
 )
@@ -38,9 +38,9 @@ def without_comments(text: str) -> str:
 
 def root_start(text: str) -> int | None:
     """Return the offset of the first bracket; None where the text has blanks and comments only."""
-    for found in _TOKEN.finditer(text.removeprefix("\ufeff")):
+    for found in _TOKEN.finditer(text):
         if found.lastgroup != "comment":
-            return found.start() + text.startswith("\ufeff")
+            return found.start()
     return None
 
 

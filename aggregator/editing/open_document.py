@@ -3,6 +3,8 @@
 from aggregator.editing.document import EditableDocument, Format
 from aggregator.editing.errors import EditError
 from aggregator.editing.json_document import JsonDocument
+from aggregator.editing.toml_document import TomlDocument
+from aggregator.editing.yaml_document import YamlDocument
 
 
 def open_document(text: str, format: Format, name: str) -> EditableDocument:
@@ -17,4 +19,6 @@ def open_document(text: str, format: Format, name: str) -> EditableDocument:
         raise EditError(f"{name} holds half a character (a lone surrogate). Take it out.") from None
     if format == "json":
         return JsonDocument(text, name)
-    raise EditError(f"{name} cannot be edited yet: {format}.")
+    if format == "toml":
+        return TomlDocument(text, name)
+    return YamlDocument(text, name)

@@ -23,6 +23,24 @@ def nested(path: Path, value: object) -> Any:
     return value
 
 
+def has(root: Mapping[str, Any], path: Path) -> bool:
+    """Return whether there is a value at a path."""
+    at: Any = root
+    for step in path:
+        if not _has_step(at, step):
+            return False
+        at = at[step]
+    return True
+
+
+def at_path(root: Mapping[str, Any], path: Path) -> Any:
+    """Return the value at a path that is there."""
+    at: Any = root
+    for step in path:
+        at = at[step]
+    return at
+
+
 def changed(root: Mapping[str, Any], path: Path, value: object, name: str) -> dict[str, Any]:
     """Return the root with a value set. Raises EditError where the path leads through a value that has no parts."""
     if not path:
@@ -34,7 +52,7 @@ def changed(root: Mapping[str, Any], path: Path, value: object, name: str) -> di
 def _changed(at: Any, path: Path, depth: int, value: object, name: str) -> Any:
     step, rest = path[depth], path[depth + 1 :]
     if rest:
-        missing = not _has(at, step) or at[step] is None
+        missing = not _has_step(at, step) or at[step] is None
         value = nested(rest, value) if missing else _changed(at[step], path, depth + 1, value, name)
     if isinstance(at, dict) and isinstance(step, str):
         return {**at, step: value}
@@ -73,15 +91,15 @@ def _container(root: Mapping[str, Any], path: Path) -> Any:
     """Return the container of the value at a path. Raises KeyError when the value is not there."""
     at: Any = dict(root)
     for step in path[:-1]:
-        if not _has(at, step):
+        if not _has_step(at, step):
             raise KeyError(step)
         at = at[step]
-    if not path or not _has(at, path[-1]):
+    if not path or not _has_step(at, path[-1]):
         raise KeyError(*path[-1:])
     return at
 
 
-def _has(at: Any, step: str | int) -> bool:
+def _has_step(at: Any, step: str | int) -> bool:
     if isinstance(at, dict):
         return isinstance(step, str) and step in at
     return isinstance(at, list) and isinstance(step, int) and 0 <= step < len(at)

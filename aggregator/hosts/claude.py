@@ -5,15 +5,17 @@ https://code.claude.com/docs/en/settings.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import Spelling, plain_entry, read_entry
+from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import app_folder, variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.parse import UnreadableFile, parse_file
 
-_DESKTOP: Final = Spelling("Claude Desktop", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
-_CODE: Final = Spelling("Claude Code", durations={"timeout": ("timeout", 0.001)})
+_DESKTOP: Final = HostSpelling("Claude Desktop", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
+_CODE: Final = HostSpelling("Claude Code", durations={"timeout": ("timeout", 0.001)})
 # The folder that Windows gives to the packaged program in place of %APPDATA%.
 _PACKAGED: Final = Path("Packages", "Claude_pzs8sxrjxfjjc", "LocalCache", "Roaming")
 
@@ -62,13 +64,21 @@ def _managed_folder(machine: Machine) -> Path:
 
 
 def _code_off(root: Mapping[str, Any], file: HostFile) -> Collection[str]:
-    """Name the servers that a project has switched off, which its part of the user's file says."""
-    if file.scope != "local":
-        return ()
-    projects = root.get("projects")
-    project = projects.get(file.servers[1]) if isinstance(projects, Mapping) else None
-    off = project.get("disabledMcpServers") if isinstance(project, Mapping) else None
-    return [name for name in off if isinstance(name, str)] if isinstance(off, list) else ()
+    """Name the servers that a project has switched off: in its part of the user's file, or in its settings."""
+    if file.scope == "local":
+        projects = root.get("projects")
+        return _texts(projects.get(file.servers[1]) if isinstance(projects, Mapping) else None, "disabledMcpServers")
+    off: list[str] = []
+    if file.scope == "project" and file.base is not None:
+        for name in ("settings.json", "settings.local.json"):
+            with suppress(UnreadableFile):
+                off += _texts(parse_file(file.base / ".claude" / name, "json"), "disabledMcpjsonServers")
+    return off
+
+
+def _texts(part: object, key: str) -> list[str]:
+    found = part.get(key) if isinstance(part, Mapping) else None
+    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
 
 
 def _code_entry(launch: OwnLaunch) -> dict[str, Any]:

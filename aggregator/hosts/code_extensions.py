@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import Spelling, plain_entry, read_entry
+from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import code_folders, variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
 
 _EDITORS: Final = ("Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium")
 _SERVERS: Final = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".windsurf-server")
-_CLINE: Final = Spelling("Cline")
-_ROO: Final = Spelling("Roo Code")
+_CLINE: Final = HostSpelling("Cline")
+_ROO: Final = HostSpelling("Roo Code")
 
 
 def _storages(machine: Machine, extension: str) -> Iterator[Path]:
@@ -27,9 +27,11 @@ def _storages(machine: Machine, extension: str) -> Iterator[Path]:
 
 
 def _cline_files(machine: Machine) -> tuple[HostFile, ...]:
-    paths = [folder / "cline_mcp_settings.json" for folder in _storages(machine, "saoudrizwan.claude-dev")]
     own = variable_folder(machine, "CLINE_DIR") or machine.home / ".cline"
-    paths.append(own / "data" / "settings" / "cline_mcp_settings.json")
+    data = variable_folder(machine, "CLINE_DATA_DIR") or own / "data"
+    # The command line and newer extensions share the first; the others are those of older extensions.
+    folders = (data / "settings", *_storages(machine, "saoudrizwan.claude-dev"))
+    paths = [folder / "cline_mcp_settings.json" for folder in folders]
     named = variable_folder(machine, "CLINE_MCP_SETTINGS_PATH")
     return tuple(HostFile(path, "user", "json", ("mcpServers",)) for path in ([named, *paths] if named else paths))
 

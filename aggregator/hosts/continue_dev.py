@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import EntryReading, Spelling, plain_entry, read_entry
+from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import children, variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, Scope, UnusableEntry
 
 _REFERENCE: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs|env)\.(?:[\w-]+/)*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
-_SPELLING: Final = Spelling(
+_SPELLING: Final = HostSpelling(
     "Continue",
     durations={"connectionTimeout": ("connect_timeout", 0.001)},
     text=lambda text: _REFERENCE.sub(r"${\1}", text),
@@ -45,9 +45,6 @@ def _reading(entry: Mapping[str, Any]) -> EntryReading:
     if "uses" in entry and "command" not in entry and "url" not in entry:
         raise UnusableEntry("it is taken from Continue's hub, which alone knows the program that starts it")
     made = dict(entry)
-    transport = made.pop("transport", None)
-    if isinstance(transport, Mapping):  # `experimental.modelContextProtocolServers` of config.json
-        made = {**transport, **made}
     options = made.pop("requestOptions", None)
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping):
         made.setdefault("headers", options["headers"])

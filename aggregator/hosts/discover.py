@@ -17,7 +17,7 @@ from aggregator.hosts.parse import UnreadableFile, parse_file, repeated_names
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """One entry of a host file. `fields` is the entry in our form; None where it has none, and `problem` says why.
+    """One entry of a host file. `fields` is the entry in our form, or None where it cannot be: `problem` says why.
 
     `notes` are sentences about what is lost or changed in our form.
     """

@@ -1,17 +1,20 @@
-"""Cursor, Windsurf and LM Studio, which share the form of Claude Desktop but for a key or two.
+"""Cursor, Windsurf, Zed and LM Studio, which share the form of Claude Desktop but for a key or two.
 
 Sources: https://cursor.com/docs/context/mcp, https://docs.windsurf.com/windsurf/cascade/mcp,
-https://lmstudio.ai/docs/app/mcp.
+https://zed.dev/docs/ai/mcp, https://lmstudio.ai/docs/app/mcp.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from aggregator.hosts.entries import Spelling, plain_entry, read_entry
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
+from aggregator.hosts.folders import app_folder, xdg_folder
+from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
 
-_CURSOR: Final = Spelling("Cursor")
-_WINDSURF: Final = Spelling("Windsurf")
-_LM_STUDIO: Final = Spelling("LM Studio", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
+_CURSOR: Final = HostSpelling("Cursor")
+_WINDSURF: Final = HostSpelling("Windsurf")
+_LM_STUDIO: Final = HostSpelling("LM Studio", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
+_ZED: Final = HostSpelling("Zed", fills_in=False, silent=frozenset({"remote", "source", "settings"}))
 
 
 def _cursor_files(machine: Machine) -> tuple[HostFile, ...]:
@@ -37,6 +40,34 @@ def _windsurf_entry(launch: OwnLaunch) -> dict[str, Any]:
     return {"serverUrl" if key == "url" else key: value for key, value in made.items()}
 
 
+def _zed_files(machine: Machine) -> tuple[HostFile, ...]:
+    if machine.system == "windows":
+        own = app_folder(machine) / "Zed"
+    else:
+        own = xdg_folder(machine) / "zed" if machine.system == "linux" else machine.home / ".config" / "zed"
+    here = machine.folder
+    return (
+        HostFile(here / ".zed" / "settings.json", "project", "json", ("context_servers",), base=here),
+        HostFile(own / "settings.json", "user", "json", ("context_servers",)),
+    )
+
+
+def _zed_reading(entry: Mapping[str, Any]) -> EntryReading:
+    launched = entry.get("command")
+    if isinstance(launched, Mapping):  # the form of versions before 2025-09
+        entry = {**entry, "command": launched.get("path"), "args": launched.get("args"), "env": launched.get("env")}
+    if entry.get("command") is None and entry.get("url") is None:
+        raise UnusableEntry("it comes from an extension of Zed, which has the program that starts it")
+    limit = entry.get("timeout")
+    if isinstance(limit, int | float) and limit >= 1000:  # milliseconds, in versions that counted these
+        entry = {**entry, "timeout": limit / 1000}
+    return read_entry(entry, _ZED)
+
+
+def _zed_entry(launch: OwnLaunch) -> dict[str, Any]:
+    return plain_entry(launch, source="custom") if launch.url is None else plain_entry(launch)
+
+
 CURSOR: Final = HostProgram(
     id="cursor",
     title="Cursor",
@@ -56,6 +87,15 @@ WINDSURF: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _WINDSURF).notes,
     write=_windsurf_entry,
     speaks=("stdio", "http", "sse"),
+)
+ZED: Final = HostProgram(
+    id="zed",
+    title="Zed",
+    source="https://zed.dev/docs/ai/mcp",
+    files=_zed_files,
+    read=lambda entry: _zed_reading(entry).fields,
+    notes=lambda entry: _zed_reading(entry).notes,
+    write=_zed_entry,
 )
 LM_STUDIO: Final = HostProgram(
     id="lm-studio",

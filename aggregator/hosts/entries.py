@@ -66,7 +66,7 @@ _KNOWN_REFERENCE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class HostSpelling:
     """The keys and references by which one host differs from `mcpServers` of Claude Desktop.
 
     `renamed` maps its keys to ours. `durations` maps its keys to ours and the seconds that one unit is. `text` changes
@@ -90,9 +90,12 @@ class EntryReading:
     notes: tuple[str, ...]
 
 
-def read_entry(entry: Mapping[str, Any], spelling: Spelling) -> EntryReading:
+def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading:
     """Return an entry of a host in our form. Raises UnusableEntry."""
     notes: list[str] = []
+    nested = entry.get("transport")
+    if isinstance(nested, Mapping):  # newer versions of Cline, older ones of Continue
+        entry = {**nested, **{key: value for key, value in entry.items() if key != "transport"}}
     left = {key: value for key, value in entry.items() if value is not None and not is_comment(key)}
     durations = {
         ours: _duration(left.pop(key), unit, key) for key, (ours, unit) in spelling.durations.items() if key in left
@@ -102,6 +105,8 @@ def read_entry(entry: Mapping[str, Any], spelling: Spelling) -> EntryReading:
             left.setdefault(ours, left.pop(key))
     made = translate({key: value for key, value in left.items() if key not in spelling.silent})
     fields = {**made.fields, **durations}
+    if not isinstance(fields.get("enabled", True), bool):
+        raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     if ENV_FILE in left:
         fields[ENV_FILE] = left[ENV_FILE]
     _note_lost(left, made.unknown, fields, spelling, notes)
@@ -126,13 +131,18 @@ def plain_entry(launch: OwnLaunch, **more: Any) -> dict[str, Any]:
     return made
 
 
+def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with its fields in the order that people write them in."""
+    return {key: fields[key] for key in _KEPT if key in fields}
+
+
 def dollar_names(text: str) -> str:
     """Return a text in which `$NAME` is `${NAME}`; a `$` before anything but capitals is a plain one."""
     return re.sub(r"\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])", r"${\1}", text)
 
 
 def _note_lost(
-    left: Mapping[str, Any], unknown: tuple[str, ...], fields: dict[str, Any], spelling: Spelling, notes: list[str]
+    left: Mapping[str, Any], unknown: tuple[str, ...], fields: dict[str, Any], spelling: HostSpelling, notes: list[str]
 ) -> None:
     for key in left:
         if key in _SIGN_IN:
@@ -172,8 +182,6 @@ def _check_forms(found: dict[str, Any], notes: list[str]) -> None:
     if len(words) > 1 and "args" not in found and not re.search(r"[/\\\"']", words[0]):
         found["command"], found["args"] = words[0], words[1:]
         notes.append("Its `command` held arguments too; they are in `args` now.")
-    if not isinstance(found.get("enabled", True), bool):
-        raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     tools = found.get("tools")
     if tools is not None:
         parts = (
@@ -216,7 +224,7 @@ def _scalar(value: object) -> str | None:
 
 def _choose_transport(found: dict[str, Any], notes: list[str]) -> None:
     kind = found.pop("type", None)
-    if kind is not None and kind not in _LOCAL_TYPES | _REMOTE_TYPES:
+    if kind is not None and not (isinstance(kind, str) and kind in _LOCAL_TYPES | _REMOTE_TYPES):
         raise UnusableEntry("its `type` is none of stdio, http and sse")
     if "command" in found and "url" in found:
         remote = kind in _REMOTE_TYPES
@@ -245,7 +253,7 @@ def _tidy(found: dict[str, Any]) -> None:
         del found["args"]
 
 
-def _with_references(found: dict[str, Any], spelling: Spelling, notes: list[str]) -> dict[str, Any]:
+def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[str]) -> dict[str, Any]:
     def text(value: str) -> str:
         changed = spelling.text(value)
         if "${" not in changed:

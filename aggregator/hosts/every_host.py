@@ -6,13 +6,12 @@ from aggregator.domain.errors import OperatorError
 from aggregator.hosts.claude import CLAUDE_CODE, CLAUDE_DESKTOP
 from aggregator.hosts.code_extensions import CLINE, ROO_CODE
 from aggregator.hosts.continue_dev import CONTINUE
-from aggregator.hosts.editors import CURSOR, LM_STUDIO, WINDSURF
+from aggregator.hosts.editors import CURSOR, LM_STUDIO, WINDSURF, ZED
 from aggregator.hosts.goose import GOOSE
 from aggregator.hosts.model import HostProgram
 from aggregator.hosts.terminals import COPILOT_CLI, GEMINI_CLI
 from aggregator.hosts.toml_host import CODEX
 from aggregator.hosts.vscode import VSCODE, VSCODE_INSIDERS
-from aggregator.hosts.zed import ZED
 
 HOSTS: Final[tuple[HostProgram, ...]] = (
     CLAUDE_DESKTOP,

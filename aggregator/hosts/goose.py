@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aggregator.hosts.entries import EntryReading, Spelling, dollar_names, read_entry
+from aggregator.hosts.entries import EntryReading, HostSpelling, dollar_names, read_entry
 from aggregator.hosts.folders import app_folder, variable_folder, xdg_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
 
-_SPELLING: Final = Spelling(
+_SPELLING: Final = HostSpelling(
     "Goose",
     renamed={"cmd": "command", "uri": "url", "envs": "env", "available_tools": "enabledTools"},
     text=dollar_names,

@@ -21,6 +21,17 @@ from aggregator.editing.document import Format
 _MOST_YAML: Final = 2**20
 
 
+class _Yaml(yaml.SafeLoader):
+    """YAML as its hosts read it: `off`, `yes` and dates are texts."""
+
+
+_Yaml.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if tag.rpartition(":")[2] in ("null", "int", "float", "merge")]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+
+
 class UnreadableFile(Exception):
     """A host file that cannot be read; the message is one sentence that names the file, and the fix."""
 
@@ -81,7 +92,7 @@ def _yaml(path: Path, text: str) -> object:
     if len(text) > _MOST_YAML:
         raise UnreadableFile(f"{path} is larger than 1 MiB, which no file of servers in YAML is.")
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_Yaml)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

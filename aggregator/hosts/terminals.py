@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import Spelling, dollar_names, plain_entry, read_entry
+from aggregator.hosts.entries import HostSpelling, dollar_names, plain_entry, read_entry
 from aggregator.hosts.folders import variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
 
-_GEMINI: Final = Spelling("Gemini CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
-_COPILOT: Final = Spelling("Copilot CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
+_GEMINI: Final = HostSpelling("Gemini CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
+_COPILOT: Final = HostSpelling("Copilot CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
 
 
 def _gemini_files(machine: Machine) -> tuple[HostFile, ...]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.hosts.entries import EntryReading, Spelling, read_entry
+from aggregator.hosts.entries import EntryReading, HostSpelling, in_order, read_entry
 from aggregator.hosts.folders import variable_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
 
-_SPELLING: Final = Spelling(
+_SPELLING: Final = HostSpelling(
     "Codex",
     renamed={"enabled_tools": "enabledTools", "disabled_tools": "disabledTools"},
     durations={
@@ -47,7 +47,7 @@ def _reading(entry: Mapping[str, Any]) -> EntryReading:
     headers |= {name: f"${{{_text(value)}}}" for name, value in _object(entry.get("env_http_headers")).items()}
     if headers and "url" in fields:
         fields["headers"] = {**headers, **fields.get("headers", {})}
-    return EntryReading(fields, reading.notes)
+    return EntryReading(in_order(fields), reading.notes)
 
 
 def _named(value: object) -> list[str]:

@@ -5,12 +5,12 @@ Source: https://code.visualstudio.com/docs/copilot/reference/mcp-configuration.
 
 from typing import Any, Final
 
-from aggregator.hosts.entries import Spelling, plain_entry, read_entry
+from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import children, code_folders
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
 
 _SOURCE: Final = "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration"
-_SPELLING: Final = Spelling("VS Code", durations={})
+_SPELLING: Final = HostSpelling("VS Code", durations={})
 
 
 def _files(machine: Machine, product: str, remote: str) -> tuple[HostFile, ...]:

@@ -8,5 +8,6 @@ Terms:
 
 Law: nothing of a package runs here, and no archive writes outside of its own folder.
 
+Entry points: `source.read_source`, `server_json.read_description`, `registry.look_up`, `bundle_archive.read_archive`.
 Must not import: `upstream` and the other packages of its layer; `app` and above (tests/test_layers.py).
 """

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aggregator import DISTRIBUTION
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import Sample
 from aggregator.telemetry.otel_environment import settings
@@ -171,7 +172,8 @@ def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: Captur
 
         exporter = open_exporter(wanted)
     except ImportError as error:
-        log.error('tracing is off, %s is missing: pip install "aggregator[%s]"', error.name or "a package", extra)
+        missing = error.name or "a package"
+        log.error('tracing is off, %s is missing: pip install "%s[%s]"', missing, DISTRIBUTION, extra)
         return None
     except Exception as error:
         log.error("tracing is off: the OTEL_EXPORTER_OTLP_* variables cannot be used: %s", error)

@@ -27,6 +27,11 @@ async def test_it_says_what_is_in_force_and_holds_no_secret(console: ConsoleHarn
     """D9, C7: digest of the audit, keys without their secrets, limits, receivers by host only."""
     text = await console.role_key("approver", label=HOSTILE)
     async with console.signed_in("viewer") as client:
+
+        async def written() -> bool:
+            return bool((await client.get("/console/health.json")).json()["audit"]["seq"])
+
+        await until(written, "the start stands in the audit")
         found = (await client.get("/console/health.json")).json()
         page = (await client.get("/console/health")).text
     async with open_database(console.database_url) as database:

@@ -142,9 +142,11 @@ async def test_a_number_that_no_host_can_read_does_not_cost_the_restart(
     async with running(gated) as harness:
         heard = notified_methods(harness)
         assert await listed(harness) == ["shop.echo", "shop.odd"]
+        had = harness.upstream("shop").definitions
         gated.open()
         await until(lambda: harness.upstream("shop").state == "ready", "it is there")
         assert await listed(harness) == ["shop.echo", "shop.odd"]
+        assert harness.upstream("shop").definitions is had, "to hosts it is the same list"
         assert heard == []
     assert "other tools than before" not in caplog.text
 

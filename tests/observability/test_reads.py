@@ -31,7 +31,7 @@ NUMBERS: Final = itertools.count(1)
 POLICY: Final = """
 agents:
   shop:
-    allow: [server:lib, server:slow, server:held, server:down]
+    allow: [server:lib, server:slow, server:shut, server:held, server:down]
     deny: ["resource:lib.file:///secret*", "prompt:lib.a.b"]
     confirm: ["prompt:lib.embed"]
     confirm_fallback: queue
@@ -103,7 +103,7 @@ ASKS: Final = {
         arguments={"uri": "a:b"},
     ),
     "get what its server refuses": Ask(
-        GET, {"name": "slow.greet"}, {"status": "error", "error_code": "-32000", "server_id": "slow"}, sent=True
+        GET, {"name": "shut.greet"}, {"status": "error", "error_code": "-32000", "server_id": "shut"}, sent=True
     ),
     "get from one that is away": Ask(
         GET,
@@ -149,15 +149,17 @@ def harness(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> ObservedHarness:
     folder = tmp_path_factory.mktemp("scene")
-    slow = Library()
+    slow, shut = Library(), Library()
 
     async def refuse() -> Json:
         raise MCPError(-32000, "not today")
 
-    slow.broken |= {READ: held.broken[READ], GET: refuse}
+    slow.broken[READ] = held.broken[READ]
+    shut.broken[GET] = refuse
     servers = {
         "lib": local(lib, protocol="legacy"),
         "slow": local(slow, timeout=0.05, health={"failures": 100_000}),
+        "shut": local(shut),
         "held": local(held),
         "down": {"command": str(folder / "nothing")},
     }

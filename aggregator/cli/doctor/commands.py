@@ -1,5 +1,41 @@
 """`aggregator doctor`: its options and help."""
 
+from typing import Annotated
+
 import typer
 
+from aggregator.cli.runtime.run_command import AsJson, Config, run
+
 doctor_app = typer.Typer(help="What is in the way.", no_args_is_help=True)
+
+
+@doctor_app.command("doctor")
+def doctor(
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="The host whose eye is taken, such as cursor. Default: all that start it.", show_default=False
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent whose eye is taken. Default: the one that the host is started as.", show_default=False
+        ),
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the mends that are safe, and say which.")] = False,
+    config: Config = None,
+    connect: Annotated[
+        bool, typer.Option("--connect/--no-connect", help="Start the servers, and the program as the host does.")
+    ] = True,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Where a gateway listens. Default: the address in the configuration.", show_default=False),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=2, max=600, help="Seconds that all of it may take.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a model would see through a host, and what is in the way. Exit 1 if anything needs a person."""
+    from aggregator.cli.doctor.doctor import run as run_doctor
+
+    run(run_doctor, config, host, agent, fix, connect, url, timeout, as_json)

@@ -12,12 +12,12 @@ from typing import Any
 import jsonschema_rs
 
 from aggregator.app.build import build_app
+from aggregator.app.health_page import address, asked
 from aggregator.cli.policy.differ import print_difference
 from aggregator.cli.policy.kept_tools import kept_tools
 from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import all_started, load_config, storage_url
-from aggregator.cli.status import address, asked
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
+from aggregator.config.awake import all_started as all_started
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start
@@ -137,9 +138,3 @@ def configured_database(path: Path | None) -> DatabaseSettings:
     must_start(loaded)
     audit = loaded.config.audit
     return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key)
-
-
-def all_started(config: Config) -> Config:
-    """Return the configuration with every server started eagerly and never stopped for being idle."""
-    awake = {"start": "eager", "idle_timeout": None}
-    return config.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in config.servers)})

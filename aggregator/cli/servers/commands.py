@@ -1,5 +1,97 @@
 """`aggregator add`, `remove`, `enable`, `disable`, `rename`: the options and help of the commands that edit servers."""
 
+from typing import Annotated
+
 import typer
 
+from aggregator.cli.runtime.run_command import AsJson, Config, run
+
 servers_app = typer.Typer(help="Servers in the configuration.", no_args_is_help=True)
+
+
+@servers_app.command(
+    epilog="aggregator add time -- uvx mcp-server-time | aggregator add docs https://mcp.example.com/mcp | "
+    "aggregator add --from npm:@modelcontextprotocol/server-everything"
+)
+def add(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME] [-- COMMAND ARGS... | URL]",
+            help="The server's name, and its command after `--`, or its address. With --from: more arguments.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="A server.json file, a bundle (FILE.mcpb), npm:PACKAGE, pypi:PACKAGE, oci:IMAGE, nuget:PACKAGE, or a "
+            "name in the MCP Registry.",
+            show_default=False,
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(help="K=V: an environment variable of the program; K alone takes ours.", show_default=False),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="'K: V' or K=V: sent to the address.", show_default=False)
+    ] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option("--set", help="K=V: a value that the source asks for.", show_default=False)
+    ] = None,
+    transport: Annotated[
+        str | None, typer.Option("--type", help="http, sse or auto: how the address is spoken to.", show_default=False)
+    ] = None,
+    use: Annotated[
+        str | None,
+        typer.Option(
+            help="npm, pypi, oci, nuget, mcpb or remote: which of what a server.json has.", show_default=False
+        ),
+    ] = None,
+    cwd: Annotated[str | None, typer.Option(help="The folder the program runs in.", show_default=False)] = None,
+    config: Config = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", "--write", help="Start it and write the entry without asking.")
+    ] = False,
+    no_connect: Annotated[bool, typer.Option("--no-connect", help="Write the entry without trying it.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Write the entry even if it does not connect.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a server of the same name.")] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Write it switched off.")] = False,
+    timeout: Annotated[
+        str | None,
+        typer.Option(help="How long the trial may take. Default: 30s, 3m where a download may come first."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a server: connect to it once, show its tools and what they cost, and write the entry. Exit 1 if not written.
+
+    Values may be references such as ${NAME}, which are looked up when the gateway starts.
+    """
+    from aggregator.cli.servers.adding import add as adding
+    from aggregator.cli.servers.adding.request import AddRequest, read_pairs, read_seconds, read_type, read_words
+
+    name, rest, url = read_words(words or [], source)
+    request = AddRequest(
+        name,
+        command=rest if source is None else (),
+        url=url,
+        source=source,
+        more=rest if source is not None else (),
+        type=read_type(transport),
+        env=read_pairs(env or (), "variable"),
+        headers=read_pairs(header or (), "header", headers=True),
+        answers=read_pairs(answer or (), "value"),
+        use=use,
+        cwd=cwd,
+        config=config,
+        yes=yes,
+        connect=not no_connect,
+        anyway=anyway,
+        replace=replace,
+        disabled=disabled,
+        as_json=as_json,
+        seconds=read_seconds(timeout),
+    )
+    run(adding.run, request)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from aggregator import DISTRIBUTION
 from aggregator.storage.engine import postgres, sqlite
 from aggregator.storage.engine.files import identity, lost
 from aggregator.storage.errors import StorageBusy, StorageError
@@ -201,7 +202,7 @@ def _made(url: str, path: Path | None) -> AsyncEngine:
         connecting = postgres.connect_options(given)
         return create_async_engine(given, hide_parameters=True, pool_pre_ping=True, connect_args=connecting)
     except ImportError as error:
-        install = "pip install 'aggregator[postgres]'" if "postgresql" in url else "see its documentation"
+        install = f"pip install '{DISTRIBUTION}[postgres]'" if "postgresql" in url else "see its documentation"
         raise StorageError(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
     except StorageError:
         raise

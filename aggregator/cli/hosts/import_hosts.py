@@ -1,0 +1,172 @@
+"""`aggregator import`: takes the servers of other programs over into the configuration."""
+
+import json
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from aggregator.cli.hosts.import_plan import ImportPlan, ImportRow, plan_import
+from aggregator.cli.hosts.import_secrets import FOLDER, SecretsChoice, moved
+from aggregator.cli.hosts.import_table import plan_json, plan_lines, redactor_of
+from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.servers.edit import ConfigEdit, open_config
+from aggregator.config.settings import HttpConfig
+from aggregator.domain.errors import OperatorError
+from aggregator.hosts.discover import FoundFile, discover
+from aggregator.hosts.every_host import HOSTS, host_named
+from aggregator.hosts.machine import this_machine
+from aggregator.hosts.model import HostProgram, Machine
+from aggregator.redaction.redactor import Redactor
+
+_CHOICES: Final[tuple[SecretsChoice, ...]] = ("keep", "keyring", "file")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """The options of the command; `write` None means that a person at a terminal is asked."""
+
+    write: bool = False
+    as_json: bool = False
+    only: Sequence[str] = ()
+    prefix_host: bool = False
+    all_projects: bool = False
+    secrets: SecretsChoice | None = None
+
+
+def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> int:
+    """Show what the named hosts, or all, have, and take over what is new if that is wanted.
+
+    Raises:
+        OperatorError: a host is not known, or the configuration cannot be read or written.
+    """
+    machine = this_machine()
+    chosen = tuple(dict.fromkeys(host_named(name) for name in hosts)) or HOSTS
+    edit = open_config(config)
+    files = discover(machine, chosen, all_projects=options.all_projects)
+    plan = plan_import(
+        files,
+        edit.servers,
+        ports=_ports(edit.document.root),
+        prefix_host=options.prefix_host,
+        only=options.only,
+    )
+    _check_only(plan, options.only)
+    redact = redactor_of(plan)
+    if not options.as_json:
+        _show(plan, files, chosen, machine, redact)
+    written = _write(plan, edit, options, redact)
+    if options.as_json:
+        report = {"config": str(edit.path), "written": written is not None, "files": plan_json(plan)}
+        if written is not None:
+            report["backup"] = written.backup and str(written.backup)
+        print(json.dumps(redact.known(report), indent=2))
+    return 0
+
+
+def _ports(root: Mapping[str, object]) -> set[int]:
+    """Return the port on which the gateway of this configuration listens."""
+    section = root.get("http")
+    port = section.get("port") if isinstance(section, Mapping) else None
+    return {port if isinstance(port, int) else HttpConfig().port}
+
+
+def _check_only(plan: ImportPlan, only: Sequence[str]) -> None:
+    names = {row.found.name for row in plan.rows} | {row.key for row in plan.rows}
+    missing = [name for name in only if name not in names]
+    if missing:
+        raise OperatorError(f"No host has a server {missing[0]!r:.80}. Run the command without --only to see them all.")
+
+
+def _show(
+    plan: ImportPlan, files: Sequence[FoundFile], chosen: Sequence[HostProgram], machine: Machine, redact: Redactor
+) -> None:
+    for line in plan_lines(plan, machine.home):
+        print(redact(line))
+    if plan.rows or any(found.problem for found in files):
+        return
+    looked = [file.path for host in chosen for file in host.files(machine)]
+    if len(chosen) < len(HOSTS):
+        print(f"{', '.join(host.title for host in chosen)}: no server found. Looked at:")
+        for path in dict.fromkeys(looked):
+            print(f"  {one_line(str(path))}")
+    else:
+        print(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/import.md lists them.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    backup: Path | None
+
+
+def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions, redact: Redactor) -> _Written | None:
+    """Write what the plan adds, if there is anything and it is wanted."""
+    say = _silent if options.as_json else print
+    rows = plan.added
+    if not rows:
+        say("There is nothing to add.")
+        return None
+    terminal = _at_terminal() and not options.as_json
+    count = _counted(len(rows), "server")
+    if not options.write and not (terminal and _yes(f"Add {count} to {edit.path}?")):
+        say(f"Nothing was written. Add --write to add {count} to {edit.path}.")
+        return None
+    made = moved(rows, _choice(rows, options, terminal), edit.path)
+    for row in made:
+        edit.add_entry(row.key or row.found.name, row.entry or {})
+    backup = edit.write()
+    clear = sum(len(row.places) for row in made)
+    if clear:
+        _only_for_owner(edit.path, backup)
+        warning = (
+            f"{_counted(clear, 'secret')} now in the clear in {edit.path} too. --secrets keyring stores them better."
+        )
+        print(redact(warning), file=sys.stderr)
+    say(f"Added {count} to {edit.path}{f', which is kept as it was in {backup.name}' if backup else ''}.")
+    say("`aggregator check` looks them over; a gateway that is running takes them over by itself.")
+    return _Written(backup)
+
+
+def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -> SecretsChoice:
+    count = sum(len(row.places) for row in rows)
+    if options.secrets is not None or not count:
+        return options.secrets or "keep"
+    if options.write or not terminal:
+        return "keep"
+    print(
+        f"{_counted(count, 'secret')} in the clear: `keyring` moves them into the keyring of this user, `file` into "
+        f"files of their own in {FOLDER}/ beside the configuration, `keep` writes them into it."
+    )
+    while True:
+        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default="keyring").strip().lower()
+        for choice in _CHOICES:
+            if answer == choice:
+                return choice
+
+
+def _only_for_owner(*paths: Path | None) -> None:
+    for path in paths:
+        with suppress(OSError):
+            if path is not None and stat.S_IMODE(path.stat().st_mode) & 0o077:
+                path.chmod(0o600)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _yes(question: str) -> bool:
+    return bool(typer.confirm(question, default=False))
+
+
+def _silent(text: str) -> None:
+    """Print nothing: the JSON is all that is printed."""
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

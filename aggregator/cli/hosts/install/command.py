@@ -1,0 +1,194 @@
+"""`aggregator install HOST`: preview, question, writing, and what to do next."""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.cli.hosts.install.ask import ask
+from aggregator.cli.hosts.install.build import build_plan
+from aggregator.cli.hosts.install.hints import next_step
+from aggregator.cli.hosts.install.host_files import other_files
+from aggregator.cli.hosts.install.listing import list_hosts
+from aggregator.cli.hosts.install.options import InstallOptions
+from aggregator.cli.hosts.install.plan import InstallPlan
+from aggregator.cli.hosts.install.preview import Preview
+from aggregator.cli.hosts.install.records import InstallRecord, InstallRecords
+from aggregator.cli.hosts.install.undo import (
+    check_unchanged,
+    newest,
+    removal_previews,
+    removals,
+    restore_all,
+    restored_previews,
+    write_removals,
+)
+from aggregator.cli.hosts.install.writing import backup_path, only_for_owner, write_changes
+from aggregator.cli.keys import store_key
+from aggregator.cli.runtime.tables import one_line
+from aggregator.config.files.find import platform_folder, trust_list
+from aggregator.domain.errors import OperatorError
+from aggregator.editing.errors import EditError
+from aggregator.hosts.every_host import host_named
+from aggregator.hosts.machine import this_machine
+from aggregator.hosts.model import HostProgram
+
+# A host that rewrites its file all the time is tried again so often, as long as its servers stay the same.
+_ATTEMPTS = 6
+_HIDDEN = "Values that may be secrets are shown as [redacted]; the files keep them as they are."
+_NOT_ASKED = "Nothing was written. Add --write to write it."
+
+
+@dataclass(slots=True)
+class InstallOutput:
+    """The lines for people, printed as they come, or the object for programs, printed at the end."""
+
+    as_json: bool
+    found: dict[str, Any]
+
+    def say(self, text: str) -> None:
+        """Print a text for people."""
+        if not self.as_json:
+            print(text)
+
+    def show(self, previews: Iterable[Preview]) -> None:
+        """Print diffs."""
+        shown = list(previews)
+        self.found["diffs"] = [preview.diff for preview in shown]
+        for preview in shown:
+            self.say(preview.diff.rstrip("\n"))
+        if any(preview.hidden for preview in shown):
+            self.say(_HIDDEN)
+
+    def end(self, action: str, **more: Any) -> int:
+        """Print the object for programs, and return the exit code."""
+        if self.as_json:
+            print(json.dumps({**self.found, "action": action, **more}, ensure_ascii=False, indent=2))
+        return 0
+
+
+def run(options: InstallOptions) -> int:
+    """Write our entry into the file of a host, or undo that.
+
+    Raises:
+        OperatorError: there is no such host or file, it cannot be edited, or something else is in the way.
+    """
+    if options.host is None:
+        if options.undo or options.write:
+            raise OperatorError("Name a host. `aggregator install` alone lists them.")
+        return list_hosts(options.config, options.as_json)
+    host = host_named(options.host)
+    options.check()
+    if options.undo:
+        return _undo(host, options)
+    if not host.files(this_machine()):
+        print(host.paste or f"{host.title} has no file of its own: add our program in its settings.")
+        return 0
+    return _install(host, options)
+
+
+def records() -> InstallRecords:
+    """Return the records of this user."""
+    return InstallRecords(platform_folder(os.environ) / "aggregator" / "installed")
+
+
+def _install(host: HostProgram, options: InstallOptions) -> int:
+    machine = this_machine()
+    built = build_plan(host, machine, options)
+    plan = built.plan
+    output = InstallOutput(
+        options.as_json,
+        {
+            "host": host.id,
+            "file": str(plan.file.path),
+            "entry": plan.name,
+            "remarks": list(plan.remarks),
+            "moves": [{"name": move.name, "as": move.key, "said": move.said} for move in plan.moves],
+        },
+    )
+    output.say(one_line(f"{host.title} reads {plan.file.path} ({plan.file.scope})."))
+    for other in other_files(plan.file, host, machine):
+        output.say(one_line(f"It reads {other.path} too: name that with --file to write there."))
+    if plan.changes_nothing:
+        output.say("Its entry points here already: there is nothing to write.")
+        return output.end("unchanged")
+    output.show(plan.previews())
+    for move in plan.moves:
+        output.say(one_line(f"{move.name}: {move.said}"))
+    for remark in plan.remarks:
+        output.say(one_line(remark))
+    answer = ask("Write this?", options.write)
+    if answer != "yes":
+        output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
+        return output.end("preview")
+    if built.key is not None:
+        store_key(built.storage, built.key, audited=built.audited, chain_key=built.chain_key)
+    written = _write(plan)
+    if clear := sum(move.secrets for move in plan.moves):
+        only_for_owner(*(path for change in written.changes for path in (change.path, backup_path(change.path))))
+        output.say(
+            f"{clear} secret{'' if clear == 1 else 's'} in the clear moved with them, into a file that is for this "
+            "user alone. `aggregator import --secrets keyring` before a take-over stores them better."
+        )
+    backups = [f"{change.path}.bak" for change in written.changes if change.before is not None]
+    for backup in backups:
+        output.say(one_line(f"The file as it was: {backup}"))
+    output.say(f"Written. {next_step(host.id, host.title)}")
+    output.say(f"`aggregator install {host.id} --undo` restores {'both files' if plan.moved else 'the file'}.")
+    return output.end("installed", backups=backups, next=next_step(host.id, host.title))
+
+
+def _write(plan: InstallPlan) -> InstallRecord:
+    kept = records()
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _write_once(plan, kept)
+        except EditError as error:
+            # The host wrote its file since it was read. What was shown is about the servers in it alone.
+            again = plan.again()
+            if again is None or again.edited.was == plan.edited.was:
+                raise error
+            plan = again
+    return _write_once(plan, kept)
+
+
+def _write_once(plan: InstallPlan, kept: InstallRecords) -> InstallRecord:
+    written = write_changes(kept, plan.record(), plan.contents())
+    if plan.config is not None and plan.config.trusted:
+        trust_list(os.environ).add(plan.config.path, plan.config.file.content)
+    return written
+
+
+def _undo(host: HostProgram, options: InstallOptions) -> int:
+    kept = records()
+    record = newest(kept, host.id, host.title, options.file, options.name)
+    files = [str(change.path) for change in reversed(record.changes)]
+    at = time.strftime("%Y-%m-%d %H:%MZ", time.gmtime(record.at))
+    output = InstallOutput(options.as_json, {"host": host.id, "entry": record.entry, "files": files})
+    output.say(f"The install into {host.title} of {at}:")
+    edits = removals(record) if options.only_entry else ()
+    if options.only_entry:
+        output.show(removal_previews(edits))
+        for edit in edits:
+            for remark in edit.remarks:
+                output.say(one_line(remark))
+    else:
+        check_unchanged(record, kept)
+        output.show(restored_previews(record))
+    answer = ask("Restore this?", options.write)
+    if answer != "yes":
+        output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
+        return output.end("preview")
+    if options.only_entry:
+        write_removals(edits, record, kept)
+        output.say(f"Our entry is out of {record.host_file}; the rest is as it was. {next_step(host.id, host.title)}")
+    else:
+        restore_all(record, kept)
+        for file in files:
+            output.say(one_line(f"{file} is as it was."))
+        output.say(next_step(host.id, host.title))
+    if record.key_id is not None:
+        output.say(f"The key that was made for it still counts: aggregator keys revoke {record.key_id}")
+    return output.end("undone", key_id=record.key_id)

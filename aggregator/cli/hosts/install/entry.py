@@ -1,0 +1,94 @@
+"""Our own entry in a host's file: made for stdio or HTTP, and recognised."""
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from aggregator.cli.hosts.install.program import OwnCommand
+from aggregator.config.files.find import own_file
+from aggregator.domain.errors import OperatorError
+from aggregator.hosts.model import HostProgram, OwnLaunch, UnusableEntry
+from aggregator.hosts.own import is_own
+
+# The variable that a host takes the key from.
+KEY_VARIABLE: Final = "AGGREGATOR_KEY"
+# References to a variable in headers, of the hosts that document them.
+_REFERENCES: Final = {
+    "claude-code": f"${{{KEY_VARIABLE}}}",
+    "gemini-cli": f"${{{KEY_VARIABLE}}}",
+    "cursor": f"${{env:{KEY_VARIABLE}}}",
+    "windsurf": f"${{env:{KEY_VARIABLE}}}",
+    "vscode": f"${{env:{KEY_VARIABLE}}}",
+    "vscode-insiders": f"${{env:{KEY_VARIABLE}}}",
+    "roo-code": f"${{env:{KEY_VARIABLE}}}",
+    "continue": f"${{{{ secrets.{KEY_VARIABLE} }}}}",
+}
+_CODEX: Final = "codex"
+
+Pointing = Literal["here", "other aggregator"]
+
+
+def stdio_launch(own: OwnCommand, config: Path, agent: str | None, env: Mapping[str, str]) -> OwnLaunch:
+    """Return the launch over stdio: nothing in it depends on the working folder."""
+    for_agent = ("--agent", agent) if agent is not None else ()
+    args = (*own.args, "stdio", "--config", str(config), *for_agent)
+    return OwnLaunch(own.command, args, {**own.env, **env})
+
+
+def http_entry(host: HostProgram, url: str, agent: str | None, key: str | None) -> dict[str, Any]:
+    """Return the entry by which a host reaches `aggregator serve`, with a key, or a reference to one for an agent.
+
+    Raises:
+        OperatorError: the host takes no address, or no reference for the key of the agent.
+    """
+    if "http" not in host.speaks:
+        raise OperatorError(f"{host.title} starts programs alone: leave --http out.")
+    if key is None and agent is None:
+        return host.write(OwnLaunch(url=url))
+    if key is not None:
+        return host.write(OwnLaunch(url=url, headers={"Authorization": f"Bearer {key}"}))
+    if host.id == _CODEX:
+        return {**host.write(OwnLaunch(url=url)), "bearer_token_env_var": KEY_VARIABLE}
+    reference = _REFERENCES.get(host.id)
+    if reference is None:
+        raise OperatorError(
+            f"{host.title} takes no variables in headers, so the key of {agent} would have to be in its file. Add "
+            "--new-key to make one and write it there, or leave --http out."
+        )
+    return host.write(OwnLaunch(url=url, headers={"Authorization": f"Bearer {reference}"}))
+
+
+def named(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an entry under a name, which some hosts repeat in it."""
+    return {key: name if key == "name" else value for key, value in entry.items()}
+
+
+def pointing(host: HostProgram, entry: object, config: Path, ports: Collection[int]) -> Pointing | None:
+    """Return where an entry points: to this configuration, to another one of an aggregator, or elsewhere (None).
+
+    `ports` are those on which `aggregator serve` listens with this configuration.
+    """
+    try:
+        fields = host.read(entry) if isinstance(entry, Mapping) else {}
+    except UnusableEntry:
+        return None
+    if not is_own(fields, ports):
+        return None
+    if "url" in fields:
+        return "here"
+    given = _configuration([str(word) for word in fields.get("args") or ()])
+    return "here" if _same_file(str(own_file(os.environ)) if given is None else given, config) else "other aggregator"
+
+
+def _configuration(words: list[str]) -> str | None:
+    for flag, value in zip(words, [*words[1:], ""], strict=True):
+        if flag in ("--config", "-c"):
+            return value
+        if flag.startswith("--config="):
+            return flag.partition("=")[2]
+    return None
+
+
+def _same_file(given: str, config: Path) -> bool:
+    return "\0" not in given and os.path.realpath(given) == os.path.realpath(config)

@@ -1,0 +1,96 @@
+"""The variables that a host started from a desktop lacks, and which of them our entry has to bring.
+
+Programs that a desktop starts do not read the files of a shell, where version managers add their folders to PATH.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aggregator.hosts.model import System
+
+# What a program of the desktop finds commands in: launchd's default, and that of systemd and display managers. On
+# Windows, PATH is the same everywhere.
+DESKTOP_PATH: Final[Mapping[System, str]] = {
+    "macos": "/usr/bin:/bin:/usr/sbin:/sbin",
+    "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+# Hosts that are started from the desktop and ask no shell for its variables.
+DESKTOP_HOSTS: Final = frozenset({"claude-desktop", "lm-studio", "goose"})
+# Hosts that give their servers every variable they have; others pass on a few, such as HOME and PATH.
+ALL_VARIABLES: Final = frozenset({"claude-code"})
+# Variables by which another run finds the same database.
+_FOLDERS: Final = ("XDG_DATA_HOME",)
+_REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+# Given to servers by every host.
+_GIVEN: Final = frozenset({"HOME", "USER", "LOGNAME", "PATH", "SHELL", "TERM", "LANG", "TMPDIR", "APPDATA", "TEMP"})
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EntryVariables:
+    """The variables for our entry, and what people are told about them."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def entry_variables(
+    host: str,
+    system: System,
+    commands: Iterable[str],
+    written: str,
+    environ: Mapping[str, str],
+    which: Callable[[str, str], str | None] | None = None,
+) -> EntryVariables:
+    """Return the variables that our entry needs in a host.
+
+    `commands` are those that the configuration looks up on PATH, `written` is the text of the configuration, and
+    `environ` are the variables of this shell.
+    """
+    find = which or _which
+    env: dict[str, str] = {}
+    remarks: list[str] = []
+    desktop = host in DESKTOP_HOSTS
+    path = environ.get("PATH", "")
+    bare = DESKTOP_PATH.get(system)
+    if desktop and bare is not None:
+        missing = sorted({command for command in commands if find(command, bare) is None})
+        here = [command for command in missing if find(command, path) is not None]
+        if here:
+            env["PATH"] = absolute_folders(path)
+            remarks.append(
+                f"{_listed(here)} {'is' if len(here) == 1 else 'are'} not on the PATH of programs that a desktop "
+                "starts, so the entry brings the PATH of this shell. Run this again when that changes."
+            )
+    env |= {name: environ[name] for name in _FOLDERS if os.path.isabs(environ.get(name, ""))}
+    absent = sorted(name for name in set(_REFERENCE.findall(written)) - _GIVEN if name in environ)
+    if absent and host not in ALL_VARIABLES:
+        remarks.append(
+            f"The configuration takes {_listed(absent)} from the variables of this shell, which this host may not pass "
+            f"on: give {'it' if len(absent) == 1 else 'them'} as ${{file:...}} or ${{keyring:...}} there."
+        )
+    return EntryVariables(env, tuple(remarks))
+
+
+def absolute_folders(path: str) -> str:
+    """Return a PATH without relative folders, which mean others elsewhere, and without repetitions."""
+    folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
+    return os.pathsep.join(dict.fromkeys(folders))
+
+
+def looked_up(command: str) -> bool:
+    """Return whether a command is a name that is searched on PATH."""
+    return bool(command) and not os.path.dirname(command) and "\0" not in command
+
+
+def _which(command: str, path: str) -> str | None:
+    return shutil.which(command, path=path or os.defpath)
+
+
+def _listed(names: list[str]) -> str:
+    shown = names if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

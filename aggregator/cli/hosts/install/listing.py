@@ -1,0 +1,104 @@
+"""`aggregator install` without a host: which hosts are here, and which of their files point here already."""
+
+import json
+import os
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from aggregator.cli.hosts.install.entry import pointing
+from aggregator.cli.hosts.install.host_files import SCOPES
+from aggregator.cli.runtime.setup import environment
+from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.find import find_config, own_file
+from aggregator.config.load import load
+from aggregator.hosts.discover import FoundFile, discover
+from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.machine import this_machine
+from aggregator.hosts.model import HostProgram, Machine
+
+# Programs on PATH by which a host is known to be installed.
+_PROGRAMS = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "copilot-cli": "copilot",
+    "cursor": "cursor",
+    "gemini-cli": "gemini",
+    "goose": "goose",
+    "vscode": "code",
+    "vscode-insiders": "code-insiders",
+    "windsurf": "windsurf",
+    "zed": "zed",
+}
+
+
+def list_hosts(config: Path | None, as_json: bool) -> int:
+    """Print every host: whether it is on this machine, and the files that point to the configuration."""
+    machine = this_machine()
+    path, ports = _configuration(config)
+    found = discover(machine)
+    rows = [_row(host, machine, [file for file in found if file.host is host], path, ports) for host in HOSTS]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return 0
+    print_rows(
+        [
+            ("HOST", "PROGRAM", "HERE", "POINTS HERE"),
+            *(
+                (
+                    str(row["host"]),
+                    str(row["title"]),
+                    "yes" if row["here"] else "-",
+                    one_line(", ".join(map(str, row["points_here"])) or "-"),
+                )
+                for row in rows
+            ),
+        ]
+    )
+    print("`aggregator install HOST` shows what would be written, and asks.")
+    return 0
+
+
+def _configuration(config: Path | None) -> tuple[Path, Collection[int]]:
+    """Return the configuration that entries may point to, with its ports; one that is not there yet has none."""
+    try:
+        path = find_config(config, Path.cwd(), os.environ).path
+        port = load(path, environment()).config.http.port
+    except ConfigError:
+        if config is not None:
+            raise
+        return own_file(os.environ), ()
+    return path, {port} - {0}
+
+
+def _row(
+    host: HostProgram, machine: Machine, found: list[FoundFile], config: Path, ports: Collection[int]
+) -> dict[str, Any]:
+    points = [
+        str(file.file.path)
+        for file in found
+        if any(pointing(host, server.entry, config, ports) == "here" for server in file.servers)
+    ]
+    here = is_installed(host, machine) or any(file.file.scope in ("user", "profile") for file in found)
+    return {
+        "host": host.id,
+        "title": host.title,
+        "here": here,
+        "files": [str(file.file.path) for file in found],
+        "points_here": list(dict.fromkeys(points)),
+    }
+
+
+def is_installed(host: HostProgram, machine: Machine) -> bool:
+    """Return whether a host has left a folder of its own on this machine, or its program is on PATH."""
+    program = _PROGRAMS.get(host.id)
+    if program is not None and shutil.which(program, path=machine.environ.get("PATH")) is not None:
+        return True
+    common = {machine.home, machine.folder, *machine.folder.parents}
+    return any(
+        os.path.isdir(file.path.parent)
+        for file in host.files(machine)
+        if file.scope in SCOPES and file.scope != "project" and file.path.parent not in common
+    )

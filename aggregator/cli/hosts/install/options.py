@@ -1,0 +1,45 @@
+"""The options of `aggregator install`, and which of them go together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import check_agent_id
+
+ENTRY = "aggregator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallOptions:
+    """The options as they were given."""
+
+    host: str | None = None
+    config: Path | None = None
+    agent: str | None = None
+    scope: str | None = None
+    file: Path | None = None
+    name: str | None = None
+    http: bool = False
+    new_key: bool = False
+    take_over: bool = False
+    replace: bool = False
+    undo: bool = False
+    only_entry: bool = False
+    write: bool = False
+    as_json: bool = False
+
+    def check(self) -> None:
+        """Refuse options that do not go together. Raises OperatorError."""
+        if self.only_entry and not self.undo:
+            raise OperatorError("--only-entry goes with --undo.")
+        if self.undo and (self.http or self.new_key or self.take_over or self.replace or self.agent):
+            raise OperatorError("--undo takes --file, --name, --only-entry and --write, and nothing else.")
+        if self.new_key and not (self.http and self.agent):
+            raise OperatorError("--new-key makes a key for the agent of an address: add --http and --agent NAME.")
+        if self.agent is not None:
+            try:
+                check_agent_id(self.agent)
+            except ValueError as error:
+                raise OperatorError(str(error)) from None
+        if self.name is not None and (not self.name.strip() or not self.name.isprintable() or len(self.name) > 60):
+            raise OperatorError("The name of an entry is one line of at most 60 characters.")

@@ -1,0 +1,173 @@
+"""The preview of an edit: a unified diff without secrets.
+
+Law: a file of another program is full of its user's secrets, so every line is shown without them, whether it changes
+or not. Of variables and headers every value is hidden, also under a name that says nothing.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Final
+
+from aggregator.cli.runtime.tables import one_line
+from aggregator.config.servers.secrets import secrets_in, secrets_in_address
+from aggregator.redaction.field_names import SecretNames, is_opaque, is_secret
+from aggregator.redaction.redactor import REDACTED, SHORTEST, Redactor
+
+# Objects of which every value is hidden, in the spelling of any host, folded.
+_PRIVATE: Final = frozenset(
+    {"env", "envs", "environment", "headers", "httpheaders", "requestinit", "oauth", "auth", "secrets", "credentials"}
+)
+# A text without a telling name is taken for a key from this length on.
+_LONG: Final = 16
+_DIGITS: Final = 3
+_DEEPEST: Final = 100
+_WIDEST: Final = 300
+_CONTEXT: Final = 2
+_ELLIPSIS: Final = "…"
+# So much of a long line is shown before what differs.
+_LEAD: Final = 40
+_NAMES: Final = SecretNames()
+_NOT_IN_KEYS: Final = re.compile(r"[/\s@]")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The diff of one file for people, its lines ending in line breaks; `hidden`: whether a value was hidden in it."""
+
+    diff: str
+    hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenValues:
+    """The values to hide: `texts` wherever they stand, and short ones only behind the names that they have."""
+
+    texts: frozenset[str]
+    named: frozenset[tuple[str, str]]
+
+    def redactor(self, shown: str) -> Redactor:
+        """Return a redactor of the values, leaving out those that a text surely does not hold."""
+        lines = {line.strip() for text in self.texts for line in (text, *text.splitlines())}
+        near = [line for line in lines if line and _head(line) in shown]
+        also = [
+            re.compile(rf"{re.escape(name)}[\"']?\s*[:=]\s*[\"']?({re.escape(value)})(?!\w)")
+            for name, value in self.named
+            if name in shown and value in shown
+        ]
+        return Redactor(near, also=also)
+
+
+def hidden_values(*roots: object, own: Iterable[str] = ()) -> HiddenValues:
+    """Return what may be a secret in the values of files; `own` are secrets that are known for themselves."""
+    texts: set[str] = set(own)
+    named: set[tuple[str, str]] = set()
+    for root in roots:
+        for name, value in _secrets(root, "", False, 0):
+            (texts.add(value) if len(value) >= SHORTEST else named.add((name, value)))
+    return HiddenValues(frozenset(filter(None, texts)), frozenset(pair for pair in named if all(pair)))
+
+
+def preview(path: Path, before: str | None, after: str | None, hidden: HiddenValues) -> Preview:
+    """Return the diff of a file; None: it is not there."""
+    raw = list(
+        unified_diff(
+            _lines(before),
+            _lines(after),
+            "/dev/null" if before is None else str(path),
+            "/dev/null" if after is None else str(path),
+            n=_CONTEXT,
+            lineterm="",
+        )
+    )
+    redact = hidden.redactor("\n".join(raw))
+    shown = [one_line(line) for line in raw[:2]]
+    clean = [line if line.startswith("@@") else line[:1] + redact(line[1:]) for line in raw[2:]]
+    found = any(
+        line.count(REDACTED) > as_it_was.count(REDACTED) for line, as_it_was in zip(clean, raw[2:], strict=True)
+    )
+    shown += map(_plain, _narrowed(clean))
+    return Preview("".join(f"{line}\n" for line in shown), found)
+
+
+def _lines(text: str | None) -> list[str]:
+    lines = re.split(r"\r\n|\r|\n", (text or "").removeprefix("\ufeff"))
+    return lines if lines[-1] else lines[:-1]
+
+
+def _plain(line: str) -> str:
+    """Return a line without terminal escapes and, where it is too long, without its end."""
+    plain = "".join(c if c.isprintable() or c == "\t" else " " for c in line).rstrip()
+    return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}{_ELLIPSIS}"
+
+
+def _narrowed(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a diff; of a removed and an added line that are long, only the part that differs."""
+    at = 0
+    while at < len(lines):
+        line, following = lines[at], lines[at + 1] if at + 1 < len(lines) else ""
+        pair = line.startswith("-") and following.startswith("+")
+        if pair and max(len(line), len(following)) > _WIDEST:
+            yield from _different(line, following)
+            at += 2
+        else:
+            yield line
+            at += 1
+
+
+def _different(old: str, new: str) -> Iterator[str]:
+    same = next((i for i, (a, b) in enumerate(zip(old[1:], new[1:], strict=False), 1) if a != b), 1)
+    start = max(same - _LEAD, 1)
+    for line in (old, new):
+        yield f"{line[0]}{_ELLIPSIS if start > 1 else ''}{line[start:]}"
+
+
+def _head(text: str) -> str:
+    """Return the beginning of a text up to what files write in other characters."""
+    plain = re.match(r"[\w.:+=@ -]{0,12}", text, re.ASCII)
+    return plain[0] if plain else ""
+
+
+def _secrets(value: object, name: str, private: bool, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield what may be a secret, each with the key it stands under."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        entry = {str(key): item for key, item in value.items()}
+        yield from ((name, secret) for secret in secrets_in(entry))
+        for key, item in entry.items():
+            yield from _secrets(item, key, private or _folded(key) in _PRIVATE, depth + 1)
+    elif isinstance(value, list):
+        words = [item for item in value if isinstance(item, str)]
+        yield from ((name, secret) for secret in secrets_in({"args": words}))
+        for item in value:
+            yield from _secrets(item, name, private, depth + 1)
+    elif isinstance(value, str):
+        if private or is_secret(_NAMES.verdict(name), value) or _is_key(value):
+            yield name, value
+        yield from ((name, secret) for secret in _in_text(value))
+    elif private and isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, str(value)
+
+
+def _in_text(value: str) -> Iterator[str]:
+    """Yield the secrets in an address, or in a command line that is written as one text."""
+    yield from secrets_in_address(value)
+    if " -" in value and len(value) <= 10_000:
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            words = value.split()
+        yield from secrets_in({"args": words})
+
+
+def _is_key(value: str) -> bool:
+    digits = sum(map(str.isdigit, value[:200]))
+    return len(value) >= _LONG and digits >= _DIGITS and not _NOT_IN_KEYS.search(value) and is_opaque(value)
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))

@@ -1,0 +1,63 @@
+"""The host's own servers moved into our configuration, by the rules of `aggregator import`."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from aggregator.cli.hosts.import_plan import ImportRow, plan_import
+from aggregator.cli.hosts.install.plan import ServerMove
+from aggregator.cli.servers.edit import ConfigEdit
+from aggregator.config.servers.foreign import translate
+from aggregator.hosts.discover import discover
+from aggregator.hosts.model import HostFile, HostProgram, Machine
+from aggregator.hosts.own import conflicts
+
+
+def server_moves(
+    host: HostProgram, file: HostFile, machine: Machine, config: ConfigEdit, ports: Collection[int]
+) -> tuple[ServerMove, ...]:
+    """Add the servers of a host's file to an edit of our configuration, and return what becomes of each.
+
+    Raises:
+        OperatorError: our configuration cannot be edited safely.
+    """
+    before = dict(config.servers)
+    # The same path may be a project's file too, with another meaning of relative paths.
+    found = discover(machine, [replace(host, files=lambda _: (file,))])
+    moves = []
+    for row in plan_import(found, before, ports=ports).rows:
+        move = _move(row, before)
+        if move is None:
+            continue
+        moves.append(move)
+        if move.key is not None and move.fields is not None:
+            config.add_entry(move.key, move.fields)
+    return tuple(moves)
+
+
+def _move(row: ImportRow, before: Mapping[str, object]) -> ServerMove | None:
+    name, notes = row.found.name, " ".join(row.notes)
+    if row.outcome == "own":
+        return None
+    if row.outcome == "add" and row.key is not None:
+        said = f"moves into our configuration as {row.key}. {notes}".rstrip()
+        return ServerMove(name, row.key, row.entry, said, len(row.places))
+    if row.outcome in ("present", "repeated") and row.like is not None:
+        key = re.sub(r"^`([^`]*)`.*", r"\1", row.like, flags=re.DOTALL)
+        if differing := sorted(set(_differing(row, before.get(key)))):
+            said = f"stays: our configuration has it as {key}, with other values of {', '.join(differing)}."
+            return ServerMove(name, None, None, said)
+        return ServerMove(name, key, None, f"goes: our configuration has it as {key}. {notes}".rstrip())
+    return ServerMove(name, None, None, f"stays. {notes}".rstrip())
+
+
+def _differing(row: ImportRow, there: object) -> Iterator[str]:
+    """Yield the variables and headers that would be lost with the entry."""
+    if not isinstance(there, Mapping) or row.found.fields is None:
+        return
+    mine, theirs = row.found.fields, translate(there).fields
+    yield from conflicts(mine, theirs)
+    for part in ("env", "headers"):
+        ours: Any = theirs.get(part)
+        yield from (name for name in mine.get(part) or {} if name not in (ours if isinstance(ours, Mapping) else {}))

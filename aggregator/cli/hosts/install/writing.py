@@ -1,0 +1,115 @@
+"""The files of an install written and restored, in the order that loses no server.
+
+Law: the record is written first, then our configuration, then the host's file; an undo goes the other way round.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from aggregator.cli.hosts.install.records import FileChange, InstallRecord, InstallRecords, digest
+from aggregator.domain.errors import OperatorError
+from aggregator.editing.errors import EditError
+from aggregator.editing.replace import read_file, replace_file
+
+
+def content_of(path: Path) -> bytes | None:
+    """Return the content of a file; None where there is none. Raises EditError when it cannot be read."""
+    return read_file(path) if os.path.exists(path) else None
+
+
+def backup_path(path: Path) -> Path:
+    """Return the place of the backup that an edit leaves beside a file."""
+    return path.with_name(f"{path.name}.bak")
+
+
+def missing_folders(path: Path) -> tuple[Path, ...]:
+    """Return the folders that have to be made for a file, the innermost first."""
+    return tuple(folder for folder in Path(os.path.realpath(path)).parents if not os.path.isdir(folder))
+
+
+def only_for_owner(*paths: Path) -> None:
+    """Take the rights of other users from files with secrets in them, as far as this user may."""
+    for path in paths:
+        with suppress(OSError):
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                path.chmod(0o600)
+
+
+def write_changes(records: InstallRecords, record: InstallRecord, contents: Iterable[bytes]) -> InstallRecord:
+    """Write the new contents of the files of a record, and return the record as it is kept.
+
+    Where one cannot be written, those before it are restored and the record is removed.
+
+    Raises:
+        OperatorError: a file was changed meanwhile or cannot be written.
+    """
+    kept = records.add(record)
+    written: list[FileChange] = []
+    try:
+        for change, content in zip(kept.changes, contents, strict=True):
+            written.append(change)
+            replace_file(change.path, content, change.before)
+    except OperatorError as error:
+        try:
+            restore(written)
+        except OperatorError as second:
+            raise OperatorError(
+                f"{error} What was written before that could not be restored: {second} Servers that were to be moved "
+                f"are in both files now: run `aggregator install {record.host} --undo`."
+            ) from None
+        records.remove(kept)
+        for change in written:
+            remove_made_folders(change)
+        raise
+    return kept
+
+
+def restore(changes: Iterable[FileChange]) -> None:
+    """Restore files that hold what an install wrote, the last first; others are left as they are.
+
+    Raises:
+        OperatorError: a file cannot be read or written, or was changed at this moment.
+    """
+    for change in reversed(tuple(changes)):
+        content = content_of(change.path)
+        if content is not None and change.state(content) == "after":
+            _restore_one(change, content)
+        _restore_backup(change)
+
+
+def remove_made_folders(change: FileChange) -> None:
+    """Remove the folders that were made for a file, as far as they are empty and the file was not there before."""
+    for folder in change.folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _restore_one(change: FileChange, content: bytes) -> None:
+    if change.before is not None:
+        replace_file(change.path, change.before, content)
+        return
+    target = Path(os.path.realpath(change.path))
+    try:
+        if read_file(target) != content:
+            raise EditError(f"{change.path} was changed in the meantime. Run the command again.")
+        target.unlink()
+    except OSError as error:
+        raise EditError(f"{change.path} cannot be removed: {error.strerror or error}.") from None
+    remove_made_folders(change)
+
+
+def _restore_backup(change: FileChange) -> None:
+    """Restore the backup beside a file to what it was, where it holds what the install or the undo left there."""
+    backup = backup_path(change.path)
+    with suppress(EditError, OSError):
+        content = content_of(backup)
+        if content is None or (digest(content) != change.after and content != change.before):
+            return
+        if change.backup is None:
+            backup.unlink()
+        elif change.backup != content:
+            backup.unlink()
+            replace_file(backup, change.backup, None)

@@ -1,0 +1,45 @@
+"""Questions to the person at the terminal: the values that a source needs, and whether to go on."""
+
+import sys
+
+import typer
+
+from aggregator.cli.runtime.tables import one_line
+from aggregator.packages.plan import AskedValue
+
+_ROUNDS = 20
+
+
+def at_terminal() -> bool:
+    """Return whether there is a person who can answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask_value(question: AskedValue) -> list[str]:
+    """Return what the person answers, empty for no answer; of a secret nothing is shown."""
+    print(one_line(_said(question)), file=sys.stderr)
+    answers: list[str] = []
+    for _ in range(_ROUNDS):
+        more = "Another, or Enter to go on" if answers else f"Value or ${{...}}, or Enter for ${{{question.variable}}}"
+        answer = typer.prompt(more, default="", show_default=False, hide_input=question.secret, err=True)
+        if not answer:
+            break
+        fault = question.fault(answer)
+        if fault is not None:
+            print(f"That does not fit: {one_line(fault)}.", file=sys.stderr)
+            continue
+        answers.append(answer)
+        if not question.repeated:
+            break
+    return answers
+
+
+def confirmed(what: str) -> bool:
+    """Return whether the person agrees; without an answer, not."""
+    return typer.confirm(what, default=False, err=True)
+
+
+def _said(question: AskedValue) -> str:
+    description = f": {question.description}" if question.description else ""
+    choices = f" One of {', '.join(question.choices)}." if question.choices else ""
+    return f"It needs {question.place}{description}{choices}"

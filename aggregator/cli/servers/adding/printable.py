@@ -1,0 +1,86 @@
+"""An entry as people are shown it: what it starts or reaches, without a secret that stands in it in the clear."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from aggregator.config.servers.secrets import secrets_in
+from aggregator.redaction.field_names import is_opaque
+from aggregator.redaction.redactor import Redactor
+
+_REFERENCE: Final = re.compile(r"\$\{[^{}]*(\{[^{}]*\}[^{}]*)*\}")
+# What may stand before a reference without being a secret: `Bearer`, `token=`.
+_SCHEME: Final = re.compile(r"[A-Za-z_-]*[\s:=]*")
+_SHORTEST: Final = 3
+# A variable of so many characters that looks random is taken for a secret under any name. Arguments are not: people
+# have to see what is started.
+_LONG: Final = 16
+
+
+class PrintableEntry:
+    """An entry without its secrets. `clear` are the places where one stands in the clear."""
+
+    def __init__(self, entry: Mapping[str, Any], declared: Iterable[str] = ()) -> None:
+        self._entry = entry
+        self._declared = frozenset(value for value in declared if value)
+        self.secrets = frozenset(_secrets(entry)) | self._declared
+        self._redact = Redactor(self.secrets, _SHORTEST)
+        self.clear = tuple(self._places())
+
+    def __repr__(self) -> str:
+        return f"<PrintableEntry {sorted(self._entry)}>"
+
+    def data(self) -> Any:
+        """Return the entry as plain JSON values, without secrets."""
+        return self._without(self._entry)
+
+    def text(self) -> str:
+        """Return the entry as JSON for people, one field a line."""
+        fields = ((json.dumps(key), json.dumps(value, ensure_ascii=False)) for key, value in self.data().items())
+        lines = [f"  {key}: {_plain(value)}" for key, value in fields]
+        return "{\n" + ",\n".join(lines) + "\n}"
+
+    def action(self) -> str:
+        """Return in a line what the entry starts or reaches; a program as a shell would be given it."""
+        entry = self.data()
+        program = entry if "command" in entry else entry.get("launch")
+        started = ""
+        if isinstance(program, dict):
+            started = f"starts: {_plain(shlex.join([str(program['command']), *map(str, program.get('args', []))]))}"
+        reached = f"connects to: {_plain(str(entry['url']))}" if "url" in entry else ""
+        return ", then ".join(part for part in (started, reached) if part)
+
+    def _without(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return "[redacted]" if value in self.secrets else self._redact(value)
+        if isinstance(value, Mapping):
+            return {key: self._without(item) for key, item in value.items()}
+        return [self._without(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _places(self) -> Iterator[str]:
+        for part in (self._entry, self._entry.get("launch") or {}):
+            for name in ("env", "headers"):
+                for key, value in (part.get(name) or {}).items():
+                    if self._without(value) != value:
+                        yield key
+            if any(self._without(arg) != arg for arg in part.get("args") or ()):
+                yield "an argument"
+        address = self._entry.get("url")
+        if address is not None and self._without(address) != address:
+            yield "the address"
+
+
+def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
+    for found in secrets_in(entry):
+        if not _SCHEME.fullmatch(_REFERENCE.sub("", found)) or ("${" not in found and found):
+            yield found
+    for part in (entry, entry.get("launch") or {}):
+        values = (part.get("env") or {}).values()
+        yield from (value for value in values if isinstance(value, str) and len(value) >= _LONG and is_opaque(value))
+
+
+def _plain(text: str) -> str:
+    """Return a text without characters that a terminal would act on."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,157 @@
+"""The words of `aggregator add`: the preview, the trial and what was written, as text or as JSON."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.servers.adding.entries import BuiltEntry
+from aggregator.cli.servers.adding.printable import PrintableEntry
+from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
+from aggregator.config.settings import Expose
+from aggregator.packages.plan import AskedValue
+
+_TOOLS_SHOWN: Final = 40
+_WARNINGS_SHOWN: Final = 12
+_AGENTS_SHOWN: Final = 6
+
+
+@dataclass
+class AddReport:
+    """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set."""
+
+    name: str
+    file: Path
+    built: BuiltEntry
+    shown: PrintableEntry
+    notes: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    expose: Expose = "all"
+    trial: TrialReport | None = None
+    written: bool = False
+    unpacked: bool = False
+    backup: Path | None = None
+    said: str = ""
+
+    def preview(self) -> None:
+        """Print what is to be added, before anything is started."""
+        print(f"{self.name}: {self.shown.action()}")
+        print(f'goes into {self.file} as "{one_line(self.name)}": {self.shown.text()}')
+        for question in self.built.asked:
+            print(one_line(question_line(question)))
+        for note in self.notes:
+            print(one_line(f"note: {note}"))
+        for place in self.shown.clear:
+            print(one_line(f"warning: {clear_line(place, self.file)}"))
+
+    def tried(self) -> None:
+        """Print what came of the trial."""
+        trial = self.trial
+        if trial is None:
+            return
+        if trial.problem is not None:
+            print(f"{self.name} did not connect: {trial.problem}")
+            for line in trial.last_lines:
+                print(f"  its stderr: {line}")
+            return
+        took = f" in {trial.seconds:.1f} s" if trial.seconds is not None else ""
+        print(f"{self.name} connected{took} ({trial.era}).")
+        self._tools(trial)
+        for line in _some(trial.warnings, _WARNINGS_SHOWN, "warnings"):
+            print(f"warning: {line}")
+        for line in access_lines(trial.access, len(trial.tools)):
+            print(line)
+
+    def end(self) -> None:
+        """Print whether it was written, and what is left to do."""
+        if self.written:
+            kept = f" What it was is in {self.backup}." if self.backup is not None else ""
+            print(f"Wrote {self.file}.{kept} A running gateway takes it over by itself.")
+        else:
+            print(self.said)
+        for variable in self.gone if self.written else ():
+            print(f"Set {variable} before the gateway starts; until then {self.name} stays switched off.")
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it as plain JSON values."""
+        trial = self.trial
+        return {
+            "name": self.name,
+            "config": str(self.file),
+            "entry": self.shown.data(),
+            "does": self.shown.action(),
+            "written": self.written,
+            "backup": str(self.backup) if self.backup is not None else None,
+            "said": self.said or None,
+            "asked": [{"name": one.key, "variable": one.variable} for one in self.built.asked],
+            "not_set": self.gone,
+            "in_the_clear": list(self.shown.clear),
+            "notes": self.notes,
+            "trial": None if trial is None else {**asdict(trial), "tokens": trial.tokens},
+        }
+
+    def print_json(self) -> None:
+        """Print all of it as JSON."""
+        print(json.dumps(self.data(), ensure_ascii=False, indent=2))
+
+    def _tools(self, trial: TrialReport) -> None:
+        tools = sorted(trial.tools, key=lambda tool: -tool.tokens)
+        if tools:
+            rows = [("TOOL", "TOKENS"), *((one_line(tool.name), f"{tool.tokens:,}") for tool in tools[:_TOOLS_SHOWN])]
+            if len(tools) > _TOOLS_SHOWN:
+                left = tools[_TOOLS_SHOWN:]
+                rows.append((f"{len(left)} more", f"{sum(tool.tokens for tool in left):,}"))
+            print_rows(rows)
+        print(cost_line(trial, self.expose))
+
+
+def question_line(question: AskedValue) -> str:
+    """Return what is asked in one line, with the variable that stands for the answer."""
+    said = f": {question.description}" if question.description else ""
+    choices = f" One of {', '.join(question.choices)}." if question.choices else ""
+    return f"needs {question.place}{said}{choices} Set {question.variable}, or give --set {question.key}=VALUE."
+
+
+def clear_line(place: str, file: Path) -> str:
+    """Return the warning about a secret in the clear."""
+    return (
+        f"{place} looks like a secret and stands in {file} in the clear. `aggregator secrets set NAME` keeps it in the "
+        "keyring; write ${keyring:NAME} in its place."
+    )
+
+
+def cost_line(trial: TrialReport, expose: Expose) -> str:
+    """Return what the tools cost a model in all, and what the other way of listing would."""
+    count = len(trial.tools)
+    if not count:
+        return "It has no tools."
+    said = f"{count} {'tool' if count == 1 else 'tools'}, about {trial.tokens:,} tokens in every list"
+    if expose == "search":
+        return f"{said} that shows them all; with `expose: search`, as here, they add nothing to a list."
+    return f'{said}; with "expose": "search" all servers together cost about {trial.search_tokens:,}.'
+
+
+def access_lines(access: Iterable[AgentAccess], tools: int) -> Iterator[str]:
+    """Yield what the policies say of the tools, agent by agent."""
+    lines = []
+    for one in access:
+        parts = [f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count]
+        said = "none" if not parts else "all allowed" if one.allow == tools else f"{', '.join(parts)} of {tools}"
+        lines.append(f"policies, {one_line(one.agent)}: {said}")
+    if tools:
+        yield from _some(lines, _AGENTS_SHOWN, "agents")
+
+
+def warn(text: str) -> None:
+    """Print a sentence to stderr."""
+    print(f"aggregator: {one_line(text)}", file=sys.stderr)
+
+
+def _some(lines: Iterable[str], most: int, what: str) -> Iterator[str]:
+    every = list(lines)
+    yield from every[:most]
+    if len(every) > most:
+        yield f"{len(every) - most} more {what}; --json has them all"

@@ -1,0 +1,198 @@
+"""The trial of a server: one connection through the product's own code, its tools, and what they cost."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+
+from aggregator.app.app import App
+from aggregator.app.build import build_app
+from aggregator.app.policies import read_policies
+from aggregator.catalog.describe.tokens import estimate
+from aggregator.catalog.pages import render
+from aggregator.catalog.validate import validate_tools
+from aggregator.cli.runtime.tables import one_line
+from aggregator.config.load import Loaded
+from aggregator.config.model import ServerConfig
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.meta.registry import MetaToolSet
+from aggregator.policy.live import LivePolicies
+from aggregator.schemas.checks import SchemaChecks
+from aggregator.upstream.upstream import Upstream
+
+_LAST_LINES: Final = 8
+_LONGEST_LINE: Final = 300
+_TICK: Final = 0.5
+# Seconds for what comes after the time limit of the connection: the error and the end of the program.
+_AFTER: Final = 10.0
+# Agents, and tools of a server, that are asked about in the policies.
+_AGENTS: Final = 50
+_TOOLS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCost:
+    """One tool, by the name models get, with the estimated tokens of its definition."""
+
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAccess:
+    """The decisions of the policies for one agent: how many tools are allowed, asked about, denied."""
+
+    agent: str
+    allow: int
+    confirm: int
+    deny: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """The result of a trial. `problem` is None where it connected; all texts are without secrets."""
+
+    problem: str | None
+    last_lines: tuple[str, ...] = ()
+    era: str | None = None
+    seconds: float | None = None
+    tools: tuple[ToolCost, ...] = ()
+    search_tokens: int = 0
+    warnings: tuple[str, ...] = ()
+    access: tuple[AgentAccess, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of all tools in a list."""
+        return sum(tool.tokens for tool in self.tools)
+
+
+async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, quiet: bool) -> TrialReport:
+    """Connect to one server of a configuration, for so many seconds at most, and return what came of it."""
+    live = read_policies(loaded.policies)
+    update = {
+        "start": "eager",
+        "idle_timeout": None,
+        "enabled": True,
+        "connect_timeout": seconds,
+        "fallbacks": (),
+    }
+    tried = server.model_copy(update=update)
+    config = loaded.config.model_copy(update={"servers": (tried,)})
+    app = build_app(config, live, redactor=loaded.redactor)
+    with _TrialProgress(server.id, seconds, loaded, quiet=quiet) as progress:
+        async with app.running():
+            upstream = app.upstreams[server.id]
+            await _wait(app, upstream, seconds + _AFTER, progress)
+            if upstream.state != "ready":
+                return _failed(upstream, loaded)
+            return await _connected(app, upstream, live)
+
+
+async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialProgress") -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    while upstream.state == "starting" and (passed := loop.time() - start) < seconds:
+        progress.show(passed, upstream)
+        await app.supervisor.wait_tried(upstream, _TICK)
+
+
+def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
+    reason = upstream.lifecycle.current.reason or "it was not ready in time"
+    return TrialReport(loaded.redactor(one_line(reason)), _last_lines(upstream, loaded))
+
+
+def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:
+    spoken = [one_line(line.text) for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"]
+    return tuple(line[:_LONGEST_LINE] for line in spoken if line)[-_LAST_LINES:]
+
+
+async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialReport:
+    server, negotiated = upstream.config, upstream.negotiated
+    tools = [tool for tool in app.gateway.catalog.tools if tool.server == server.id]
+    meta = MetaToolSet(read_tool=app.config.read_tool)
+    return TrialReport(
+        None,
+        era=f"{negotiated.era} {negotiated.version}" if negotiated is not None else None,
+        seconds=upstream.connect_seconds,
+        tools=tuple(ToolCost(tool.name, _tokens(tool)) for tool in tools),
+        search_tokens=sum(map(_tokens, meta.records)),
+        warnings=tuple(
+            map(one_line, [*_faults(upstream, app), *_renamed(tools), *await _unchecked(tools), *_broken(live)])
+        ),
+        access=await _access(app, tools, live),
+    )
+
+
+def _tokens(tool: ToolRecord) -> int:
+    return estimate(render(tool, "canonical").decode("utf-8", "replace"))
+
+
+def _faults(upstream: Upstream, app: App) -> list[str]:
+    """Return what was left out or mended in the list of the server."""
+    definitions = list(upstream.definitions)
+    return validate_tools(upstream.config, definitions, ambiguous=False, name_limit=app.config.name_limit)[1]
+
+
+def _renamed(tools: Sequence[ToolRecord]) -> Iterator[str]:
+    """Yield a sentence for each tool that hosts without dots or long names get under a name that was changed."""
+    for tool in tools:
+        plain = f"{tool.prefix}__{tool.own_name}" if tool.prefix else tool.own_name
+        if tool.listed["compatible"] != plain:
+            yield f"{tool.name}: hosts that take only short, plain names see it as {tool.listed['compatible']}"
+
+
+async def _unchecked(tools: Sequence[ToolRecord]) -> list[str]:
+    notes = await SchemaChecks().prepare(tools[:_TOOLS])
+    return [f"{name}: {note}" for name, said in notes.items() for note in said]
+
+
+def _broken(live: LivePolicies) -> Iterator[str]:
+    if live.broken:
+        yield "the policy files have errors: `aggregator policy check` has them"
+
+
+async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> tuple[AgentAccess, ...]:
+    """Return what the policies say for each agent; nothing where there are none."""
+    if live.rulebook is None:
+        return ()
+    counts: dict[str, Counter[str]] = {agent: Counter() for agent in app.browser.agents()[:_AGENTS]}
+    for tool in tools[:_TOOLS]:
+        for one in await app.browser.who_may(tool):
+            if one.agent in counts:
+                counts[one.agent][one.decision.verdict] += 1
+    return tuple(AgentAccess(agent, count["allow"], count["confirm"], count["deny"]) for agent, count in counts.items())
+
+
+class _TrialProgress:
+    """A line on stderr that says what is waited for: one that moves on a terminal, a plain one elsewhere."""
+
+    def __init__(self, server: str, seconds: float, loaded: Loaded, *, quiet: bool) -> None:
+        self._loaded = loaded
+        self._said = f"connecting to {server}, for {seconds:g} s at most"
+        console = Console(stderr=True, highlight=False, markup=False)
+        moving = sys.stderr.isatty() and not quiet
+        self._status = console.status(self._said) if moving else None
+        self._quiet = quiet
+
+    def __enter__(self) -> "_TrialProgress":
+        if self._status is not None:
+            self._status.start()
+        elif not self._quiet:
+            print(f"aggregator: {self._said}", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, passed: float, upstream: Upstream) -> None:
+        """Show the seconds that have passed, and the last line that the server wrote."""
+        if self._status is None:
+            return
+        last = _last_lines(upstream, self._loaded)
+        self._status.update(f"{self._said}: {passed:.0f} s{f', {last[-1][:80]}' if last else ''}")

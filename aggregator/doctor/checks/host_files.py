@@ -1,0 +1,192 @@
+"""The files of hosts: whether they have us, once, with a program and a configuration that exist. This file decides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Literal
+
+from aggregator.doctor.finding import CheckFinding, found
+
+StartFault = Literal["ended", "hangs", "not_started", "not_mcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEntry:
+    """The words of one entry of a host file about us, without the values of its variables and headers.
+
+    `config` and `agent` are the options it names, `config_file` is the full path of the first, `program` that of
+    `command` on the `PATH` the host has, `elsewhere` that on the `PATH` of the shell. `url` has no query.
+    `config_exists` is None where it names none.
+    """
+
+    name: str
+    place: Path
+    enabled: bool = True
+    command: str | None = None
+    program: str | None = None
+    elsewhere: str | None = None
+    config: str | None = None
+    config_exists: bool | None = None
+    config_file: Path | None = None
+    agent: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """A host on this machine. `unreadable` are sentences about its files, `same` servers that the configuration has
+    too, as their names there and here. `files` are those that exist, `first` is the one we would write to.
+    """
+
+    id: str
+    title: str
+    first: Path | None
+    files: Sequence[Path] = ()
+    unreadable: Sequence[tuple[Path, str]] = ()
+    entries: Sequence[OwnEntry] = ()
+    same: Sequence[tuple[Path, str, str]] = ()
+    paste: str | None = None
+    asked_for: bool = field(default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StartFacts:
+    """A start of the program in a host file that failed: `words` are its last lines on stderr, without secrets."""
+
+    title: str
+    host: str
+    place: str | None
+    command: str
+    fault: StartFault
+    seconds: float
+    words: Sequence[str] = ()
+
+
+def of_host(host: HostFacts, examined: Path | None, agent: str | None) -> Iterator[CheckFinding]:
+    """Yield the findings about the files of a host; `examined` is the configuration, `agent` the one of `--agent`."""
+    for path, said in host.unreadable:
+        fix = "Correct it there; the host cannot read it either."
+        yield found("host_file_unreadable", f"The file of {host.title} cannot be used: {said}", fix, path)
+    install = f"Run `aggregator install {host.id}`."
+    if not host.entries:
+        if host.asked_for and not host.unreadable:
+            fix = install if host.first is not None else (host.paste or install)
+            where = host.first or "its settings"
+            yield found(
+                "host_without_entry",
+                f"{host.title} does not have the aggregator: no entry in {where} starts it or names its address.",
+                fix,
+                host.first,
+            )
+        return
+    enabled = [entry for entry in host.entries if entry.enabled]
+    if len(enabled) > 1:
+        names = ", ".join(f"`{entry.name}` in {entry.place}" for entry in enabled)
+        yield found(
+            "host_entry_twice",
+            f"{host.title} has the aggregator {len(enabled)} times ({names}), so every tool is there as often.",
+            f"Remove `{enabled[1].name}` from {enabled[1].place}.",
+            enabled[1].place,
+        )
+    for entry in host.entries:
+        yield from _of_entry(host, entry, examined, agent)
+    for place, there, here in host.same:
+        yield found(
+            "host_direct_server",
+            f"{host.title} starts `{there}` itself, and the aggregator has it as {here}: its tools are there twice.",
+            f"Remove `{there}` from {place}, or run `aggregator install {host.id} --take-over`.",
+            place,
+        )
+
+
+def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: str | None) -> Iterator[CheckFinding]:
+    place, install = entry.place, f"Run `aggregator install {host.id}`."
+    if not entry.enabled:
+        said = f"The entry `{entry.name}` for the aggregator is switched off in {host.title}."
+        yield found(
+            "host_entry_disabled", said, f"Switch it on in {place}, or run `aggregator install {host.id}`.", place
+        )
+        return
+    if entry.command is not None and entry.program is None:
+        if entry.elsewhere is not None:
+            yield found(
+                "host_program_not_found",
+                f"{host.title} starts `{entry.command}`, which is on the PATH of your shell and not on that of "
+                "this host.",
+                f'{install[:-1]}, or write its full path: "command": "{entry.elsewhere}".',
+                place,
+            )
+        else:
+            yield found(
+                "host_program_missing",
+                f"{host.title} starts `{entry.command}`, which does not exist (was its environment deleted?).",
+                install,
+                place,
+            )
+    if entry.config is not None and not entry.config.startswith(("/", "~")) and not Path(entry.config).is_absolute():
+        yield found(
+            "host_config_relative",
+            f"{host.title} names the configuration `{entry.config}`, a relative path, and starts in a folder of "
+            "its own.",
+            f"Write the full path in {place}"
+            + (f": {quote(str(examined))}." if examined is not None else f", or {install[:1].lower()}{install[1:]}"),
+            place,
+        )
+    elif entry.config_exists is False:
+        yield found(
+            "host_config_missing",
+            f"{host.title} names the configuration {entry.config}, which does not exist.",
+            install,
+            place,
+        )
+    elif entry.config is not None and examined is not None and not _same(entry.config, examined):
+        yield found(
+            "host_other_config",
+            f"{host.title} uses the configuration {entry.config}, not {examined}.",
+            f"Examine that one with `--config {quote(entry.config)}`, or run `aggregator install {host.id}`.",
+            place,
+        )
+    if agent is not None and entry.command is not None and (entry.agent or "local") != agent:
+        yield found(
+            "host_agent_differs",
+            f"{host.title} starts the aggregator as the agent {entry.agent or 'local'}, not as {agent}.",
+            f"Run `aggregator install {host.id} --agent {agent}`.",
+            place,
+        )
+
+
+def of_failed_start(start: StartFacts) -> CheckFinding:
+    """Return why the program that a host starts gave no list of tools."""
+    words = f" Its last words: {' | '.join(start.words[-3:])}" if start.words else ""
+    if start.fault == "hangs":
+        return found(
+            "host_start_hangs",
+            f"`{start.command}`, started as {start.title} does, did not answer within {start.seconds:.0f} s.{words}",
+            'Run it in a terminal; if servers are slow, set "startup_wait" in the configuration lower.',
+            start.place,
+        )
+    how = {"ended": "ended before it answered", "not_started": "could not be started"}.get(
+        start.fault, "answered what is not MCP"
+    )
+    return found(
+        "host_start_fails",
+        f"`{start.command}`, started as {start.title} does, {how}.{words}",
+        f"Mend what it says, or run `aggregator install {start.host}`.",
+        start.place,
+    )
+
+
+def of_version(title: str, version: str | None, own: str, place: str | None, host: str) -> Iterator[CheckFinding]:
+    """Yield whether the program that a host starts is of another version than this one."""
+    if version is not None and version != own:
+        yield found(
+            "host_other_version",
+            f"{title} starts version {version} of the aggregator; this is {own}.",
+            f"Run `aggregator install {host}`, which writes the path of this one, or update the other.",
+            place,
+        )
+
+
+def _same(written: str, examined: Path) -> bool:
+    return Path(written).expanduser().absolute() == examined.absolute()

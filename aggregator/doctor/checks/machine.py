@@ -1,0 +1,95 @@
+"""The machine: files that others may read or write, home folder, clock, versions, proxies. This file decides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from aggregator.doctor.finding import CheckFinding, found
+
+# Seconds that a file may be ahead of the clock.
+_AHEAD: Final = 86_400.0
+# 2026-01-01: this program did not exist before.
+_EARLIEST: Final = 1_767_225_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class FileMode:
+    """The permission bits of a file or folder, and when it was changed; None on systems without such bits."""
+
+    path: Path
+    mode: int | None
+    changed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """The machine around the program. `loopback` are servers that are reached on this machine over HTTP."""
+
+    now: float
+    python: str
+    mcp: str
+    own: str
+    home: bool = True
+    node: tuple[str, str] | None = None
+    proxies: Sequence[str] = ()
+    no_proxy: str = ""
+    loopback: Sequence[str] = ()
+    newest_file: FileMode | None = None
+
+
+def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode]) -> Iterator[CheckFinding]:
+    """Yield the files whose permissions are too wide; `secrets`: the configuration holds some in the clear."""
+    if config is not None and secrets and config.mode is not None and config.mode & 0o044:
+        yield found(
+            "config_open",
+            f"Other users can read {config.path}, which holds secrets (mode {config.mode:o}).",
+            f"Run `chmod 600 {quote(str(config.path))}`; `aggregator secrets` keeps them out of the file.",
+            config.path,
+            safe=True,
+        )
+    for one in policies:
+        if one.mode is not None and one.mode & 0o022:
+            yield found(
+                "policy_open",
+                f"Other users can change {one.path}, which decides what agents may do (mode {one.mode:o}).",
+                f"Run `chmod go-w {quote(str(one.path))}`.",
+                one.path,
+                safe=True,
+            )
+
+
+def of_machine(facts: MachineFacts) -> Iterator[CheckFinding]:
+    """Yield the findings about home folder, clock, proxies, and the versions."""
+    if not facts.home:
+        yield found(
+            "home_missing",
+            "HOME is not set, so files may be looked for elsewhere than your other programs keep them.",
+            "Set HOME, in the service or the host that starts the aggregator too.",
+            severity="warning",
+        )
+    newest = facts.newest_file
+    if facts.now < _EARLIEST:
+        yield _clock("it shows a time before this program existed")
+    elif newest is not None and newest.changed - facts.now > _AHEAD:
+        yield _clock(f"{newest.path} was changed in the future")
+    passed = [name for name in ("localhost", "127.0.0.1", "*") if name in facts.no_proxy.replace(" ", "").split(",")]
+    if facts.proxies and facts.loopback and not passed:
+        yield found(
+            "proxy_for_loopback",
+            f"{' and '.join(facts.proxies)} is set without NO_PROXY, so programs that are started here may send "
+            f"requests for this machine ({', '.join(facts.loopback)}) to the proxy.",
+            "Run `export NO_PROXY=localhost,127.0.0.1,::1` where the aggregator is started.",
+            "NO_PROXY",
+        )
+    node = f", Node.js {facts.node[0].lstrip('v')}" if facts.node is not None else ""
+    yield found("versions", f"aggregator {facts.own}, Python {facts.python}, mcp {facts.mcp}{node}.")
+
+
+def _clock(why: str) -> CheckFinding:
+    return found(
+        "clock_wrong",
+        f"The clock is wrong: {why}; keys, approvals and certificates depend on it.",
+        "Set it, or switch on time synchronisation.",
+    )

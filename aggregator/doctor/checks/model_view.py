@@ -1,0 +1,131 @@
+"""The tools as a model gets them through a host: how many, what they cost, and which are refused. This file decides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aggregator.doctor.checks.host_limits import HostLimits, dotted_names, long_names
+from aggregator.doctor.finding import CheckFinding, found
+
+_NAMED: Final = 3
+# Tokens from which a list is worth a note, and the part of it that must be saved.
+_COSTLY: Final = 8_000
+_WORTH: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsSeen:
+    """The list that a host got: `tokens` is what it costs a model, `place` the file that the host was started from.
+
+    `entry` is the name of the aggregator in that file.
+    """
+
+    title: str
+    agent: str
+    names: Sequence[str]
+    tokens: int
+    place: str | None = None
+    entry: str = "aggregator"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsThere:
+    """The tools that the agent may call, as the servers that answer have them.
+
+    `tokens` is the cost of a list of them all, `search` that of the meta tools in their place, `listed` the number of
+    tools in the list as it is configured.
+    """
+
+    names: Sequence[str]
+    tokens: int
+    search: int
+    listed: int
+
+
+def of_seen(seen: ToolsSeen, there: ToolsThere | None, limits: HostLimits) -> Iterator[CheckFinding]:
+    """Yield what a model sees, and what it does not."""
+    where = seen.place
+    if not seen.names:
+        yield found(
+            "model_sees_nothing",
+            f"{seen.title}, as the agent {seen.agent}, sees no tool.",
+            "Mend the errors above; if there are none, see `aggregator policy explain "
+            f"{seen.agent}` and `tools` of the servers.",
+            where,
+        )
+        return
+    yield found("model_sees", summary(seen, there), None, where)
+    if there is not None and there.tokens > _COSTLY and seen.tokens - there.search > _WORTH * seen.tokens:
+        yield found(
+            "list_costly",
+            f"The list costs about {seen.tokens:,} tokens in every conversation; "
+            f"with search it would be about {there.search:,}.",
+            'Set "expose": "search" in the configuration: a model then finds the other tools when it needs them.',
+            where,
+        )
+    if there is not None and len(seen.names) < there.listed:
+        yield found(
+            "tools_missing",
+            f"{seen.title} gets {len(seen.names)} of {there.listed} tools: the others were not there in time, "
+            "or their servers do not start where that host starts them.",
+            'See the findings about servers; a slow one is listed at once with "start": "lazy", once it was seen.',
+            where,
+        )
+    yield from _refused(seen, limits)
+
+
+def _refused(seen: ToolsSeen, limits: HostLimits) -> Iterator[CheckFinding]:
+    dotted, long = dotted_names(limits, seen.names), long_names(limits, seen.names, seen.entry)
+    if dotted:
+        yield found(
+            "host_refuses_names",
+            f"{seen.title} refuses names with a dot, and may hide the whole list: {_some(dotted)}.",
+            'Set "names": "compatible" (or take "names" out) under "stdio" or "http" in the configuration, '
+            "under the agent in the policies, and leave `--names` out of the host's file.",
+            seen.place,
+        )
+    if long:
+        room = (limits.longest or 0) - len(limits.prefix.replace("{}", seen.entry))
+        yield found(
+            "host_refuses_names",
+            f"{seen.title} takes {limits.longest} characters for a name together with its own prefix; "
+            f"{_some(long)} {'is' if len(long) == 1 else 'are'} longer.",
+            f'Set "name_limit": {max(24, room)} in the configuration, give the server a shorter "prefix", '
+            "or call the aggregator by a shorter name in the host's file.",
+            seen.place,
+        )
+    if limits.tools is not None and len(seen.names) > limits.tools:
+        yield found(
+            "host_tool_limit",
+            f"{seen.title} takes {limits.tools} tools at most and is listed {len(seen.names)}: the rest is cut off.",
+            'Set "expose": "search" in the configuration; every tool can still be called.',
+            seen.place,
+        )
+
+
+def summary(seen: ToolsSeen, there: ToolsThere | None) -> str:
+    """Return the line about what a model sees."""
+    count = f"{len(seen.names)} tool{'' if len(seen.names) == 1 else 's'}"
+    said = f"{seen.title}, as the agent {seen.agent}, sees {count}, about {seen.tokens:,} tokens"
+    if there is None:
+        return f"{said}."
+    if len(there.names) > len(seen.names):
+        return f"{said}, by which it finds {len(there.names)} more."
+    if there.search < seen.tokens:
+        return f"{said}; `expose: search` would make that {there.search:,}."
+    return f"{said}; `expose: search` would save nothing."
+
+
+def of_renamed(names: Sequence[tuple[str, str]]) -> Iterator[CheckFinding]:
+    """Yield a note about names that are shortened; each pair is the canonical name and the listed one."""
+    if names:
+        shown = ", ".join(f"{own} is {listed}" for own, listed in names[:_NAMED])
+        yield found(
+            "tools_renamed",
+            f"{len(names)} names are too long for hosts and are shortened: {shown}.",
+            'Give their servers a shorter "prefix"; calls accept every spelling.',
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

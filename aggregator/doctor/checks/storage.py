@@ -1,0 +1,98 @@
+"""The database and its disk. This file decides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Final, Literal
+
+from aggregator.doctor.finding import CheckFinding, found
+
+DatabaseFault = Literal["url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable"]
+
+_MIB: Final = 2**20
+_FULL: Final = 16 * _MIB
+_LOW: Final = 512 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """The database: `path` is its file, None for a database server; `fault` is why it cannot be used.
+
+    `exists`: the file is there. `stamp` is the revision of its schema, `newest` ours. `aside` are damaged files beside
+    it. `free` is the room on its disk in bytes. `mode` are the permission bits of the file. `said` is without secrets.
+    """
+
+    path: Path | None
+    exists: bool = False
+    fault: DatabaseFault | None = None
+    said: str = ""
+    stamp: str | None = None
+    newest: str = ""
+    aside: Sequence[Path] = ()
+    free: int | None = None
+    mode: int | None = None
+
+
+def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
+    """Yield the findings about the database and its disk."""
+    if facts.fault is not None:
+        yield _faulty(facts)
+    elif facts.stamp is not None and facts.stamp < facts.newest:
+        said = f"The database has schema {facts.stamp}; the next start brings it to {facts.newest}."
+        yield found("database_old", said, "Nothing needs to be done; keep a copy if you want to go back.", facts.path)
+    for lost in facts.aside:
+        yield found(
+            "database_set_aside",
+            f"{lost} is a damaged database: the keys in it are lost, and while it lies there nobody is let in without "
+            "a key.",
+            f"Make the keys again, then run `rm {quote(str(lost))}`.",
+            lost,
+        )
+    if facts.mode is not None and facts.mode & 0o077 and facts.path is not None:
+        yield found(
+            "database_open",
+            f"Other users can read the database {facts.path} (mode {facts.mode:o}).",
+            f"Run `chmod 600 {quote(str(facts.path))}`.",
+            facts.path,
+            safe=True,
+        )
+    if facts.free is not None and facts.free < _LOW:
+        folder = facts.path.parent if facts.path is not None else "its folder"
+        said = f"The disk of {folder} has {facts.free // _MIB} MiB left"
+        if facts.free < _FULL:
+            fix = "Make room, or name a database on another disk with `storage`."
+            yield found("disk_full", f"{said}: keys and the audit cannot be written.", fix, folder)
+        else:
+            fix = 'Make room, or bound the audit: "audit": {"keep_bytes": "100MiB"}.'
+            yield found("disk_low", f"{said}.", fix, folder)
+    if not audited:
+        yield found(
+            "audit_off", "The audit is switched off: no call is recorded.", 'Take "enabled": false out of "audit".'
+        )
+
+
+def _faulty(facts: StorageFacts) -> CheckFinding:
+    path = facts.path
+    shown = quote(str(path)) if path is not None else ""
+    if facts.fault == "url":
+        return found("database_url", facts.said, "Correct `storage`, or take it out: there is a default.", "storage")
+    if facts.fault == "folder":
+        folder = quote(str(path.parent)) if path is not None else ""
+        fix = f"Run `mkdir -p {folder}` as a user who may, or correct `storage`."
+        return found("database_folder", f"The folder of the database {path} cannot be made: {facts.said}", fix, path)
+    if facts.fault == "read_only":
+        parent = quote(str(path.parent)) if path is not None else ""
+        fix = f"Run `chmod u+rwx {parent}; chmod u+rw {shown}`."
+        return found("database_read_only", f"The database {path} or its folder cannot be written.", fix, path)
+    if facts.fault == "damaged":
+        fix = f"Put a copy back; or run `mv {shown} {shown}.old`, and make keys again."
+        return found("database_damaged", f"The database {path} is damaged: {facts.said}", fix, path)
+    if facts.fault == "locked":
+        fix = "End the program that holds it, such as a database browser."
+        return found("database_locked", f"Another program has locked the database {path}.", fix, path)
+    if facts.fault == "too_new":
+        said = f"The database {path} was changed by a newer version of the aggregator (schema {facts.stamp})."
+        fix = 'Use that version, or name another file: "storage": "sqlite:///other.db".'
+        return found("database_too_new", said, fix, path)
+    return found("database_unreachable", facts.said, "Start the database server, or correct `storage`.", "storage")

@@ -1,0 +1,130 @@
+"""The codes of findings: how serious each is, and its meaning; docs/doctor.md has the same table."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+
+class CodeMeaning(NamedTuple):
+    """The usual severity of a code, and what it says, in a few words."""
+
+    severity: Literal["ok", "note", "warning", "error"]
+    meaning: str
+
+
+def _code(severity: Literal["ok", "note", "warning", "error"], meaning: str) -> CodeMeaning:
+    return CodeMeaning(severity, meaning)
+
+
+CODES: Final[Mapping[str, CodeMeaning]] = {
+    # the configuration
+    "config_missing": _code("error", "there is no configuration, or not where it was named"),
+    "config_wrong_place": _code("error", "there is a configuration where none is looked for"),
+    "config_not_trusted": _code("error", "the configuration of the working folder is not trusted, or was changed"),
+    "config_shadowed": _code("warning", "the configuration of the working folder is not used: your own goes first"),
+    "config_unreadable": _code("error", "the configuration cannot be read"),
+    "config_encoding": _code("error", "the configuration is not UTF-8 text"),
+    "config_utf16": _code("note", "the configuration is UTF-16, which other programs may not read"),
+    "config_not_json": _code("error", "the configuration is not JSON"),
+    "config_key_unknown": _code("warning", "a key of the configuration is not known"),
+    "config_key_repeated": _code("warning", "a key, or a server, is there more than once"),
+    "config_problem": _code("error", "another problem of the configuration, as `aggregator check` tells it"),
+    "config_open": _code("warning", "other users can read a configuration with secrets in it"),
+    "no_servers": _code("warning", "the configuration lists no servers"),
+    "timeout_milliseconds": _code("warning", "a time-out was probably meant in milliseconds"),
+    "value_file_unreadable": _code("error", "a file that values are taken from cannot be read"),
+    "variable_with_line_end": _code("warning", "a variable begins or ends with white space or a line end"),
+    # hosts
+    "host_file_unreadable": _code("error", "the file of a host cannot be read"),
+    "host_without_entry": _code("error", "the file of a host has no entry for the aggregator"),
+    "host_entry_disabled": _code("warning", "the entry for the aggregator is switched off in the file of a host"),
+    "host_entry_twice": _code("warning", "the file of a host has the aggregator more than once"),
+    "host_direct_server": _code("warning", "a server is in the file of a host too, so its tools are there twice"),
+    "host_config_missing": _code("error", "a host names a configuration that is not there"),
+    "host_config_relative": _code("error", "a host names a configuration by a relative path"),
+    "host_other_config": _code("warning", "a host names another configuration than the one that is examined"),
+    "host_program_missing": _code("error", "the program that a host is to start is not there"),
+    "host_program_not_found": _code("error", "the program that a host is to start is not on the `PATH` it has"),
+    "host_agent_differs": _code("warning", "a host starts the aggregator as another agent than `--agent` names"),
+    "host_start_fails": _code("error", "the program that a host starts ends before it answers"),
+    "host_start_hangs": _code("error", "the program that a host starts does not answer in time"),
+    "host_other_version": _code("warning", "a host starts another version of the aggregator"),
+    "host_refuses_names": _code("error", "a host refuses names that it is listed"),
+    "host_tool_limit": _code("warning", "a host takes fewer tools than it is listed"),
+    # what the model sees
+    "model_sees": _code("ok", "what a model sees: tools, and what they cost in tokens"),
+    "model_sees_nothing": _code("error", "a model sees no tool"),
+    "list_costly": _code("note", "`expose: search` would save many tokens"),
+    "tools_denied": _code("note", "the policy denies tools to the agent"),
+    "tools_left_out": _code("warning", "tools are left out, since their definitions cannot be used"),
+    "tools_renamed": _code("note", "names of tools are shortened"),
+    "tools_missing": _code("warning", "a host does not get tools that are there"),
+    # servers
+    "server_command_missing": _code("error", "the program of a server is not installed"),
+    "server_command_not_found": _code("error", "the program of a server is on your `PATH`, and not on that of a host"),
+    "server_folder_missing": _code("error", "the working folder of a server does not exist"),
+    "server_module_missing": _code("error", "a server ends at once: a module or package is missing"),
+    "server_node_version": _code("error", "a server needs another version of Node.js"),
+    "server_docker": _code("error", "the Docker daemon does not answer"),
+    "server_crashes": _code("error", "a server ends at once"),
+    "server_hangs": _code("error", "a server does not answer the handshake"),
+    "server_stdout": _code("warning", "a server prints to its stdout, which is for messages alone"),
+    "server_unauthorized": _code("error", "a server refuses our credentials"),
+    "server_not_there": _code("error", "nothing is served under the path of the address"),
+    "server_other_transport": _code("error", "a server speaks another transport than its `type` says"),
+    "server_unreachable": _code("error", "nothing answers at the address of a server"),
+    "server_down": _code("error", "a server cannot be used for another reason"),
+    "server_variable_missing": _code("warning", "a server is switched off: a variable that it needs is not set"),
+    "server_off": _code("note", "a server is switched off in the configuration"),
+    "server_no_tools": _code("warning", "a server has no tools, or none is taken from it"),
+    "server_name_taken": _code("error", "two servers have one name or prefix"),
+    "server_twice": _code("warning", "two servers start the same program or have the same address"),
+    "server_slow": _code("note", "a server takes long to start"),
+    "server_unused": _code("note", "no tool of a server was called in the last 30 days"),
+    # policies and keys
+    "policy_folder_missing": _code("warning", "the folder of the policies that is named does not exist"),
+    "policy_broken": _code("error", "a policy file has an error"),
+    "policy_warning": _code("warning", "a rule has no effect, or names what does not exist"),
+    "policy_agent_unknown": _code("error", "the policies do not know the agent"),
+    "policy_open": _code("warning", "other users can change the policies"),
+    "key_expired": _code("warning", "a key that was used lately has ended"),
+    "key_expires_soon": _code("warning", "a key ends within a week"),
+    "key_agent_unknown": _code("warning", "a key stands for an agent that the policies do not know"),
+    "key_refused": _code("error", "the gateway refuses the key in the file of a host"),
+    "key_other_agent": _code("error", "the key in the file of a host stands for another agent"),
+    # the running gateway
+    "gateway_answers": _code("ok", "a gateway runs, and serves this many tools"),
+    "gateway_not_running": _code("error", "a host connects to an address where no gateway answers"),
+    "gateway_port_taken": _code("error", "another program listens at the port of the gateway"),
+    "gateway_other_version": _code("warning", "the running gateway is of another version"),
+    "gateway_other_config": _code("warning", "the running gateway has another configuration"),
+    "gateway_config_old": _code("warning", "the running gateway could not take over the files as they are now"),
+    "gateway_restart": _code("warning", "some settings count only after a restart of the gateway"),
+    "gateway_path": _code("error", "the address in the file of a host is not that of a frontend"),
+    "gateway_host_refused": _code("error", "the gateway refuses the name it is called by"),
+    "gateway_origin_refused": _code("error", "the gateway refuses the page that a request comes from"),
+    "gateway_proxy": _code("warning", "a proxy passes requests on without being trusted, so they need a key"),
+    "gateway_not_open": _code("error", "the gateway would not start: its address is public and no key exists"),
+    "gateway_nothing_served": _code("error", "every frontend is disabled"),
+    "gateway_trouble": _code("warning", "the running gateway reports something that is not well"),
+    # the database
+    "database_url": _code("error", "the address of the database cannot be used"),
+    "database_folder": _code("error", "the folder of the database is missing and cannot be made"),
+    "database_read_only": _code("error", "the database, or its folder, cannot be written"),
+    "database_damaged": _code("error", "the database is damaged"),
+    "database_set_aside": _code("warning", "a damaged database was set aside: its keys are lost"),
+    "database_locked": _code("warning", "another program has locked the database"),
+    "database_too_new": _code("error", "a newer version of the aggregator has changed the database"),
+    "database_old": _code("note", "the next start brings the database up to date"),
+    "database_unreachable": _code("error", "the database server does not answer"),
+    "database_open": _code("warning", "other users can read the database"),
+    "disk_full": _code("error", "the disk of the database has no room left"),
+    "disk_low": _code("warning", "the disk of the database has little room left"),
+    "audit_off": _code("note", "the audit is switched off"),
+    # the machine
+    "home_missing": _code("error", "there is no home folder, or `HOME` is not set"),
+    "clock_wrong": _code("warning", "the clock is wrong"),
+    "node_old": _code("warning", "Node.js is older than most servers need"),
+    "versions": _code("ok", "the versions of this program, Python, the MCP library and Node.js"),
+    "proxy_for_loopback": _code("warning", "programs send requests to this machine by way of a proxy"),
+    "check_unfinished": _code("warning", "a check did not end in time"),
+}

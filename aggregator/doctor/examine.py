@@ -1,0 +1,227 @@
+"""The examination: facts gathered side by side within a time limit, and what the checks find in them.
+
+Rule: one part that fails or takes too long costs its own findings alone.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from aggregator import __version__
+from aggregator.app.health_page import address, asked
+from aggregator.config.load import Loaded
+from aggregator.config.settings import HttpConfig
+from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway
+from aggregator.doctor.checks.host_files import of_host
+from aggregator.doctor.checks.machine import of_machine, of_modes
+from aggregator.doctor.checks.model_view import of_renamed
+from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
+from aggregator.doctor.checks.programs import SHELL_HOSTS, of_node, of_programs
+from aggregator.doctor.checks.servers import of_servers
+from aggregator.doctor.checks.storage import of_storage
+from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.gather.configuration import ConfigRead, read_config
+from aggregator.doctor.gather.host_files import HostsFound, find_hosts
+from aggregator.doctor.gather.http_session import http_session, listens, owner_of
+from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
+from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
+from aggregator.doctor.gather.storage import StorageRead, ask_server, read_storage
+from aggregator.doctor.gather.trial import TrialResult, try_servers, untried
+from aggregator.doctor.report import DoctorReport, in_order
+from aggregator.domain.errors import OperatorError
+from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.hosts.model import HostProgram, Machine
+from aggregator.redaction.redactor import Redactor
+
+T = TypeVar("T")
+
+# The parts of the whole time that the trial of the servers, and then the sessions, may take.
+_TRIAL: Final = 0.4
+_SESSIONS: Final = 0.4
+_DISK: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A wish for an examination: as `host` starts it and as `agent`, both as they are found where they are not named.
+
+    `named` is the configuration of `--config`, `url` the address of `--url`. `connect`: servers and the program itself
+    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from.
+    """
+
+    machine: Machine
+    environ: Mapping[str, str] = field(repr=False)
+    named: Path | None = None
+    host: HostProgram | None = None
+    agent: str | None = None
+    connect: bool = True
+    url: str | None = None
+    patience: float = 30.0
+
+
+async def examine(wanted: Examination) -> DoctorReport:
+    """Return all findings about an installation; nothing is changed."""
+    return await _Doctor(wanted).run()
+
+
+class _Doctor:
+    """One examination, with the findings so far."""
+
+    def __init__(self, wanted: Examination) -> None:
+        self._wanted = wanted
+        self._findings: list[CheckFinding] = []
+
+    async def run(self) -> DoctorReport:
+        began, wanted = time.monotonic(), self._wanted
+        config = await asyncio.to_thread(read_config, await self._named(), wanted.machine.folder, wanted.environ)
+        self._findings += config.findings
+        loaded = config.loaded
+        http = loaded.config.http if loaded is not None else HttpConfig()
+        servers = loaded.config.servers if loaded is not None else ()
+        hosts = await asyncio.to_thread(find_hosts, wanted.machine, wanted.host, http.port, servers)
+        agent = self._agent(hosts)
+        for host in hosts.hosts:
+            self._findings += of_host(host, config.path, wanted.agent)
+        storage = await self._storage(config)
+        gateway = self._gateway(http, config)
+        trial, _, _ = await asyncio.gather(
+            self._trial(config, agent, storage.calls),
+            self._bounded("the gateway", gateway, _DISK),
+            self._machine(config),
+        )
+        sessions = await self._sessions(config, hosts, agent) if wanted.connect else []
+        there = trial.there
+        for session in sessions:
+            self._findings += of_session(session, there, __version__)
+        self._of_trial(trial, agent, hosts, sessions, storage)
+        if loaded is not None and not loaded.fatal:
+            self._of_loaded(loaded, trial, storage)
+        return DoctorReport(
+            str(config.path) if config.path is not None else None,
+            agent,
+            in_order(self._findings),
+            tuple(as_data(session, there) for session in sessions),
+            time.monotonic() - began,
+        )
+
+    async def _named(self) -> Path | None:
+        """Return the configuration that was named, or that the host names which is examined."""
+        wanted = self._wanted
+        if wanted.named is not None or wanted.host is None:
+            return wanted.named
+        found = await asyncio.to_thread(find_hosts, wanted.machine, wanted.host, HttpConfig().port)
+        entries = [entry for host in found.hosts for entry in host.entries if entry.enabled and entry.config_exists]
+        return entries[0].config_file if entries else None
+
+    def _agent(self, hosts: HostsFound) -> str:
+        named = self._wanted.agent
+        if named is not None:
+            return named
+        started = [start.agent for start in hosts.starts if start.url is None]
+        return started[0] if started else self._wanted.environ.get("AGGREGATOR_AGENT") or "local"
+
+    async def _storage(self, config: ConfigRead) -> StorageRead:
+        nothing = StorageRead.nothing()
+        url = config.storage
+        if url is None or (config.loaded is None and config.path is not None):
+            return nothing
+        read = await self._bounded("the database", asyncio.to_thread(read_storage, url, time.time()), _DISK)
+        if read is None:
+            return nothing
+        facts = read.facts
+        if facts.path is None and facts.fault is None:
+            facts = await self._bounded("the database", ask_server(url), _DISK) or facts
+        self._findings += of_storage(facts, audited=config.loaded is None or config.loaded.config.audit.enabled)
+        return read
+
+    async def _trial(self, config: ConfigRead, agent: str, calls: Mapping[str, int]) -> TrialResult:
+        loaded = config.loaded
+        if loaded is None or loaded.fatal:
+            return TrialResult(())
+        if not self._wanted.connect:
+            return await asyncio.to_thread(untried, loaded, calls)
+        patience = self._wanted.patience * _TRIAL
+        work = try_servers(loaded, agent, patience, calls)
+        result = await self._bounded("the trial of the servers", work, self._wanted.patience * (_TRIAL + 0.2))
+        return result if result is not None else await asyncio.to_thread(untried, loaded, calls)
+
+    def _of_trial(
+        self, trial: TrialResult, agent: str, hosts: HostsFound, sessions: list[HostSession], storage: StorageRead
+    ) -> None:
+        self._findings += of_servers(trial.servers)
+        self._findings += of_renamed(trial.renamed)
+        self._findings += of_denials(agent, trial.denials, trial.tools)
+        if trial.policies is None:
+            return
+        self._findings += of_policies(trial.policies)
+        self._findings += of_agent(trial.policies, agent)
+        for agent_of_host in {start.agent: start.place for start in hosts.starts if start.url is None}.items():
+            if agent_of_host[0] != agent:
+                self._findings += of_agent(trial.policies, *agent_of_host)
+        self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
+
+    def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:
+        agents = trial.policies.agents if trial.policies is not None else None
+        keys = any(key["revoked"] is None for key in storage.keys)
+        self._findings += of_exposure(loaded.config, has_policies=agents is not None, has_keys=keys)
+        if self._wanted.url is not None:
+            own, host = OwnAddress(loaded.config.http), urlsplit(self._wanted.url).netloc.rpartition("@")[2]
+            self._findings += of_called_name(own.accepts_host(host, None), self._wanted.url, own.hosts)
+
+    async def _gateway(self, http: HttpConfig, config: ConfigRead) -> None:
+        base = self._wanted.url or (address(http) if http.port else None)
+        if base is None or not await asyncio.to_thread(listens, base):
+            return
+        try:
+            report = await asyncio.to_thread(asked, base)
+        except (OSError, ValueError, OperatorError) as error:
+            owner = await asyncio.to_thread(owner_of, urlsplit(base).port or http.port)
+            facts = GatewayFacts(base, True, None, None, owner or type(error).__name__)
+            self._findings += of_gateway(facts, config.path, __version__)
+            return
+        seen = await asyncio.to_thread(http_session, f"{base}{http.path}", {}, "aggregator-doctor", _DISK)
+        self._findings += of_gateway(GatewayFacts(base, True, report, seen.version), config.path, __version__)
+
+    async def _machine(self, config: ConfigRead) -> None:
+        wanted, loaded = self._wanted, config.loaded
+        environ = wanted.machine.environ
+        facts = await self._bounded("the machine", asyncio.to_thread(read_machine, loaded, environ, time.time()), _DISK)
+        if facts is not None:
+            self._findings += of_machine(facts)
+        if loaded is None:
+            return
+        modes = await self._bounded("permissions", asyncio.to_thread(read_modes, loaded), _DISK)
+        if modes is not None:
+            self._findings += of_modes(*modes)
+        if facts is not None and facts.node is not None:
+            self._findings += of_node(*facts.node, needs_node(loaded))
+        host = wanted.host
+        if host is not None and host.id not in SHELL_HOSTS:
+            programs = await asyncio.to_thread(read_programs, loaded, wanted.machine.system)
+            self._findings += of_programs(programs, host.title)
+
+    async def _sessions(self, config: ConfigRead, hosts: HostsFound, agent: str) -> list[HostSession]:
+        wanted, loaded = self._wanted, config.loaded
+        redactor = loaded.redactor if loaded is not None else Redactor()
+        patience = wanted.patience * _SESSIONS
+        if hosts.starts:
+            return await host_sessions(hosts.starts, redactor, patience)
+        if loaded is None or loaded.fatal or config.path is None or any(host.entries for host in hosts.hosts):
+            return []
+        return [await default_session(wanted.host, config.path, agent, wanted.machine, redactor, patience)]
+
+    async def _bounded(self, name: str, work: Awaitable[T], patience: float) -> T | None:
+        """Return the result of one part; None, with a finding, where it does not end in time."""
+        try:
+            async with asyncio.timeout(patience):
+                return await work
+        except TimeoutError:
+            said = f"The check of {name} did not end within {patience:.0f} s."
+            self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
+        except OperatorError as error:
+            self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
+        return None

@@ -1,0 +1,212 @@
+"""The files of the hosts on this machine, and what their entries for the aggregator say."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aggregator.config.model import ServerConfig
+from aggregator.doctor.checks.host_files import HostFacts, OwnEntry
+from aggregator.doctor.checks.programs import SHELL_HOSTS, desktop_path
+from aggregator.hosts.discover import FoundFile, discover
+from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.model import HostProgram, Machine
+from aggregator.hosts.own import identity, is_own
+
+# What hosts on a desktop hand on besides PATH, from the session of the user.
+_SESSION: Final = frozenset(
+    {"HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TEMP", "TMP", "DISPLAY", "WAYLAND_DISPLAY"}
+    | {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "APPDATA", "LOCALAPPDATA"}
+    | {"SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE", "PATHEXT", "WINDIR", "COMSPEC"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostStart:
+    """A start or connection as a host would make it: a program with its environment, or an address with headers.
+
+    `own_env` are the variables that the file itself gives, and may hold secrets.
+    """
+
+    host: HostProgram
+    place: Path
+    name: str
+    agent: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    own_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def same(self) -> tuple[object, ...]:
+        """A value that two starts share when they cannot differ."""
+        env = tuple(sorted(self.env.items()))
+        return self.command, self.args, env, self.cwd, self.url, tuple(sorted(self.headers.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class HostsFound:
+    """The hosts with the findings' facts, and the starts that work as far as can be seen."""
+
+    hosts: Sequence[HostFacts]
+    starts: Sequence[HostStart]
+
+
+def find_hosts(
+    machine: Machine, asked: HostProgram | None, port: int, servers: Iterable[ServerConfig] = ()
+) -> HostsFound:
+    """Return the hosts with an entry for the aggregator, and the one that is asked for in any case.
+
+    `port` is that of the gateway, `servers` those of the configuration.
+    """
+    files = discover(machine, (asked,) if asked is not None else HOSTS)
+    ours = {identity(_as_fields(server)): server.id for server in servers}
+    hosts, starts = [], []
+    for host in (asked,) if asked is not None else HOSTS:
+        mine = [file for file in files if file.host is host]
+        facts, started = _of_host(host, mine, machine, port, ours, asked is not None)
+        if facts.entries or asked is not None:
+            hosts.append(facts)
+            starts += started
+    return HostsFound(hosts, starts)
+
+
+def start_environment(host: str | None, machine: Machine) -> dict[str, str]:
+    """Return the variables that a program started by a host gets; a host that is not named is one of a terminal."""
+    if host is None or host in SHELL_HOSTS or machine.system == "windows":
+        return dict(machine.environ)
+    kept = {name: value for name, value in machine.environ.items() if name in _SESSION or name.startswith("LC_")}
+    return {**kept, "PATH": desktop_path(machine.system, machine.environ.get("PATH", os.defpath))}
+
+
+def _of_host(
+    host: HostProgram,
+    files: Sequence[FoundFile],
+    machine: Machine,
+    port: int,
+    ours: Mapping[tuple[str, ...], str],
+    asked_for: bool,
+) -> tuple[HostFacts, list[HostStart]]:
+    entries, starts, same = [], [], []
+    for found in files:
+        for server in found.servers:
+            fields = server.fields
+            if fields is None:
+                continue
+            if is_own(fields, (port,)):
+                entry = _entry(host, found.file.path, server.name, fields, machine)
+                entries.append(entry)
+                if entry.enabled and (entry.program is not None or entry.url is not None):
+                    starts.append(_start(host, entry, fields, machine))
+            elif fields.get("enabled", True) and (here := ours.get(identity(fields))) is not None:
+                same.append((found.file.path, server.name, here))
+    first = next(iter(host.files(machine)), None)
+    facts = HostFacts(
+        host.id,
+        host.title,
+        first.path if first is not None else None,
+        tuple(found.file.path for found in files),
+        tuple((found.file.path, found.problem) for found in files if found.problem is not None),
+        tuple(entries),
+        tuple(same) if entries else (),
+        host.paste,
+        asked_for,
+    )
+    return facts, starts
+
+
+def _entry(host: HostProgram, place: Path, name: str, fields: Mapping[str, Any], machine: Machine) -> OwnEntry:
+    enabled = bool(fields.get("enabled", True))
+    if "url" in fields:
+        return OwnEntry(name, place, enabled, url=_without_query(str(fields["url"])))
+    command, args = str(fields["command"]), [str(arg) for arg in fields.get("args", ())]
+    given = fields.get("env")
+    env = {**start_environment(host.id, machine), **(given if isinstance(given, Mapping) else {})}
+    config = _option(args, "--config", "-c")
+    full = _full(config, machine)
+    return OwnEntry(
+        name,
+        place,
+        enabled,
+        command,
+        _program(command, str(env.get("PATH", "")), fields.get("cwd")),
+        shutil.which(command, path=machine.environ.get("PATH")),
+        config,
+        full.exists() if full is not None else None,
+        full,
+        _option(args, "--agent") or env.get("AGGREGATOR_AGENT"),
+    )
+
+
+def _start(host: HostProgram, entry: OwnEntry, fields: Mapping[str, Any], machine: Machine) -> HostStart:
+    given, headers = fields.get("env"), fields.get("headers")
+    own_env = {str(name): str(value) for name, value in (given or {}).items()}
+    env = {**start_environment(host.id, machine), **own_env}
+    if entry.url is not None:
+        texts = {str(name): _filled(str(value), machine) for name, value in (headers or {}).items()}
+        return HostStart(host, entry.place, entry.name, "local", url=str(fields["url"]), headers=texts)
+    cwd = fields.get("cwd")
+    return HostStart(
+        host,
+        entry.place,
+        entry.name,
+        entry.agent or "local",
+        entry.program,
+        tuple(str(arg) for arg in fields.get("args", ())),
+        env,
+        own_env,
+        str(cwd) if cwd else str(machine.home),
+    )
+
+
+def _program(command: str, path: str, cwd: object) -> str | None:
+    """Return the full path of a program, as a host would find it."""
+    if os.path.dirname(command):
+        full = os.path.join(str(cwd), os.path.expanduser(command)) if cwd else os.path.expanduser(command)
+        return full if os.access(full, os.X_OK) and not os.path.isdir(full) else None
+    return shutil.which(command, path=path)
+
+
+def _option(args: Sequence[str], *names: str) -> str | None:
+    for at, arg in enumerate(args):
+        if arg in names:
+            return args[at + 1] if at + 1 < len(args) else None
+        for name in names:
+            if name.startswith("--") and arg.startswith(f"{name}="):
+                return arg.partition("=")[2]
+    return None
+
+
+def _full(config: str | None, machine: Machine) -> Path | None:
+    if config is None:
+        return None
+    path = Path(os.path.expanduser(config))
+    return path if path.is_absolute() else machine.home / path
+
+
+def _filled(text: str, machine: Machine) -> str:
+    """Return a header with references to variables put in, as hosts do."""
+    for name, value in machine.environ.items():
+        text = text.replace(f"${{{name}}}", value).replace(f"${{env:{name}}}", value)
+    return text
+
+
+def _without_query(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _as_fields(server: ServerConfig) -> dict[str, Any]:
+    if server.url is not None:
+        return {"url": server.url}
+    return {"command": server.command or "", "args": list(server.args)}

@@ -1,0 +1,117 @@
+"""Facts of the machine: permissions, programs on a `PATH`, versions, proxies.
+
+Rule: these functions wait for the disk and for short programs: call them in a thread.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from aggregator import __version__
+from aggregator.config.load import Loaded
+from aggregator.config.servers.secrets import secrets_in
+from aggregator.doctor.checks.machine import FileMode, MachineFacts
+from aggregator.doctor.checks.programs import ProgramFacts, desktop_path
+from aggregator.domain.uris.addresses import is_loopback
+from aggregator.hosts.model import System
+from aggregator.upstream.process.environment import environment
+
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
+_NODE_PROGRAMS: Final = frozenset({"npx", "node", "npm", "pnpm", "bunx"})
+_PATIENCE: Final = 3.0
+_MOST_FILES: Final = 1_000
+
+
+def read_machine(loaded: Loaded | None, environ: Mapping[str, str], now: float) -> MachineFacts:
+    """Return the facts of this machine; `loaded` is the configuration, if there is one."""
+    servers = loaded.config.servers if loaded is not None else ()
+    local = [one.id for one in servers if one.enabled and one.url and is_loopback(urlsplit(one.url).hostname or "")]
+    newest = max(_modes(loaded.files if loaded is not None else ()), key=lambda one: one.changed, default=None)
+    return MachineFacts(
+        now,
+        platform.python_version(),
+        version("mcp"),
+        __version__,
+        os.name != "posix" or bool(environ.get("HOME")),
+        node_version(environ),
+        [name for name in _PROXIES if environ.get(name)],
+        environ.get("NO_PROXY") or environ.get("no_proxy") or "",
+        local,
+        newest,
+    )
+
+
+def node_version(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the version of Node.js and its path; None where it is not there."""
+    path = shutil.which("node", path=environ.get("PATH"))
+    if path is None:
+        return None
+    try:
+        ended = subprocess.run(  # noqa: S603
+            [path, "--version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    said = ended.stdout.decode("utf-8", "replace").strip()[:40]
+    return (said, path) if said.startswith("v") and said.isprintable() else None
+
+
+def needs_node(loaded: Loaded) -> bool:
+    """Return whether a server is run by Node.js."""
+    return any(os.path.basename(one.command or "") in _NODE_PROGRAMS for one in loaded.config.servers if one.enabled)
+
+
+def read_programs(loaded: Loaded, system: System) -> list[ProgramFacts]:
+    """Return the programs that servers start by their name, as a shell and as a desktop host finds them."""
+    ours = environment()["PATH"].rpartition(os.pathsep)
+    shell, folder = ours[0], ours[2]
+    desktop = os.pathsep.join((desktop_path(system, shell), folder))
+    found = []
+    for server in loaded.config.servers:
+        for command in (server.command, server.launch.command if server.launch is not None else None):
+            if command is None or os.path.dirname(command) or not server.enabled or "PATH" in server.env:
+                continue
+            place = f"{loaded.path}: mcpServers.{server.key}"
+            on_shell, on_desktop = shutil.which(command, path=shell), shutil.which(command, path=desktop)
+            found.append(ProgramFacts(server.id, place, command, on_shell, on_desktop))
+    return found
+
+
+def read_modes(loaded: Loaded) -> tuple[FileMode | None, bool, list[FileMode]]:
+    """Return the mode of the configuration, whether it holds secrets in the clear, and those of the policies."""
+    config = next(iter(_modes([loaded.path] if loaded.path is not None else [])), None)
+    folder = loaded.policies
+    try:
+        policies = [folder, *(one for one in folder.iterdir() if one.suffix in (".yaml", ".yml"))][:_MOST_FILES]
+    except OSError:
+        policies = []
+    return config, _holds_secrets(loaded), _modes(policies)
+
+
+def _holds_secrets(loaded: Loaded) -> bool:
+    """Return whether a secret stands in the file itself, not only a reference to one."""
+    if loaded.path is None:
+        return False
+    secrets = {text for one in loaded.config.servers for text in secrets_in(one.model_dump())} - {""}
+    try:
+        written = loaded.path.read_text("utf-8-sig", "replace")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(secret in written for secret in secrets if len(secret) > 5 and "${" not in secret)
+
+
+def _modes(paths: Iterable[Path]) -> list[FileMode]:
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.append(FileMode(path, status.st_mode & 0o777 if os.name == "posix" else None, status.st_mtime))
+    return found

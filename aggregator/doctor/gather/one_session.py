@@ -1,0 +1,68 @@
+"""The result of a session with the aggregator in the place of a host."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from aggregator import __version__
+from aggregator.wire.codec import encode
+
+# The revision that every host of today can speak.
+_REVISION: Final = "2025-06-18"
+# Pages of a list; no list of ours has so many.
+MOST_PAGES: Final = 200
+
+SessionFault = Literal["ended", "hangs", "not_started", "not_mcp", "refused", "no_answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTools:
+    """The tools that a host got, or why it got none.
+
+    `version` is what the aggregator says of itself. `words` are the last lines of a program on stderr, `said` is the
+    sentence of a refusal, `status` its HTTP status.
+    """
+
+    tools: Sequence[dict[str, Any]] = ()
+    version: str | None = None
+    fault: SessionFault | None = None
+    seconds: float = 0.0
+    words: Sequence[str] = ()
+    said: str = ""
+    status: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return tuple(str(tool.get("name")) for tool in self.tools)
+
+    @property
+    def tokens(self) -> int:
+        """The cost of the list for a model, at four bytes a token."""
+        return sum(len(encode(tool)) for tool in self.tools) // 4
+
+
+def initialize(client: str) -> dict[str, Any]:
+    """Return the first request of a host that says of itself that it is `client`."""
+    params = {
+        "protocolVersion": _REVISION,
+        "capabilities": {},
+        "clientInfo": {"name": client, "version": __version__},
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+
+
+INITIALIZED: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def list_tools(request_id: int, cursor: str | None) -> dict[str, Any]:
+    """Return the request for one page of the tools."""
+    params = {"cursor": cursor} if cursor is not None else {}
+    return {"jsonrpc": "2.0", "id": request_id, "method": "tools/list", "params": params}
+
+
+def version_in(result: dict[str, Any]) -> str | None:
+    """Return the version that the result of `initialize` names."""
+    server = result.get("serverInfo")
+    version = server.get("version") if isinstance(server, dict) else None
+    return str(version) if version is not None else None

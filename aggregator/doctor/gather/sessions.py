@@ -1,0 +1,130 @@
+"""Sessions in the place of each host: every different start and address of the host files, or our own start."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from aggregator.config.servers.secrets import secrets_in
+from aggregator.doctor.checks.gateway import HttpAnswer, of_answer
+from aggregator.doctor.checks.host_files import StartFacts, of_failed_start, of_version
+from aggregator.doctor.checks.host_limits import limits_of
+from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
+from aggregator.doctor.finding import CheckFinding
+from aggregator.doctor.gather.host_files import HostStart, start_environment
+from aggregator.doctor.gather.http_session import http_session
+from aggregator.doctor.gather.one_session import SessionTools
+from aggregator.doctor.gather.stdio_session import stdio_session
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.hosts.model import HostProgram, Machine
+from aggregator.redaction.redactor import Redactor
+
+# Starts that are tried, and those that run at once: each starts every server.
+_MOST: Final = 6
+_AT_ONCE: Final = 2
+_TITLE: Final = "A host over stdio"
+
+
+@dataclass(frozen=True, slots=True)
+class HostSession:
+    """The result of one start: `start` is that of the host, None for our own; `seen` has the tools."""
+
+    start: HostStart | None
+    title: str
+    host: str | None
+    agent: str
+    command: str
+    place: str | None
+    seen: SessionTools
+
+    @property
+    def over_http(self) -> bool:
+        """True if it was an address."""
+        return self.start is not None and self.start.url is not None
+
+
+async def host_sessions(starts: Iterable[HostStart], redactor: Redactor, patience: float) -> list[HostSession]:
+    """Return what comes of each different start; those that cannot differ are made once."""
+    different = list({start.same: start for start in starts}.values())[:_MOST]
+    turns = asyncio.Semaphore(_AT_ONCE)
+    async with Tasks("the sessions of the doctor") as tasks:
+        running = [tasks.start(_session(start, redactor, patience, turns)) for start in different]
+        return list(await asyncio.gather(*running))
+
+
+async def default_session(
+    host: HostProgram | None, config: Path, agent: str, machine: Machine, redactor: Redactor, patience: float
+) -> HostSession:
+    """Return what comes of a start as a host makes it after `aggregator install`."""
+    id = host.id if host is not None else None
+    args = ("-m", "aggregator", "stdio", "--config", str(config), "--agent", agent)
+    env = start_environment(id, machine)
+    seen = await stdio_session(sys.executable, args, env, str(machine.home), limits_of(id).client, patience)
+    title = host.title if host is not None else _TITLE
+    return HostSession(None, title, id, agent, "aggregator stdio", None, _redacted(seen, redactor))
+
+
+def of_session(session: HostSession, there: ToolsThere | None, own_version: str) -> list[CheckFinding]:
+    """Return the findings about one session."""
+    start, seen = session.start, session.seen
+    place = session.place
+    found = list(of_version(session.title, seen.version, own_version, place, session.host or "HOST"))
+    if session.over_http and start is not None and seen.fault is not None:
+        url = (start.url or "").partition("?")[0]
+        status = seen.status if seen.fault == "refused" else None
+        answer = HttpAnswer(session.title, start.host.id, place, url, status, seen.said)
+        return [*found, *of_answer(answer)]
+    if seen.fault is not None:
+        fault = seen.fault if seen.fault in ("ended", "hangs", "not_started") else "not_mcp"
+        started = session.host or "HOST"
+        facts = StartFacts(session.title, started, place, session.command, fault, seen.seconds, seen.words)
+        return [*found, of_failed_start(facts)]
+    entry = start.name if start is not None else "aggregator"
+    tools = ToolsSeen(session.title, session.agent, seen.names, seen.tokens, place, entry)
+    return [*found, *of_seen(tools, there, limits_of(session.host))]
+
+
+def as_data(session: HostSession, there: ToolsThere | None) -> dict[str, object]:
+    """Return a session as plain JSON values."""
+    seen = session.seen
+    return {
+        "host": session.host,
+        "title": session.title,
+        "frontend": "http" if session.over_http else "stdio",
+        "agent": session.agent,
+        "file": session.place,
+        "tools": len(seen.tools) if seen.fault is None else None,
+        "tokens": seen.tokens if seen.fault is None else None,
+        "tokens_of_all": there.tokens if there is not None else None,
+        "tokens_with_search": there.search if there is not None else None,
+        "version": seen.version,
+        "fault": seen.fault,
+        "seconds": round(seen.seconds, 2),
+    }
+
+
+async def _session(start: HostStart, redactor: Redactor, patience: float, turns: asyncio.Semaphore) -> HostSession:
+    client = limits_of(start.host.id).client
+    own = Redactor(_secrets(start))
+    async with turns:
+        if start.url is not None:
+            seen = await asyncio.to_thread(http_session, start.url, start.headers, client, patience)
+            command = "an address"
+        else:
+            assert start.command is not None
+            seen = await stdio_session(start.command, start.args, start.env, start.cwd, client, patience)
+            command = own(redactor(" ".join((Path(start.command).name, *start.args))))[:200]
+    seen = _redacted(_redacted(seen, redactor), own)
+    return HostSession(start, start.host.title, start.host.id, start.agent, command, str(start.place), seen)
+
+
+def _secrets(start: HostStart) -> set[str]:
+    fields: Mapping[str, object] = {"env": start.own_env, "headers": start.headers, "args": start.args}
+    return set(secrets_in(fields))
+
+
+def _redacted(seen: SessionTools, redactor: Redactor) -> SessionTools:
+    words: Sequence[str] = tuple(redactor(word) for word in seen.words)
+    return replace(seen, words=words, said=redactor(seen.said))

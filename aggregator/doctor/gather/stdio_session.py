@@ -1,0 +1,163 @@
+"""A session over stdio: the program that a host would start, in the environment that it would have.
+
+Rule: it is ended with all that it started.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from aggregator.doctor.gather.one_session import (
+    INITIALIZED,
+    MOST_PAGES,
+    SessionTools,
+    initialize,
+    list_tools,
+    version_in,
+)
+from aggregator.domain.bounds.tasks import Tasks
+
+_LONGEST_LINE: Final = 64 * 2**20
+_LINES_KEPT: Final = 20
+_LINE_SHOWN: Final = 400
+# Seconds from the end of stdin to SIGTERM, and from that to SIGKILL.
+_GRACE: Final = 3.0
+
+
+class _Ended(Exception):
+    """The program has closed its stdout."""
+
+
+class _NotMcp(Exception):
+    """A line of stdout is no message."""
+
+
+async def stdio_session(
+    command: str,
+    args: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    client: str,
+    patience: float,
+) -> SessionTools:
+    """Return the tools that a host gets from the program; it says of itself that it is `client`."""
+    began = time.monotonic()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            command,
+            *args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            limit=_LONGEST_LINE,
+            start_new_session=sys.platform != "win32",
+        )
+    except (OSError, ValueError) as error:
+        return SessionTools(fault="not_started", words=(getattr(error, "strerror", None) or "it is no program",))
+    words: deque[str] = deque(maxlen=_LINES_KEPT)
+    async with Tasks("the session of the doctor") as tasks:
+        reading = tasks.start(_read_words(process, words))
+        try:
+            async with asyncio.timeout(patience):
+                found = await _talk(process, client)
+        except TimeoutError:
+            found = SessionTools(fault="hangs")
+        except (_Ended, BrokenPipeError, ConnectionResetError):
+            found = SessionTools(fault="ended")
+        except _NotMcp:
+            found = SessionTools(fault="not_mcp")
+        finally:
+            await _end(process)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.wait([reading])
+    return SessionTools(found.tools, found.version, found.fault, time.monotonic() - began, tuple(words))
+
+
+async def _talk(process: asyncio.subprocess.Process, client: str) -> SessionTools:
+    version = version_in(await _ask(process, initialize(client)))
+    _write(process, INITIALIZED)
+    tools: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for page in range(MOST_PAGES):
+        result = await _ask(process, list_tools(page + 2, cursor))
+        tools += [tool for tool in result.get("tools", ()) if isinstance(tool, dict)]
+        cursor = result.get("nextCursor")
+        if cursor is None:
+            break
+    return SessionTools(tools, version)
+
+
+async def _ask(process: asyncio.subprocess.Process, message: Mapping[str, Any]) -> dict[str, Any]:
+    _write(process, message)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdin.drain()
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:
+            raise _NotMcp from None  # longer than any message of ours
+        if not line:
+            raise _Ended
+        if not line.strip():
+            continue
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise _NotMcp from None
+        if isinstance(answer, dict) and answer.get("id") == message["id"] and "method" not in answer:
+            result = answer.get("result")
+            return result if isinstance(result, dict) else {}
+
+
+def _write(process: asyncio.subprocess.Process, message: Mapping[str, Any]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+
+
+async def _read_words(process: asyncio.subprocess.Process, words: deque[str]) -> None:
+    assert process.stderr is not None
+    while True:
+        try:
+            line = await process.stderr.readline()
+        except ValueError:
+            continue
+        if not line:
+            return
+        text = "".join(c if c.isprintable() else " " for c in line.decode("utf-8", "replace")).strip()
+        if text:
+            words.append(text[:_LINE_SHOWN])
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+                break
+        _signal(process.pid, number)
+    # Also what it left running.
+    _signal(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            os.kill(pid, number)
+        else:
+            os.killpg(pid, number)

@@ -1,0 +1,165 @@
+"""The database, looked at without a change: SQLite files are opened for reading alone.
+
+Rule: these functions wait for the disk: call them in a thread.
+"""
+
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.files import set_aside_before, unwritable
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.tables import REVISION
+
+_PATIENCE: Final = 2.0
+_MONTH: Final = 30 * 86_400.0
+_KEYS: Final = "SELECT key_id, agent_id, expires, revoked, last_used FROM api_keys ORDER BY created"
+_STAMP: Final = "SELECT version_num FROM alembic_version"
+_OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
+_CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRead:
+    """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
+    server, which are empty unless the audit is older than that.
+    """
+
+    facts: StorageFacts
+    keys: tuple[Mapping[str, object], ...] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def nothing(cls) -> "StorageRead":
+        """Return the result where there is no database to look at."""
+        return cls(StorageFacts(None))
+
+
+def read_storage(url: str, now: float) -> StorageRead:
+    """Return what the database at a URL holds and what is in its way; a database server is not asked here."""
+    try:
+        path = sqlite_path(full_url(url))
+    except StorageError as error:
+        return StorageRead(StorageFacts(None, fault="url", said=str(error)))
+    if path is None:
+        return StorageRead(StorageFacts(None, newest=REVISION))
+    there = next((one for one in (path.parent, *path.parents) if one.exists()), path.parent)
+    free, mode = _free(there), _mode(path)
+    common: dict[str, Any] = {"free": free, "mode": mode, "newest": REVISION}
+    fault = _file_fault(path, there)
+    if fault is not None:
+        return StorageRead(StorageFacts(path, path.exists(), *fault, **common))
+    if not path.exists():
+        return StorageRead(StorageFacts(path, **common))
+    return _opened(path, common, now)
+
+
+async def ask_server(url: str) -> StorageFacts:
+    """Return whether a database server takes a connection."""
+    engine = None
+    try:
+        engine = Engine(full_url(url), None)
+        async with engine.read():
+            return StorageFacts(None, newest=REVISION)
+    except StorageError as error:
+        return StorageFacts(None, fault="unreachable", said=str(error))
+    finally:
+        if engine is not None:
+            await engine.close()
+
+
+async def storage_fault(url: str) -> str | None:
+    """Return why the database cannot be used, as far as that shows without changing it; None if nothing is wrong."""
+    try:
+        path = sqlite_path(full_url(url))
+        await Engine(full_url(url), path).close()
+    except StorageError as error:
+        return str(error)
+    if path is None:
+        return None
+    there = next(one for one in (path.parent, *path.parents) if one.exists())
+    writable = there.is_dir() and os.access(there, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    return None if writable else unwritable(path)
+
+
+def _file_fault(path: Path, there: Path) -> tuple[DatabaseFault, str] | None:
+    if not there.is_dir():
+        return "folder", f"{there} is no folder."
+    if not path.exists() and there != path.parent and not os.access(there, os.W_OK):
+        return "folder", f"{there} cannot be written."
+    if path.is_dir():
+        return "damaged", "it is a folder."
+    if not os.access(there, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        return "read_only", ""
+    if sys.platform != "win32" and os.statvfs(there).f_flag & os.ST_RDONLY:
+        return "read_only", ""
+    return None
+
+
+def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
+    try:
+        aside = set_aside_before(path)
+    except OSError:
+        aside = ()
+    if not path.stat().st_size:
+        return StorageRead(StorageFacts(path, True, aside=aside, **common))
+    uri = f"file:{quote(str(path))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            stamp = _one(connection, _STAMP) if "alembic_version" in tables else None
+            facts = StorageFacts(path, True, stamp=stamp, aside=aside, **common)
+            if stamp is not None and stamp > REVISION:
+                return StorageRead(StorageFacts(path, True, "too_new", stamp=stamp, aside=aside, **common))
+            keys = _keys(connection) if stamp == REVISION else ()
+            return StorageRead(facts, keys, _calls(connection, now) if stamp == REVISION else {})
+    except sqlite3.Error as error:
+        said = str(error)
+        fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
+        return StorageRead(StorageFacts(path, True, fault, f"{said}.", aside=aside, **common))
+
+
+def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:
+    names = ("key_id", "agent_id", "expires", "revoked", "last_used")
+    return tuple(dict(zip(names, row, strict=True)) for row in connection.execute(_KEYS))
+
+
+def _calls(connection: sqlite3.Connection, now: float) -> dict[str, int]:
+    """Return the calls of the last 30 days by server; nothing where the audit is younger than that."""
+    oldest = _one(connection, _OLDEST)
+    if oldest is None or now - float(oldest) < _MONTH:
+        return {}
+    found = {str(server): int(count) for server, count in connection.execute(_CALLS, (now - _MONTH,))}
+    return found or {"": 0}
+
+
+def _one(connection: sqlite3.Connection, query: str) -> Any:
+    row = connection.execute(query).fetchone()
+    return row[0] if row is not None else None
+
+
+def _mode(path: Path) -> int | None:
+    if os.name != "posix":
+        return None
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        return None
+
+
+def _free(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None

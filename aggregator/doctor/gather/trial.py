@@ -1,0 +1,220 @@
+"""A trial of all servers in this process, and the tools as the policy lets an agent see them."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aggregator.app.app import App
+from aggregator.app.build import build_app
+from aggregator.app.policies import read_policies
+from aggregator.catalog.validate import validate_tools
+from aggregator.config.awake import all_started
+from aggregator.config.load import Loaded
+from aggregator.config.model import Config, ServerConfig
+from aggregator.doctor.checks.model_view import ToolsThere
+from aggregator.doctor.checks.policies import Denial, PolicyFacts
+from aggregator.doctor.checks.servers import ServerFacts
+from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.hosts.own import identity
+from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.live import LivePolicies
+from aggregator.upstream.upstream import Upstream
+
+# The logger that tells of a server that prints to its stdout what is not MCP.
+_NOISE: Final = "aggregator.upstream.transports.stdio"
+_WORDS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """The servers after the trial; the tools there are, and those that the policy denies; names that were shortened.
+
+    `there` is None where no server was tried. `tools` is the number of all tools, denied ones included.
+    """
+
+    servers: Sequence[ServerFacts]
+    there: ToolsThere | None = None
+    denials: Sequence[Denial] = ()
+    tools: int = 0
+    renamed: Sequence[tuple[str, str]] = ()
+    policies: PolicyFacts | None = None
+
+
+async def try_servers(loaded: Loaded, agent: str, patience: float, calls: Mapping[str, int]) -> TrialResult:
+    """Connect every server once, in at most `patience` seconds; `calls` are those of the last 30 days by server."""
+    live = await asyncio.to_thread(read_policies, loaded.policies)
+    config = _searching(_bounded(all_started(loaded.config), patience))
+    noisy = _NoisyServers()
+    logger = logging.getLogger(_NOISE)
+    logger.addHandler(noisy)
+    try:
+        app = build_app(config, live, redactor=loaded.redactor)
+        async with app.running():
+            # Each server is given up after `patience`; the rest is for reading their lists.
+            await app.supervisor.wait_all_tried(patience + 1.0)
+            return await _result(app, loaded, live, agent, noisy, calls)
+    finally:
+        logger.removeHandler(noisy)
+
+
+def untried(loaded: Loaded, calls: Mapping[str, int]) -> TrialResult:
+    """Return what is known of the servers without a connection."""
+    live = read_policies(loaded.policies)
+    known = _same(loaded.config.servers)
+    servers = [_facts(server, loaded, known, calls, "stopped", tools=1) for server in loaded.config.servers]
+    return TrialResult(servers, policies=_policies(loaded, live, None))
+
+
+async def _result(
+    app: App,
+    loaded: Loaded,
+    live: LivePolicies,
+    agent: str,
+    noisy: "_NoisyServers",
+    calls: Mapping[str, int],
+) -> TrialResult:
+    known = _same(loaded.config.servers)
+    servers = [_tried(app, one, loaded, known, calls, noisy.servers) for one in app.upstreams.values()]
+    view = app.browser.view(Principal(agent))
+    every = tuple(app.gateway.catalog.tools)
+    denials = []
+    for tool in every:
+        decision = view.ruling(tool).decision
+        if not decision.visible:
+            denials.append(Denial(tool.name, decision.reason, decision.source))
+    cost = await app.browser.cost(Principal(agent))
+    names = tuple(tool.name for tool in await app.browser.tools(view))
+    short = loaded.config.stdio.expose or loaded.config.expose
+    listed = view.expose(short)
+    many = cost.tools if listed == "all" else min(cost.tools, cost.shown_tools)
+    there = ToolsThere(names, cost.tokens, cost.shown_tokens, many)
+    return TrialResult(
+        servers,
+        there,
+        denials,
+        len(every),
+        _shortened(every, loaded.config.name_limit),
+        _policies(loaded, live, every),
+    )
+
+
+def _tried(
+    app: App,
+    upstream: Upstream,
+    loaded: Loaded,
+    known: Mapping[str, str],
+    calls: Mapping[str, int],
+    noisy: frozenset[str],
+) -> ServerFacts:
+    server = next(one for one in loaded.config.servers if one.id == upstream.config.id)
+    tools = sum(tool.server == server.id for tool in app.gateway.catalog.tools)
+    left_out: list[str] = []
+    if upstream.state == "ready" and len(upstream.definitions) > tools:
+        _, warnings = validate_tools(server, upstream.definitions, ambiguous=False, name_limit=loaded.config.name_limit)
+        left_out = [loaded.redactor(said) for said in warnings if "is left out" in said]
+    return _facts(
+        server,
+        loaded,
+        known,
+        calls,
+        upstream.state,
+        tools=tools,
+        reason=upstream.reason or "",
+        words=[line.text for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"][-_WORDS:],
+        noise=server.id in noisy,
+        seconds=upstream.connect_seconds,
+        left_out=tuple(left_out),
+    )
+
+
+def _facts(
+    server: ServerConfig, loaded: Loaded, known: Mapping[str, str], calls: Mapping[str, int], state: str, **more: Any
+) -> ServerFacts:
+    return ServerFacts(
+        server.id,
+        server.type,
+        f"{loaded.path}: mcpServers.{server.key}",
+        state,
+        enabled=server.enabled,
+        disabled_reason=server.disabled_reason,
+        command=server.command,
+        address=(server.url or "").partition("?")[0] or None,
+        same_as=known.get(server.id),
+        calls=calls.get(server.id, 0) if calls else None,
+        **more,
+    )
+
+
+def _same(servers: Sequence[ServerConfig]) -> dict[str, str]:
+    """Return by its id the earlier server that an enabled one starts or connects to again."""
+    first: dict[tuple[object, ...], str] = {}
+    found = {}
+    for server in servers:
+        if not server.enabled:
+            continue
+        address: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command or server.target}
+        key = (*identity({**address, "args": list(server.args)}), *sorted(server.env.items()), server.cwd)
+        key = (*key, *sorted(server.headers.items()))
+        if key in first:
+            found[server.id] = first[key]
+        else:
+            first[key] = server.id
+    return found
+
+
+def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None) -> PolicyFacts:
+    config = loaded.config
+    ids = {server.prefix or server.id: server.id for server in config.servers}
+    trusted = {server.id: server.trusted for server in config.servers}
+    rulebook = live.rulebook
+    warnings = lint(rulebook, KnownNames(ids, tools, trusted)) if rulebook is not None and not live.broken else []
+    return PolicyFacts(
+        loaded.policies,
+        loaded.policies.is_dir(),
+        "policies" in config.model_fields_set,
+        live.problems,
+        warnings,
+        tuple(rulebook.agents) if rulebook is not None and not live.broken else None,
+    )
+
+
+def _bounded(config: Config, patience: float) -> Config:
+    """Return the configuration with servers that are given up when the trial ends."""
+    servers = tuple(
+        server.model_copy(update={"connect_timeout": min(server.connect_timeout, patience)})
+        for server in config.servers
+    )
+    return config.model_copy(update={"servers": servers})
+
+
+def _searching(config: Config) -> Config:
+    """Return the configuration with short lists at every frontend, so that their cost is known."""
+    parts = {name: getattr(config, name).model_copy(update={"expose": None}) for name in ("http", "sse", "stdio")}
+    return config.model_copy(update={**parts, "expose": "search"})
+
+
+def _shortened(tools: Sequence[ToolRecord], limit: int) -> list[tuple[str, str]]:
+    """Return the canonical and the listed name of the tools whose names are too long for hosts."""
+    plain = ((tool, f"{tool.prefix}__{tool.own_name}") for tool in tools)
+    return [(tool.name, tool.listed["compatible"]) for tool, name in plain if len(name) > limit]
+
+
+class _NoisyServers(logging.Handler):
+    """A log handler that notes the servers which print to their stdout what is not MCP."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._servers: set[str] = set()
+
+    @property
+    def servers(self) -> frozenset[str]:
+        return frozenset(self._servers)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one record of the log."""
+        arguments = record.args
+        if isinstance(arguments, tuple) and arguments and "stdout" in record.msg:
+            self._servers.add(str(arguments[0]))

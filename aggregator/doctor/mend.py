@@ -1,0 +1,41 @@
+"""Mends that are safe to make without asking: permissions that are too wide. Each is named by its finding.
+
+Law: nothing is made more open, and no content is changed.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aggregator.doctor.finding import CheckFinding
+
+# The bits that stay, by code.
+_KEPT: Final = {"config_open": 0o700, "database_open": 0o700, "policy_open": 0o755}
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A mend that was made, as one sentence; `done` is False where the system refused it."""
+
+    code: str
+    message: str
+    done: bool
+
+
+def mend(findings: Iterable[CheckFinding]) -> Iterator[Mended]:
+    """Make the safe mends among what the findings ask for, and yield each."""
+    for finding in findings:
+        if finding.safe and finding.where is not None and finding.code in _KEPT:
+            yield _narrowed(finding.code, Path(finding.where), _KEPT[finding.code])
+
+
+def _narrowed(code: str, path: Path, kept: int) -> Mended:
+    try:
+        before = stat.S_IMODE(path.stat().st_mode)
+        os.chmod(path, before & kept)
+    except OSError as error:
+        return Mended(code, f"{path}: its mode cannot be changed: {error.strerror}.", done=False)
+    return Mended(code, f"{path}: its mode is {before & kept:o} now; it was {before:o}.", done=True)

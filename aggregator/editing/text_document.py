@@ -1,0 +1,103 @@
+"""A document whose text is edited by replacing pieces of it, and then checked to hold what it must."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aggregator.editing.brackets import Piece, spliced
+from aggregator.editing.document import Path
+from aggregator.editing.errors import EditError
+from aggregator.editing.plain import at_path, changed, has, plain, renamed, without
+
+
+class TextDocument(ABC):
+    """A text with the values in it; a format says which pieces an edit replaces."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Read a text; `name` is how errors call it. Raises EditError when it is not an object in this format."""
+        # A byte order mark stays before the text, where no edit looks.
+        self._mark = text[: text.startswith("\ufeff")]
+        self._text, self._name = text[len(self._mark) :], name
+        self._root = self._parsed(self._text)
+
+    @property
+    def text(self) -> str:
+        """The text, with all edits so far."""
+        return self._mark + self._text
+
+    @property
+    def root(self) -> Mapping[str, object]:
+        """The values as plain objects, with all edits so far; of a repeated key the last counts."""
+        return self._root
+
+    def put(self, path: Path, value: object) -> None:
+        """Set the value at a path, in the place of the one that is there, else after the others.
+
+        An object that is there becomes equal to a new one key by key, and keeps the comments of what stays.
+
+        Raises:
+            EditError: the path leads through a value that is no object, or the text cannot be edited safely.
+        """
+        before = self._text, self._root
+        try:
+            self._put(path, plain(value))
+        except EditError:
+            self._text, self._root = before
+            raise
+
+    def remove(self, path: Path) -> None:
+        """Remove the value at a path with its key. Raises KeyError when it is not there."""
+        expected = without(self._root, path, self._name)
+        self._keep(self._without(path), expected)
+
+    def rename(self, path: Path, key: str) -> None:
+        """Rename the key at the end of a path, in its place. Raises KeyError when it is not there."""
+        expected = renamed(self._root, path, key, self._name)
+        self._keep(self._renamed(path, key), expected)
+
+    def _put(self, path: Path, value: Any) -> None:
+        expected = changed(self._root, path, value, self._name)
+        old = at_path(self._root, path) if has(self._root, path) else None
+        if not (isinstance(value, dict) and value and isinstance(old, dict) and old):
+            if old != value or type(old) is not type(value) or not has(self._root, path):
+                self._keep(self._with(path, value), expected)
+            return
+        for key, item in value.items():
+            if key not in old or old[key] != item:
+                self._put((*path, key), item)
+        for key in [key for key in old if key not in value]:
+            self.remove((*path, key))
+
+    def _keep(self, text: str, expected: dict[str, Any]) -> None:
+        """Take a text over if it holds what it must."""
+        try:
+            text.encode()
+            root = self._parsed(text)
+            same = self._holds(root, expected)
+        except (EditError, ValueError, RecursionError):
+            same = False
+        if not same:
+            raise EditError(f"{self._name} is written in a form that cannot be edited safely. Edit it by hand.")
+        self._text, self._root = text, root
+
+    def _holds(self, root: dict[str, Any], expected: dict[str, Any]) -> bool:
+        return root == expected
+
+    def _spliced(self, pieces: Iterable[Piece]) -> str:
+        return spliced(self._text, pieces)
+
+    @abstractmethod
+    def _parsed(self, text: str) -> dict[str, Any]:
+        """Return the values of a text. Raises EditError."""
+
+    @abstractmethod
+    def _with(self, path: Path, value: Any) -> str:
+        """Return the text with a value at a path."""
+
+    @abstractmethod
+    def _without(self, path: Path) -> str:
+        """Return the text without the value at a path that is there."""
+
+    @abstractmethod
+    def _renamed(self, path: Path, key: str) -> str:
+        """Return the text with the key at the end of a path renamed."""

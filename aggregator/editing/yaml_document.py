@@ -1,0 +1,190 @@
+"""YAML edited by replacing pieces of its text."""
+
+import re
+from typing import Any, Final
+
+from aggregator.editing.brackets import Bracketed, Member, Piece, insertion, removal
+from aggregator.editing.document import Path
+from aggregator.editing.errors import EditError
+from aggregator.editing.plain import nested
+from aggregator.editing.text_document import TextDocument
+from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse
+from aggregator.editing.yaml_style import YamlStyle, style_of
+
+_COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
+
+
+class YamlDocument(TextDocument):
+    """A YAML text that is edited in place; new values are written in block style, except inside brackets."""
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        root = parse(text, self._name)
+        value = {} if root is None else YamlValues(self._name).value(root)
+        if not isinstance(value, dict):
+            raise EditError(f"{self._name}: expected keys and values at the root, such as `name: value`.")
+        return value
+
+    def _with(self, path: Path, value: Any) -> str:
+        root = parse(self._text, self._name)
+        style = style_of(self._text, root)
+        if root is None:
+            return self._begun(nested(path, value), style)
+        node, in_brackets = root, False
+        for depth, step in enumerate(path):
+            at = node.find(step)
+            if at is None:
+                return self._spliced(self._added(node, step, nested(path[depth + 1 :], value), style, in_brackets))
+            inner = node.value(at)
+            empty = inner.kind == "scalar" and inner.plain and not YamlValues(self._name).value(inner)
+            if depth + 1 == len(path) or (empty and inner.text != "0"):
+                return self._spliced([self._replaced(node, at, nested(path[depth + 1 :], value), style)])
+            in_brackets, node = in_brackets or node.flow, inner
+        raise AssertionError("a path has an end")
+
+    def _without(self, path: Path) -> str:
+        node, at = self._at(path)
+        if node.flow:
+            style = style_of(self._text, node)
+            return self._spliced(removal(self._text, self._bracketed(node), at, style))
+        return self._spliced([self._cut(node, at)])
+
+    def _renamed(self, path: Path, key: str) -> str:
+        node, at = self._at(path)
+        old = node.pairs[at][0]
+        return self._spliced([(old.start, old.end, YamlStyle().key(key))])
+
+    def _at(self, path: Path) -> tuple[YamlNode, int]:
+        """Return the container of the value at a path that is there, and the index of the value in it."""
+        node = parse(self._text, self._name)
+        for step in path[:-1]:
+            node = node and node.value(self._index(node, step))
+        assert node is not None, "the value is there"
+        return node, self._index(node, path[-1])
+
+    def _index(self, node: YamlNode, step: str | int) -> int:
+        at = node.find(step)
+        if at is None:
+            raise EditError(f"{self._name} has this value by an alias. Edit it by hand.")
+        return at
+
+    def _begun(self, value: Any, style: YamlStyle) -> str:
+        before = self._text if self._text.strip() else ""
+        if before and not before.endswith("\n"):
+            before += style.newline
+        return before + style.lines(value, "") + style.newline
+
+    def _added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle, in_brackets: bool) -> list[Piece]:
+        """Return the pieces that add a value after the others of a mapping or a sequence."""
+        if node.flow:
+            if in_brackets or len(node) or "#" in self._text[node.start : node.end]:
+                return insertion(self._text, self._bracketed(node), step, value, style)
+            return self._first_added(node, step, value, style)
+        if node.kind not in ("mapping", "sequence"):
+            raise EditError(f"{self._name} has an alias on the way. Edit it by hand.")
+        indent = " " * self._column(node)
+        written = style.pair(step, value, indent) if isinstance(step, str) else style.item(value, indent)
+        at = self._text.find("\n", node.end) + 1 or len(self._text)
+        at = self._after_comments(at, len(indent))
+        if self._text[at - 1] == "\n":
+            return [(at, at, indent + written + style.newline)]
+        return [(at, at, style.newline + indent + written)]
+
+    def _first_added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle) -> list[Piece]:
+        """Return the pieces that add the first value of a mapping or a sequence, in lines where it can be."""
+        before = self._line_before(node)
+        indent = before[: len(before) - len(before.lstrip(" "))]
+        made = {step: value} if isinstance(step, str) else [value]
+        if not before.strip():
+            return [(node.start, node.end, style.lines(made, indent))]
+        if before.rstrip().endswith(":") and not before.lstrip().startswith("- "):
+            return [(len(self._text[: node.start].rstrip()), node.end, style.below(made, indent))]
+        return insertion(self._text, self._bracketed(node), step, value, style)
+
+    def _line_before(self, node: YamlNode) -> str:
+        return self._text[self._text.rfind("\n", 0, node.start) + 1 : node.start]
+
+    def _column(self, node: YamlNode) -> int:
+        """Return the column of the keys of a mapping, or of the dashes of a sequence."""
+        if node.pairs:
+            return node.pairs[0][0].column
+        dash = self._dash(node, 0)
+        return dash - (self._text.rfind("\n", 0, dash) + 1)
+
+    def _dash(self, node: YamlNode, at: int) -> int:
+        """Return the offset of the dash before an item."""
+        start = node.items[at].start
+        dash = self._text.rfind("-", 0, start)
+        if dash < 0 or self._text[dash + 1 : start].strip():
+            raise EditError(f"{self._name} has a comment between a dash and its item. Edit it by hand.")
+        return dash
+
+    def _after_comments(self, at: int, indent: int) -> int:
+        """Return the offset after the comment lines that follow a line and are indented like it, or deeper."""
+        end = at
+        while (found := _COMMENT_LINE.match(self._text, end)) and len(found[1]) >= indent:
+            end = found.end()
+        follows = self._text[end : end + 2].strip(" \r")[:1]
+        return end if indent or follows in ("", "\n") else at
+
+    def _replaced(self, node: YamlNode, at: int, value: Any, style: YamlStyle) -> Piece:
+        """Return the piece that puts a value in the place of another."""
+        old = node.value(at)
+        lines = isinstance(value, dict | list) and bool(value) and not node.flow and not old.flow
+        if old.kind == "alias":
+            lines = lines and node.kind == "mapping"
+        if node.kind == "sequence" or node.flow:
+            indent = " " * old.column
+            written = style.lines(value, indent) if lines else style.written(value)
+            blank = " " if self._text[old.start - 1] in "-:" else ""
+            return old.start, old.end, blank + written
+        key = node.pairs[at][0]
+        colon = self._text.index(":", key.end) + 1
+        if lines or old.block:
+            return colon, old.end, style.below(value, " " * key.column)
+        if old.empty:
+            return colon, colon, f" {style.written(value)}"
+        return old.start, old.end, style.written(value)
+
+    def _cut(self, node: YamlNode, at: int) -> Piece:
+        """Return the piece that takes a pair or an item out of a block, with its lines."""
+        text = self._text
+        if len(node) == 1:
+            empty = "{}" if node.kind == "mapping" else "[]"
+            start = node.start
+            before = text[:start].rstrip()
+            # Up to the colon of its key, where nothing but blanks is between.
+            if before.endswith(":") and "\n" in text[len(before) : start]:
+                return len(before), node.end, f" {empty}"
+            return start, node.end, empty
+        last = node.value(at).end
+        start = node.pairs[at][0].start if node.kind == "mapping" else self._dash(node, at)
+        line = text.rfind("\n", 0, start) + 1
+        line_end = text.find("\n", last) + 1 or len(text)
+        comment = text[last:line_end].lstrip(" \t")
+        keep = comment.startswith("#") and "\n" not in text[start:last]
+        if text[line:start].strip():
+            # The first of a block that begins behind a dash: the next takes its place.
+            following = node.pairs[at + 1][0].start if node.kind == "mapping" else self._dash(node, at + 1)
+            return start, (line_end - len(comment) if keep else following), ""
+        if keep:
+            return start, line_end - len(comment), ""
+        if line_end == len(text) and not text.endswith("\n"):
+            line -= 2 if text[line - 2 : line] == "\r\n" else 1
+        return line, line_end, ""
+
+    def _bracketed(self, node: YamlNode) -> Bracketed:
+        """Return a mapping or a sequence in brackets."""
+        members = [
+            Member(key.text, key.start, key.end, value.start, max(value.end, key.end), None)
+            for key, value in node.pairs
+        ] or [Member(at, one.start, one.start, one.start, one.end, None) for at, one in enumerate(node.items)]
+        if not members:
+            return Bracketed(node.start, node.end, node.kind == "sequence", ())
+        ends = [one.start for one in members[1:]] + [node.end - 1]
+        parted = [one._replace(comma=self._comma(one.end, end)) for one, end in zip(members, ends, strict=True)]
+        return Bracketed(node.start, node.end, node.kind == "sequence", tuple(parted))
+
+    def _comma(self, start: int, end: int) -> int | None:
+        bare = re.sub(r"(?<!\S)#[^\n]*", lambda found: " " * len(found[0]), self._text[start:end])
+        found = bare.find(",")
+        return start + found if found >= 0 else None

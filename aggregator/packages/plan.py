@@ -1,0 +1,236 @@
+"""The plan of an entry: its fields with questions in them, and the entry that the answers make.
+
+Law: what a package writes is never a reference: a `${` of it is written as `${$}{`, so that no description can read
+variables or files of this machine. Only an answer of the person may refer to something.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from aggregator.packages.errors import PackageError
+
+ValueKind = Literal["string", "number", "boolean", "filepath"]
+Answers = Mapping[str, Sequence[str]]
+
+_NOT_IN_A_VARIABLE: Final = re.compile("[^A-Za-z0-9]+")
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedValue:
+    """A value that only the person knows. `key` is its name in answers, `place` where it goes, for people.
+
+    `repeated` takes several answers; `default` and `choices` are the package's, in its own words.
+    """
+
+    key: str
+    place: str
+    description: str = ""
+    required: bool = False
+    secret: bool = False
+    kind: ValueKind = "string"
+    default: tuple[str, ...] | None = None
+    choices: tuple[str, ...] = ()
+    repeated: bool = False
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that stands for the answer where none was given."""
+        made = _NOT_IN_A_VARIABLE.sub("_", self.key).strip("_").upper()
+        return made if made and not made[0].isdigit() else f"VALUE_{made}".rstrip("_")
+
+    def fault(self, answer: str) -> str | None:
+        """Return why a text is no answer; None if it is one. A reference is always taken, a value is never quoted."""
+        if "${" in answer:
+            return None
+        if self.choices and answer not in self.choices:
+            return f"it is one of {', '.join(self.choices)}"
+        if self.kind == "boolean" and answer not in ("true", "false"):
+            return "it is true or false"
+        if self.kind == "number":
+            if not _NUMBER.fullmatch(answer):
+                return "it is a number"
+            number = float(answer)
+            if self.least is not None and number < self.least:
+                return f"it is at least {self.least:g}"
+            if self.most is not None and number > self.most:
+                return f"it is at most {self.most:g}"
+        return "it must not be empty" if self.required and not answer else None
+
+
+Text = tuple[str | AskedValue, ...]
+"""A text: what the package wrote, and questions between."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedArgument:
+    """One or two arguments that stand and fall together: a flag and its value, or a value alone."""
+
+    texts: tuple[Text, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProgram:
+    """A program with its arguments, variables and folder."""
+
+    command: Text
+    arguments: tuple[PlannedArgument, ...] = ()
+    env: Mapping[str, Text] = field(default_factory=dict)
+    cwd: Text = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPlan:
+    """An entry of `mcpServers` before the questions are answered.
+
+    `program` is started and spoken to by stdio; with `url` as well it is started before the connection. `type` is the
+    transport of `url`. `description` and `title` are what the package says of itself. `notes` are sentences for the
+    person, `downloads` says that the first start fetches the package.
+    """
+
+    name: str
+    origin: str
+    program: PlannedProgram | None = None
+    url: Text = ()
+    type: Literal["http", "sse"] | None = None
+    headers: Mapping[str, Text] = field(default_factory=dict)
+    title: str = ""
+    description: str = ""
+    notes: tuple[str, ...] = ()
+    downloads: bool = False
+
+    @property
+    def questions(self) -> tuple[AskedValue, ...]:
+        """The questions by key, in the order of the entry; of one that is asked twice, the first."""
+        found: dict[str, AskedValue] = {}
+        for text in _texts(self):
+            for part in text:
+                if isinstance(part, AskedValue):
+                    found.setdefault(part.key, part)
+        return tuple(found.values())
+
+    def entry(self, answers: Answers) -> dict[str, object]:
+        """Return the entry with these answers; a required value without one is a reference to its variable.
+
+        Raises:
+            PackageError: an answer is none that the question takes, or answers nothing.
+        """
+        self._check(answers)
+        entry: dict[str, object] = {}
+        program = self.program
+        made = _filled_program(program, answers) if program is not None else {}
+        if not self.url:
+            entry |= made
+        else:
+            if self.type is not None:
+                entry["type"] = self.type
+            entry["url"] = _needed(self.url, answers)
+            headers = _filled_map(self.headers, answers)
+            if headers:
+                entry["headers"] = headers
+            if made:
+                entry["launch"] = made
+        if self.description:
+            entry["description"] = literal(one_line(self.description))
+        return entry
+
+    def unanswered(self, answers: Answers) -> tuple[AskedValue, ...]:
+        """Return the required questions for which the entry refers to a variable."""
+        return tuple(one for one in self.questions if one.required and one.default is None and not answers.get(one.key))
+
+    def _check(self, answers: Answers) -> None:
+        known = {one.key: one for one in self.questions}
+        for key, given in answers.items():
+            question = known.get(key)
+            if question is None:
+                names = ", ".join(known) or "nothing"
+                raise PackageError(f"{self.origin} does not ask for {key!r:.80}; it asks for {names}.")
+            if len(given) > 1 and not question.repeated:
+                raise PackageError(f"{question.place} takes one value, and {len(given)} were given.")
+            for answer in given:
+                fault = question.fault(answer)
+                if fault is not None:
+                    raise PackageError(f"The value for {question.key} does not fit: {fault}.")
+
+
+def literal(text: str) -> str:
+    """Return a text of a package so that nothing in it is a reference, nor becomes one by what is put after it."""
+    made = text.replace("${", "${$}{")
+    return f"{made[:-1]}${{$}}" if made.endswith("$") else made
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Return a text of a package on one line, without characters that a terminal would act on."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= most else f"{plain[: most - 3]}..."
+
+
+def _texts(plan: EntryPlan) -> Iterator[Text]:
+    program = plan.program
+    if program is not None:
+        yield program.command
+        for argument in program.arguments:
+            yield from argument.texts
+        yield from program.env.values()
+        yield program.cwd
+    yield plan.url
+    yield from plan.headers.values()
+
+
+def _filled_program(program: PlannedProgram, answers: Answers) -> dict[str, object]:
+    made: dict[str, object] = {"command": _needed(program.command, answers)}
+    args = [arg for argument in program.arguments for arg in _filled_argument(argument, answers)]
+    env = _filled_map(program.env, answers)
+    if args:
+        made["args"] = args
+    if env:
+        made["env"] = env
+    if program.cwd:
+        made["cwd"] = _needed(program.cwd, answers)
+    return made
+
+
+def _filled_argument(argument: PlannedArgument, answers: Answers) -> Iterable[str]:
+    asked = [part for text in argument.texts for part in text if isinstance(part, AskedValue)]
+    repeated = next((one for one in asked if one.repeated), None)
+    rounds = len(_given(repeated, answers) or ("",)) if repeated is not None else 1
+    for at in range(rounds):
+        texts = [_filled(text, answers, at) for text in argument.texts]
+        if all(text is not None for text in texts):
+            yield from (text for text in texts if text is not None)
+
+
+def _filled_map(texts: Mapping[str, Text], answers: Answers) -> dict[str, str]:
+    made = ((name, _filled(text, answers)) for name, text in texts.items())
+    return {name: text for name, text in made if text is not None}
+
+
+def _needed(text: Text, answers: Answers) -> str:
+    return "".join(
+        literal(part) if isinstance(part, str) else _answer(part, answers, 0) or f"${{{part.variable}}}"
+        for part in text
+    )
+
+
+def _filled(text: Text, answers: Answers, at: int = 0) -> str | None:
+    """Return a text with its answers; None where one that may be left out has none."""
+    parts = [literal(part) if isinstance(part, str) else _answer(part, answers, at) for part in text]
+    return None if None in parts else "".join(part for part in parts if part is not None)
+
+
+def _answer(question: AskedValue, answers: Answers, at: int) -> str | None:
+    given = _given(question, answers)
+    if not given:
+        return f"${{{question.variable}}}" if question.required else None
+    answer = given[at if question.repeated and at < len(given) else 0]
+    # What the package wrote after it may begin with a brace.
+    return f"{answer[:-1]}${{$}}" if answer.endswith("$") else answer
+
+
+def _given(question: AskedValue, answers: Answers) -> Sequence[str]:
+    """Return the values of a question: the person's, else the package's, which are no references."""
+    return answers.get(question.key) or tuple(map(literal, question.default or ()))

@@ -1,0 +1,1 @@
+"""`aggregator add`: descriptions, packages, bundles, registries, the trial, and the command itself."""

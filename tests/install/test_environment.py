@@ -1,0 +1,64 @@
+"""The variables that our entry brings to a host."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.cli.hosts.install.environment import EntryVariables, absolute_folders, entry_variables
+from aggregator.hosts.model import System
+
+SHELL = "/home/ada/.nvm/bin:/usr/bin:/bin"
+
+
+def which(command: str, path: str) -> str | None:
+    """Find `npx` where a version manager puts it, and `python3` where the system does."""
+    folder = {"npx": "/home/ada/.nvm/bin", "python3": "/usr/bin"}.get(command)
+    return f"{folder}/{command}" if folder in path.split(":") else None
+
+
+def variables(host: str, system: System = "macos", text: str = "", **environ: str) -> EntryVariables:
+    commands = ["npx", "python3", "no-such-program"]
+    return entry_variables(host, system, commands, text, {"PATH": SHELL, **environ}, which)
+
+
+def test_a_desktop_host_gets_the_path_of_the_shell() -> None:
+    made = variables("claude-desktop")
+    assert made.env == {"PATH": SHELL}
+    (remark,) = made.remarks
+    assert "npx is not on the PATH" in remark
+    assert "no-such-program" not in remark
+
+
+@pytest.mark.parametrize(("host", "system"), [("claude-code", "macos"), ("claude-desktop", "windows")])
+def test_a_host_that_has_the_path_gets_none(host: str, system: System) -> None:
+    assert variables(host, system) == EntryVariables()
+
+
+def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
+    made = entry_variables("claude-desktop", "linux", ["python3"], "", {"PATH": SHELL}, which)
+    assert made == EntryVariables()
+
+
+def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
+    text = '{"a": "${GITHUB_TOKEN}", "b": "${HOME}", "c": "${UNSET}", "d": "${env:OTHER}", "e": "${GIVEN:-x}"}'
+    made = variables("cursor", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
+    (remark,) = made.remarks
+    assert "GITHUB_TOKEN and OTHER" in remark
+    assert "canary" not in remark
+    assert "UNSET" not in remark
+    assert "HOME" not in remark
+    assert not variables("claude-code", text=text, GITHUB_TOKEN="canary").remarks
+
+
+def test_the_folder_of_the_database_goes_along() -> None:
+    assert variables("cursor", XDG_DATA_HOME="/data").env == {"XDG_DATA_HOME": "/data"}
+    assert variables("cursor", XDG_DATA_HOME="relative").env == {}
+
+
+@given(st.lists(st.sampled_from(["/a", "/b/c", "", ".", "bin", "../x"])))
+def test_folders_of_a_path(folders: list[str]) -> None:
+    """Relative folders would mean others in the host's working folder; each other one stays once, in order."""
+    made = absolute_folders(os.pathsep.join(folders)).split(os.pathsep)
+    assert [folder for folder in made if folder] == list(dict.fromkeys(f for f in folders if os.path.isabs(f)))

@@ -1,0 +1,1 @@
+"""Packaging: the wheel, the source distribution and releases."""
