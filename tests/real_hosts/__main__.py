@@ -27,6 +27,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--trial", action="append", choices=[*TRIALS], help="may be repeated")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the stranger")
     parser.add_argument("--wheel", type=Path, help="this one instead of one that is built from the tree")
+    parser.add_argument("--venv", type=Path, help="an environment into which it is installed already")
     parser.add_argument("--hosts-in", type=Path, default=_INSTALLED, help="where npm installed the hosts")
     parser.add_argument("--keep", action="store_true", help="keep the homes, and say where they are")
     parser.add_argument("--json", action="store_true", help="print the outcomes for programs")
@@ -37,16 +38,23 @@ def _tell(outcome: Outcome) -> None:
     said = "good" if outcome.good else "BAD"
     figures = f"{outcome.seconds:5.1f} s  {len(outcome.names)} tools, {outcome.tokens} tokens"
     print(f"  {outcome.trial:<10} {said:<5} {figures}")
-    for line in (*outcome.names, *outcome.remarks):
+    told = [] if outcome.good else [f"the model was told: {result}" for result in outcome.results]
+    for line in (*outcome.names, *outcome.remarks, *told):
         print(f"    {line}")
 
 
-def _all(options: argparse.Namespace, folder: Path) -> list[Outcome]:
-    """Run the trials that were asked for."""
+def _venv(options: argparse.Namespace, folder: Path) -> Path:
+    """Install the wheel into a new environment, and return that."""
     wheel = options.wheel.resolve() if options.wheel else build_wheel(folder)
     first, seconds = Stranger.installed(folder / "first", wheel, options.python)
     if not options.json:
         print(f"{wheel.name} on {options.python}: pip install took {seconds:.1f} s")
+    return first.venv
+
+
+def _all(options: argparse.Namespace, folder: Path) -> list[Outcome]:
+    """Run the trials that were asked for."""
+    venv = options.venv.resolve() if options.venv else _venv(options, folder)
     outcomes = []
     for host in HOSTS:
         if options.host and host.id not in options.host:
@@ -61,7 +69,7 @@ def _all(options: argparse.Namespace, folder: Path) -> list[Outcome]:
         for name, trial in TRIALS.items():
             if options.trial and name not in options.trial:
                 continue
-            place = Place(host, options.hosts_in, Stranger.empty(folder / f"{host.id}-{name}", first.venv))
+            place = Place(host, options.hosts_in, Stranger.empty(folder / f"{host.id}-{name}", venv))
             try:
                 outcome = trial(place)
             except Failed as error:

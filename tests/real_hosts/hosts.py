@@ -128,7 +128,14 @@ HOSTS: Final = (
         "codex",
         "@openai/codex",
         ".bin/codex",
-        ("exec", "--skip-git-repo-check", _PROMPT),
+        # It refuses tools that are not said to read only, unless a person approves them.
+        (
+            "exec",
+            "--skip-git-repo-check",
+            "-c",
+            'mcp_servers.aggregator.default_tools_approval_mode="approve"',
+            _PROMPT,
+        ),
         lambda url: {"SCRIPTED_KEY": "scripted", **_NO_REQUESTS_OUTSIDE},
         _model_in_toml,
         _server_in_toml,

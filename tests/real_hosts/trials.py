@@ -32,7 +32,7 @@ class Outcome:
     """The finding of a trial: whether it went well, our tools as the model was shown them, tokens, remarks.
 
     `tokens` are those of the definitions of our tools in the last request. `seconds` are from the start of the host to
-    the request that carries the tool's result.
+    the request that carries the tool's result. `results` is what the model was told of its calls.
     """
 
     trial: str
@@ -42,6 +42,7 @@ class Outcome:
     tokens: int = 0
     seconds: float = 0.0
     remarks: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def _run_steps(
         outcome.remarks.append(f"{len(later)} of them by name only, until the model searches for them")
     outcome.remarks += model.faults
     outcome.good = not model.faults and len(last.results) == len(steps)
+    outcome.results = [" ".join(result.split())[:400] for result in last.results]
     return outcome, list(last.results)
 
 
@@ -172,7 +174,7 @@ def confirm(place: Place) -> Outcome:
 
     outcome, results = _run_steps("confirm", place, [Step(_TOOL, _QUESTION)], prepare)
     outcome.good = bool(results) and _ANSWERED not in "".join(results)
-    outcome.remarks.append(f"the model was told: {' '.join(' '.join(results).split())[:300]}")
+    outcome.remarks += [f"the model was told: {result}" for result in outcome.results]
     return outcome
 
 
