@@ -57,6 +57,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.catalog.search.semantic", "numpy"): "an optional dependency",
     ("aggregator.catalog.search.semantic", "safetensors.numpy"): "an optional dependency",
     ("aggregator.catalog.search.semantic", "tokenizers"): "an optional dependency",
+    ("aggregator.config.files.jsonfile", "aggregator.editing.json_scan"): "2 ms; only where a file has comments",
     ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
     ("aggregator.frontends.console.entry", "aggregator.frontends.console.console"): "templates; in a thread",
