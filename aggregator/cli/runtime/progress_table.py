@@ -60,10 +60,10 @@ class _AboveTable(io.TextIOBase):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._rest = ""
+        self._begun = ""
 
     def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
+        *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._console.print(Text(line), soft_wrap=True)
         return len(text)
