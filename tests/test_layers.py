@@ -43,6 +43,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli", "aggregator.cli.serve"): "only for this command, and without typer: 30 ms, 4 MiB",
     ("aggregator.cli", "aggregator.cli.stdio"): "only for this command, and without typer: 30 ms",
     ("aggregator.cli.commands", "aggregator.domain.errors"): "5 ms; only when a command fails",
+    ("aggregator.cli.runtime.progress", "aggregator.cli.runtime.progress_table"): "rich, 40 ms; only at a terminal",
     ("aggregator.cli.runtime.run_command", "aggregator.cli.runtime.setup"): "60 ms of `--help`",
     ("aggregator.cli.runtime.run_command", "aggregator.domain.errors"): "5 ms; only when an argument is no text",
     ("aggregator.cli.first_run.known_names", "aggregator.editing.edited_file"): "20 ms; only for names of agents",
