@@ -9,8 +9,9 @@ from pathlib import Path
 from aggregator.config.errors import ConfigError
 
 _LARGEST = 16 * 2**20
-_COMMENT = r'(?s)("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/'
-_TRAILING_COMMA = r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])'
+# A text or comment that is not closed is matched to its end: else it would be looked through from every place in it.
+_COMMENT = r'(?s)("(?:[^"\\\n]|\\.)*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)'
+_TRAILING_COMMA = r'(?s)("(?:[^"\\\n]|\\.)*+"?)|,(?=\s*+[}\]])'
 
 
 class JsonObject(dict[str, object]):
