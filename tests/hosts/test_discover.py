@@ -48,6 +48,7 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
         "claude-code": {"remote": typed, "off": off},
         "vscode": {"remote": typed, "asks": asks_vscode},
         "vscode-insiders": {"remote": typed, "asks": asks_vscode},
+        "devin": {"remote": typed, "off": off},
         "windsurf": {"github": {**github, "tools": {"exclude": ["delete_file"]}}, "off": off},
         "cline": {"files": {**files, "timeout": 60}, "remote": typed, "off": off},
         "roo-code": {"remote": typed, "off": off},
