@@ -158,9 +158,10 @@ async def test_an_existing_name(config: Path) -> None:
     ended = await add(config, "off", "--replace", "--no-connect", *BOX)
     assert ended.code == 0
     assert entries(config)["off"]["command"] == sys.executable
-    ended = await add(config, "off!", "--no-connect", *BOX)
+    put(config, '{"mcpServers": {"of f": {"command": "x"}}}')
+    ended = await add(config, "of-f", "--no-connect", *BOX)
     assert ended.code == 2
-    assert "The name `off` is already that of" in ended.err
+    assert "The name `of-f` is already that of" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -169,8 +170,9 @@ async def test_an_existing_name(config: Path) -> None:
         ((), "Write `aggregator add NAME"),
         (("x",), "Write `aggregator add NAME"),
         (("x", "https://a.example.com", "more"), "takes no arguments"),
-        (("https://a.example.com", "x"), "is not a name for a server"),
-        (("//x", "--", "y"), "is not a name for a server"),
+        (("https://a.example.com", "x"), "cannot be a server's name"),
+        (("//x", "--", "y"), "cannot be a server's name"),
+        (("my box", "--", "y"), "names of tools cannot hold it. Write my-box."),
         (("x", "--header", "A: b", "--", "y"), "--header has no effect on a program"),
         (("x", "--set", "A=b", "--", "y"), "--set has no effect"),
         (("x", "https://a.example.com", "--env", "A=b"), "--env has no effect on a server at an address"),
@@ -199,9 +201,9 @@ async def test_a_package_is_not_started_before_a_yes(config: Path) -> None:
     before = text(config)
     put_program(config.parent / "bin" / "npx", f"echo started > {config.parent}/started; exit 1")
     put_program(config.parent / "bin" / "npm", """echo '{"name": "@example/evil"}'""")
-    ended = await add(config, "--from", "npm:@example/evil", "--", "a b")
+    ended = await add(config, "--from", "npm:@example/evil", "--", "first")
     # `--` without a name before it: the first word is the name.
-    assert ended.out.startswith("a b: starts: npx -y @example/evil\n")
+    assert ended.out.startswith("first: starts: npx -y @example/evil\n")
     assert ended.code == 1
     assert "Nothing was started and nothing was written. Add --yes to go on." in ended.out
     assert not (config.parent / "started").exists()
@@ -416,6 +418,10 @@ async def test_two_bundles_of_one_name_and_version(config: Path) -> None:
         assert (await add(config, name, "--from", str(file), *options)).code == 0
     one, two = (Path(entries(config)[name]["cwd"]) for name in ("one", "two"))
     assert (one / "x").read_bytes() + (two / "x").read_bytes() == b"12"
+    home = str(config.parent / "home")
+    ended = await run("remove", "one", "--config", str(config), HOME=home, XDG_DATA_HOME=home)
+    assert f"Its bundle is still in {one}: delete that folder" in ended.out
+    assert one.exists()
 
 
 async def test_an_old_bundle_with_node(config: Path) -> None:

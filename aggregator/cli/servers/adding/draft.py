@@ -10,6 +10,7 @@ from typing import Final
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.servers.adding.request import AddRequest
+from aggregator.cli.servers.bundle_folders import bundles_folder
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
 from aggregator.packages.bundle_archive import LARGEST_FILE, BundleArchive, read_archive, read_archive_file
@@ -22,7 +23,6 @@ from aggregator.packages.plan import EntryPlan
 from aggregator.packages.registry import look_up
 from aggregator.packages.server_json import BundleReference, ServerChoice, ServerDescription, read_description
 from aggregator.packages.source import PackageSource, package_plan, read_source
-from aggregator.storage.locate import data_folder
 
 _DOWNLOAD_SECONDS: Final = 300.0
 _DIGEST_FILE: Final = ".aggregator-bundle"
@@ -172,7 +172,7 @@ def _bundle(archive: BundleArchive) -> EntryDraft:
 
 def _folder_for(name: str, digest: str) -> Path:
     """Return the folder of a bundle: that of its name and version, unless another bundle has it already."""
-    bundles = data_folder(os.environ) / "aggregator" / "bundles"
+    bundles = bundles_folder(os.environ)
     folder = bundles / name
     if folder.exists() and _digest_of(folder) != digest:
         return bundles / f"{name}-{digest[:_SHORT]}"
