@@ -18,7 +18,7 @@ _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
 _LARGEST_FILE: Final = 2**20
 # Control characters but those of several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-INSTALL: Final = "Install it: `pip install 'aggregator[keyring]'`."
+INSTALL: Final = "Install it: `pip install 'aggregator-mcp[keyring]'`."
 NO_KEYRING: Final = (
     "Keep the secret in a file that only you can read (mode 0600) and refer to it with ${file:PATH}, or set a keyring "
     "up as docs/secrets.md says."

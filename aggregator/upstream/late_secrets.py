@@ -1,7 +1,7 @@
 """Secrets of a server, resolved when a connection is made: a rotated one counts with the next connection.
 
 Law: a value is known to the redaction before anything else gets it, and stays known. No source is waited for on the
-event loop: each is asked in a thread of its own, which ends in time, and at once where nobody waits for it any more.
+event loop: each is asked in a thread of its own, which ends in time, and at once where it is not waited for any more.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ FIELDS: Final = ("args", "env", "url", "headers", "proxy", "launch")
 LIMIT: Final = 10.0
 # Sources of one kind that are asked at one time.
 _AT_ONCE: Final = 8
-# Seconds that a source which nobody waits for any more has to end.
+# Seconds that a source that is not waited for any more has to end.
 _ENDS_WITHIN: Final = 1.0
 
 
@@ -97,7 +97,7 @@ async def _ask(reference: SecretReference, limit: float) -> str:
     """Return the value of a reference, which a thread waits for."""
     loop, run = asyncio.get_running_loop(), ProgramRun()
     found: asyncio.Future[str] = loop.create_future()
-    # Marked as retrieved, also where nobody wants it any more.
+    # Marked as retrieved, also where it is not wanted any more.
     found.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def settle(outcome: str | Exception) -> None:

@@ -10,9 +10,9 @@ from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
 from aggregator.config.notify import ReceiverConfig
+from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
-from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,

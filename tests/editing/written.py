@@ -29,7 +29,7 @@ class Writer:
     """A writer of one text; every comment has a number of its own."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+        self.random = Random(seed)  # noqa: S311
         self.newline = self.random.choice(["\n", "\n", "\r\n"])
         self.unit = self.random.choice(["  ", "    ", "\t"])
         self._comments = 0
@@ -51,7 +51,7 @@ def comments(text: str) -> list[str]:
 
 
 class JsonWriter(Writer):
-    """Writes JSON with comments and trailing commas."""
+    """A writer of JSON with comments and trailing commas."""
 
     def text(self, value: object, depth: int = 0, several: bool | None = None) -> str:
         if not isinstance(value, dict | list):
@@ -81,7 +81,7 @@ class JsonWriter(Writer):
 
 
 class TomlWriter(Writer):
-    """Writes TOML: pairs, then tables, with comments on lines of their own and at the end of lines."""
+    """A writer of TOML: pairs, then tables, with comments on lines of their own and at the end of lines."""
 
     def text(self, value: dict[str, Any], path: tuple[str, ...] = ()) -> str:
         tables = {key: item for key, item in value.items() if isinstance(item, dict) and self.chance(0.7)}
@@ -131,7 +131,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class YamlWriter(Writer):
-    """Writes YAML in lines and in brackets, with comments on lines of their own and at the end of lines."""
+    """A writer of YAML in lines and in brackets, with comments on lines of their own and at the end of lines."""
 
     def text(self, value: dict[str, Any]) -> str:
         return "".join(f"{line}\n" for line in self._lines(value)) if value else ""

@@ -81,7 +81,7 @@ def on_system(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[System],
 
 
 def tree(folder: Path) -> dict[str, bytes | str]:
-    """Everything below a folder: the bytes of files, where links lead, and the folders."""
+    """Return all that is below a folder: the bytes of files, where links lead, and the folders."""
     found: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

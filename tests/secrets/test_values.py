@@ -82,7 +82,7 @@ def test_a_machine_without_a_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_without_the_library(keyring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keyring.py").write_text("raise ImportError\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert "pip install 'aggregator[keyring]'" in problem_of(in_keyring("github"))
+    assert "pip install 'aggregator-mcp[keyring]'" in problem_of(in_keyring("github"))
 
 
 def test_no_module_of_the_working_folder_is_imported(

@@ -48,6 +48,10 @@ _SHAPES = {
         'Write the module and the attribute in it, such as "my_servers.weather:server".',
     ),
     "path": ('a path such as "/mcp"', "Begin it with / and leave out spaces, ? and #."),
+    "registry": (
+        'an address such as "https://registry.example.com"',
+        "Begin it with https:// and leave out names, passwords, ? and #.",
+    ),
 }
 
 
