@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator import DISTRIBUTION
+from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, shortened
 
 _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
-_LARGEST_FILE: Final = 2**20
 # Control characters but those of several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 INSTALL: Final = f"Install it: `pip install '{DISTRIBUTION}[keyring]'`."
@@ -40,29 +40,6 @@ def value_of(reference: SecretReference, limit: float, run: ProgramRun | None = 
     )
     _check(value, reference)
     return value
-
-
-def file_text(path: Path, written: str, largest: int = _LARGEST_FILE) -> str:
-    """Return the text of an ordinary file of at most 1 MiB.
-
-    Raises:
-        SecretUnavailable: it cannot be read.
-    """
-    shown = shortened(written)
-    try:
-        if path.exists() and not path.is_file():  # reading a pipe or a device could block without end
-            raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.")
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-        text = content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SecretUnavailable(
-            f"The file {shown} cannot be read: {reason}.", "Create it, make it readable, or correct the path."
-        ) from None
-    if len(content) > largest:
-        raise SecretUnavailable(f"The file {shown} is larger than 1 MiB.", "Name a file that holds the value alone.")
-    return text
 
 
 def keyring_problem(limit: float) -> SecretUnavailable | None:

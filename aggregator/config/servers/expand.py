@@ -8,11 +8,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 
+from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, name_fault, shortened
-from aggregator.secret_sources.values import file_text, value_of
 
 _DEEPEST = 10
+# Not imported here: every start would pay for it, and few files need it.
+_VALUE_OF = "aggregator.secret_sources.values:value_of"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -165,7 +168,7 @@ class Expander:
                 "Use ${keyring:name}, ${file:path} or ${NAME}; ${command:...} is for entries of servers.",
             )
         try:
-            value = value_of(reference, self.limit)
+            value: str = resolve_name(_VALUE_OF)(reference, self.limit)
         except SecretUnavailable as error:
             raise ExpandError(error.message, error.fix) from None
         self.values[reference] = self._secret(value)
