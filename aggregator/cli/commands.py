@@ -25,7 +25,6 @@ from aggregator.cli.servers.commands import servers_app
 app = typer.Typer(
     name="aggregator",
     help="One MCP server in front of many.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -55,13 +54,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """One MCP server in front of many."""
+    if context.invoked_subcommand is None:
+        from aggregator.cli.first_run.welcome import run as run_welcome
+
+        run(run_welcome, lambda: typer.echo(context.get_help(), err=True))
 
 
 NamesOption = Annotated[

@@ -20,6 +20,10 @@ class EditableDocument(Protocol):
         """The values of the text as plain objects, with all edits so far; of a repeated key the last counts."""
         ...
 
+    def line(self, path: Path) -> int:
+        """Return the line, from 1, on which the value at a path begins with its key; of none, that of what holds it."""
+        ...
+
     def put(self, path: Path, value: object) -> None:
         """Set the value at a path; objects on the way that are missing are made. An index past the end appends."""
         ...

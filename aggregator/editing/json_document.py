@@ -60,6 +60,18 @@ class JsonDocument(TextDocument):
             container = scan(text, container.start)
         return text
 
+    def _offset(self, path: Path) -> int:
+        offset = value = root_start(self._text) or 0
+        for step in path:
+            if self._text[value : value + 1] not in ("{", "["):
+                break
+            container = scan(self._text, value)
+            at = container.find(step)
+            if at is None:
+                break
+            offset, value = container.members[at].start, container.members[at].value
+        return offset
+
     def _container(self, path: Path) -> tuple[Bracketed, JsonStyle]:
         """Return the container of the value at a path that is there, and the style of the text."""
         start = root_start(self._text)

@@ -30,6 +30,10 @@ class TextDocument(ABC):
         """The values as plain objects, with all edits so far; of a repeated key the last counts."""
         return self._root
 
+    def line(self, path: Path) -> int:
+        """Return the line, from 1, on which the value at a path begins with its key; of none, that of what holds it."""
+        return self._text.count("\n", 0, self._offset(path)) + 1
+
     def put(self, path: Path, value: object) -> None:
         """Set the value at a path, in the place of the one that is there, else after the others.
 
@@ -89,6 +93,10 @@ class TextDocument(ABC):
     @abstractmethod
     def _parsed(self, text: str) -> dict[str, Any]:
         """Return the values of a text. Raises EditError."""
+
+    @abstractmethod
+    def _offset(self, path: Path) -> int:
+        """Return where the value at a path begins with its key; of none, what holds it."""
 
     @abstractmethod
     def _with(self, path: Path, value: Any) -> str:

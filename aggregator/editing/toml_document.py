@@ -83,6 +83,12 @@ class TomlDocument(TextDocument):
         spans = (one.keys.get(len(path) - 1) for one in found if one.is_in(path))
         return self._spliced([(*span, written) for span in spans if span is not None])
 
+    def _offset(self, path: Path) -> int:
+        found = statements(self._text)
+        pair = _pair(found, path)
+        inside = (one.start for one in found if one.is_in(path))
+        return pair.start if pair is not None else next(inside, 0)
+
     def _inline(self, pair: TomlStatement, path: Path) -> Bracketed:
         """Return the container, inside the value of a pair, of the value at a path."""
         assert pair.value is not None, "it is a pair"

@@ -53,6 +53,17 @@ class YamlDocument(TextDocument):
         old = node.pairs[at][0]
         return self._spliced([(old.start, old.end, YamlStyle().key(key))])
 
+    def _offset(self, path: Path) -> int:
+        node = parse(self._text, self._name)
+        offset = 0
+        for step in path:
+            at = node.find(step) if node is not None else None
+            if node is None or at is None:
+                break
+            offset = node.pairs[at][0].start if node.kind == "mapping" else node.items[at].start
+            node = node.value(at)
+        return offset
+
     def _at(self, path: Path) -> tuple[YamlNode, int]:
         """Return the container of the value at a path that is there, and the index of the value in it."""
         node = parse(self._text, self._name)

@@ -57,6 +57,8 @@ _SILENT: Final = frozenset(
     }
 )
 _SIGN_IN: Final = frozenset({"oauth", "auth", "authProviderType", "oauth_resource", "scopes"})
+# Words for true and false in older YAML, which people still write.
+_SWITCH_WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _LOCAL_TYPES: Final = frozenset({"stdio", "local"})
 _REMOTE_TYPES: Final = frozenset({"http", "sse", "auto"})
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
@@ -105,6 +107,8 @@ def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading
             left.setdefault(ours, left.pop(key))
     made = translate({key: value for key, value in left.items() if key not in spelling.silent})
     fields = {**made.fields, **durations}
+    if isinstance(written := left.get("enabled"), str):
+        fields["enabled"] = _SWITCH_WORDS.get(written.strip().lower())
     if not isinstance(fields.get("enabled", True), bool):
         raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     if ENV_FILE in left:

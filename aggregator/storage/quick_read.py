@@ -23,6 +23,33 @@ WHERE s.fingerprint = ?
 ORDER BY t.position
 """
 
+# Of each server the tools it had when it was last connected, for completion in a shell.
+_NAMES: Final = """
+SELECT t.server, t.name FROM mcp_tools AS t
+JOIN (SELECT id, fingerprint, max(connected) FROM mcp_servers GROUP BY id) AS s
+ON t.server = s.id AND t.fingerprint = s.fingerprint
+ORDER BY t.server, t.position LIMIT 10000
+"""
+_AGENTS: Final = "SELECT DISTINCT agent_id FROM api_keys WHERE revoked IS NULL ORDER BY agent_id LIMIT 1000"
+
+
+def tool_names(path: Path) -> list[tuple[str, str]]:
+    """Return the id of each server and the names of its tools, as far as the file has them."""
+    return [(str(server), str(name)) for server, name in _rows(path, _NAMES)]
+
+
+def key_holders(path: Path) -> list[str]:
+    """Return the agents that have keys, as far as the file has them."""
+    return [str(agent) for (agent,) in _rows(path, _AGENTS)]
+
+
+def _rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    try:
+        with closing(_opened(path)) as connection:
+            return list(connection.execute(query))
+    except sqlite3.Error:
+        return []
+
 
 def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
     """Return what `Catalogs.fitting` does, or nothing where the file has none. Reads the disk: call it in a thread."""

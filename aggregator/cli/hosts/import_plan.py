@@ -10,6 +10,7 @@ from aggregator.config.servers.foreign import translate
 from aggregator.config.servers.names import usable
 from aggregator.config.servers.secret_places import SecretPlace, secret_places
 from aggregator.hosts.discover import FoundFile, FoundServer
+from aggregator.hosts.entries import in_order
 from aggregator.hosts.own import conflicts, identity, is_own, program_name
 
 Outcome = Literal["add", "present", "repeated", "own", "unusable", "not_chosen"]
@@ -107,7 +108,7 @@ def _row(
     if is_own(server.fields, ports, server.name):
         return ImportRow(server, "own", what)
     notes = list(server.notes)
-    entry = answered(placed(server.fields, file.file.base, notes), file.root, notes)
+    entry = in_order(answered(placed(server.fields, file.file.base, notes), file.root, notes))
     name = usable(server.name)
     if only and not {server.name, name} & set(only):
         return ImportRow(server, "not_chosen", what)
@@ -148,7 +149,8 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def _free_key(name: str, host: str, taken: Collection[str], prefix_host: bool, notes: list[str]) -> str:
-    made = (usable(name) or "").lstrip("_-")[:_LONGEST_KEY]
+    # Cline's marketplace names servers by the address of their source.
+    made = (usable(re.split("[/\\\\]", name.strip("/\\ "))[-1]) or usable(name) or "").lstrip("_-")[:_LONGEST_KEY]
     wanted = made or f"{host}-server"
     if wanted != name:
         notes.append("Its name is changed: one here is of letters, digits, `_` and `-`.")
@@ -159,7 +161,7 @@ def _free_key(name: str, host: str, taken: Collection[str], prefix_host: bool, n
     while key.casefold() in taken:
         key = f"{host}-{wanted}-{number}" if prefix_host else f"{wanted}-{number}"
         number += 1
-    notes.append(f"There is another server `{wanted}`, so it is called `{key}`.")
+    notes.append(f"The name `{wanted}` is taken, so it is called `{key}`.")
     return key
 
 
@@ -178,11 +180,14 @@ def summary(fields: Mapping[str, Any]) -> str:
     shown, after = [program], ""
     for word in words[1:]:
         if any(secret in word for secret in hidden):
-            break
+            after = word
+            continue
         plain = not word.startswith("-") and after not in _WITH_VALUE
         if plain or word in ("-y", "-m", "-i", "--rm"):
             shown.append(word)
-        if plain and word not in _SUBCOMMANDS:
+        if plain and word not in _SUBCOMMANDS and not word.startswith("mcp-remote"):
             break
         after = word
+    if any(word.startswith("mcp-remote") for word in shown):  # it passes on to an address
+        shown[-1] = summary({"url": shown[-1]}) if "://" in shown[-1] else shown[-1]
     return " ".join(shown)[:80]

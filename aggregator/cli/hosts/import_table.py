@@ -123,5 +123,5 @@ def _short_path(path: Path, home: Path) -> str:
 
 
 def _cut(text: str) -> str:
-    text = one_line(text)
+    text = one_line(text) or "(no name)"
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."

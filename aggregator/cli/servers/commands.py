@@ -95,3 +95,45 @@ def add(
         seconds=read_seconds(timeout),
     )
     run(adding.run, request)
+
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Servers, by their names in the configuration.")]
+
+
+@servers_app.command()
+def remove(names: Names, config: Config = None) -> None:
+    """Remove servers from the configuration; what names them still is pointed out, with file and line."""
+    from aggregator.cli.servers.change import remove as run_remove
+
+    run(run_remove, config, names)
+
+
+@servers_app.command()
+def enable(names: Names, config: Config = None) -> None:
+    """Switch servers of the configuration on."""
+    from aggregator.cli.servers.change import switch
+
+    run(switch, config, names, on=True)
+
+
+@servers_app.command()
+def disable(names: Names, config: Config = None) -> None:
+    """Switch servers of the configuration off: their entries stay, and they are not connected."""
+    from aggregator.cli.servers.change import switch
+
+    run(switch, config, names, on=False)
+
+
+@servers_app.command()
+def rename(
+    old: Annotated[str, typer.Argument(help="The server's name in the configuration.")],
+    new: Annotated[str, typer.Argument(help="Its new name.")],
+    policies: Annotated[
+        bool, typer.Option("--policies", help="Rename it in the policy files and their test cases too.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Rename a server in the configuration, with the fallbacks that name it. Its tools get new names."""
+    from aggregator.cli.servers.change import rename as run_rename
+
+    run(run_rename, config, old, new, policies=policies)

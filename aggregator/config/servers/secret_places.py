@@ -15,6 +15,7 @@ from aggregator.redaction.key_formats import key_spans
 
 _NAMES: Final = SecretNames()
 _SHORTEST: Final = 4
+_BEARER: Final = re.compile(r"\bbearer\s+([\w.~+/=-]{8,})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,11 @@ def _replaced(text: str, references: Mapping[str, str]) -> str:
 def _in_pairs(fields: Mapping[str, Any], part: str) -> Iterator[SecretPlace]:
     pairs = fields.get(part)
     for name, value in pairs.items() if isinstance(pairs, Mapping) else ():
-        if not isinstance(value, str) or "${" in value:
+        if not isinstance(value, str):
             continue
-        if part == "headers" and name.lower().endswith("authorization") and " " in value.strip():
+        if "${" in value:
+            yield from _in_text((part, name), _upper(name), value)
+        elif part == "headers" and name.lower().endswith("authorization") and " " in value.strip():
             yield SecretPlace((part, name), "TOKEN", value.strip().split(maxsplit=1)[1])
         elif (is_secret(_NAMES.verdict(name), value) and not _is_path(value)) or _is_key(value):
             yield SecretPlace((part, name), _upper(name), value)
@@ -107,10 +110,14 @@ def _in_arguments(args: object) -> Iterator[SecretPlace]:
 
 
 def _in_text(path: tuple[str | int, ...], name: str, text: object) -> Iterator[SecretPlace]:
-    """Yield the secrets of an address, as they are written in it."""
-    if not isinstance(text, str) or "${" in text or "://" not in text:
+    """Yield the secrets of an address, or of a header in a text, as they are written there."""
+    if not isinstance(text, str):
         return
-    secrets = set(secrets_in_address(text))
+    for found in _BEARER.finditer(text):
+        yield SecretPlace(path, f"{name}_TOKEN", found[1])
+    secrets = {secret for secret in secrets_in_address(text) if "${" not in secret}
+    if not secrets:
+        return
     parts = urlsplit(text)
     for field_name, written in re.findall(r"(?:^|&)([^=&]*)=([^&]*)", parts.query):
         if unquote_plus(written) in secrets and written:

@@ -1,0 +1,151 @@
+"""What a shell may complete a command line with: commands, options, choices, and names."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from inspect import unwrap
+from pathlib import Path
+from typing import Any, Final, get_args, get_type_hints
+
+import typer
+
+from aggregator.cli.first_run.known_names import NAMES, KnownNames
+
+# The word by which a script is told to complete the names of files.
+FILES: Final = ":files"
+SHELLS: Final = ("bash", "zsh", "fish")
+# By the name of a parameter, the kind of its values; "COMMAND.parameter" goes before.
+_KINDS: Final = {
+    "names": "servers",
+    "old": "servers",
+    "server": "ids",
+    "tool": "tools",
+    "call.name": "tools",
+    "agent": "agents",
+    "host": "hosts",
+    "hosts": "hosts",
+    "serve.host": "",
+    "stdio.names": "",
+    "serve.names": "",
+}
+_CONFIG: Final = ("--config", "-c")
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """The words before the one that is completed, as a command reads them."""
+
+    command: Any
+    path: tuple[str, ...] = ()
+    given: list[str] = field(default_factory=list)
+    config: Path | None = None
+    # The option that the next word is the value of.
+    option: Any = None
+    only_arguments: bool = False
+
+    def take(self, word: str) -> None:
+        """Read one word."""
+        if self.option is not None:
+            if self.option.opts[0] in _CONFIG:
+                self.config = Path(word)
+            self.option = None
+        elif word == "--" and not self.only_arguments:
+            self.only_arguments = True
+        elif word.startswith("-") and len(word) > 1 and not self.only_arguments:
+            self._take_option(word)
+        elif word in getattr(self.command, "commands", {}):
+            self.command, self.path = self.command.commands[word], (*self.path, word)
+        else:
+            self.given.append(word)
+
+    def _take_option(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        found = next((one for one in _options(self.command) if name in (*one.opts, *one.secondary_opts)), None)
+        if found is None or found.is_flag or found.count:
+            return
+        if equals:
+            self.config = Path(value) if name in _CONFIG else self.config
+        else:
+            self.option = found
+
+
+def run(app: typer.Typer, words: Sequence[str]) -> int:
+    """Print what the last word of a line may be completed with, one candidate a line."""
+    for text, said in candidates(typer.main.get_command(app), words[1:] if words[:1] == ["--"] else words):
+        print(f"{text}\t{said}" if said else text)
+    return 0
+
+
+def candidates(command: Any, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the last word may be completed with, each with a description; `(FILES, "")` means names of files."""
+    line = CommandLine(command)
+    *before, word = words or ("",)
+    for one in before:
+        line.take(one)
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("--") and line.option is None:
+        option = next((one for one in _options(line.command) if name in one.opts), None)
+        for text, said in _values(line, option) if option else ():
+            if text.startswith(value) and text.isprintable() and text != FILES:
+                yield f"{name}={text}", said
+        return
+    for text, said in _of(line, word):
+        if text == FILES or (text.startswith(word) and text.isprintable()):
+            yield text, said
+
+
+def _of(line: CommandLine, word: str) -> Iterator[tuple[str, str]]:
+    if line.option is not None:
+        yield from _values(line, line.option)
+    elif word.startswith("-") and not line.only_arguments:
+        for option in _options(line.command):
+            for text in (*option.opts, *option.secondary_opts):
+                if text.startswith("--") or word == text:
+                    yield text, _said(option.help)
+    elif hasattr(line.command, "commands"):
+        for name, inner in line.command.commands.items():
+            if not inner.hidden:
+                yield name, _said(inner.help)
+    else:
+        arguments = [one for one in line.command.params if one.param_type_name == "argument"]
+        if arguments:
+            argument = arguments[min(len(line.given), len(arguments) - 1)]
+            if len(line.given) < len(arguments) or argument.nargs == -1:
+                yield from _values(line, argument)
+
+
+def _values(line: CommandLine, parameter: Any) -> Iterator[tuple[str, str]]:
+    types = _types(line.command, parameter.name)
+    choices = [one for kind in types if issubclass(kind, Enum) for one in kind]
+    if choices:
+        yield from ((str(one.value), "") for one in choices)
+        return
+    if (line.path[-1:], parameter.name) == (("completion",), "shell"):
+        yield from ((shell, "") for shell in SHELLS)
+        return
+    kind = _KINDS.get(f"{line.path[-1] if line.path else ''}.{parameter.name}", _KINDS.get(parameter.name, ""))
+    if kind:
+        yield from ((name, "") for name in _fresh(NAMES[kind](KnownNames(line.config)), line.given))
+    elif Path in types:
+        yield FILES, ""
+
+
+def _types(command: Any, name: str) -> list[type]:
+    """Return the types that a parameter of a command may have, from the function behind it."""
+    hints = get_type_hints(unwrap(command.callback)) if command.callback else {}
+    found = hints.get(name)
+    return [one for one in (found, *get_args(found)) if isinstance(one, type)]
+
+
+def _fresh(names: Iterable[str], given: Sequence[str]) -> Iterator[str]:
+    """Yield the names that are not on the line yet, each once."""
+    yield from (name for name in dict.fromkeys(names) if name not in given)
+
+
+def _options(command: Any) -> Iterator[Any]:
+    yield from (one for one in command.params if one.param_type_name == "option" and not one.hidden)
+
+
+def _said(help: str | None) -> str:
+    """Return the first sentence of a help text."""
+    return " ".join((help or "").split()).partition(". ")[0].removesuffix(".")

@@ -1,0 +1,123 @@
+"""`aggregator init`: sets up in at most three questions; with `--yes` in none."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aggregator.cli import keys
+from aggregator.cli.first_run.ask import at_terminal, text
+from aggregator.cli.hosts import import_hosts
+from aggregator.cli.hosts.install.command import run as install_into
+from aggregator.cli.hosts.install.options import InstallOptions
+from aggregator.cli.policy.policy import init as write_policy
+from aggregator.cli.runtime.setup import configured_database
+from aggregator.cli.servers.edit import open_config
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import check_agent_id
+from aggregator.editing.edited_file import open_file
+from aggregator.hosts.discover import FoundFile, discover
+from aggregator.hosts.every_host import HOSTS, host_named
+from aggregator.hosts.machine import this_machine
+from aggregator.policy.files.starter import FILE
+
+_NONE: Final = "none"
+_ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class InitAnswers:
+    """The answers that options gave; None is asked for."""
+
+    hosts: str | None
+    agent: str | None
+    install: str | None
+
+
+def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
+    """Take servers over, write a first policy file with a key, and install into hosts, as far as that is wanted.
+
+    Raises:
+        OperatorError: no person is there to be asked, or a step cannot be done.
+    """
+    if not yes and not at_terminal() and None in (answers.hosts, answers.agent, answers.install):
+        raise OperatorError("There is no terminal to ask at. Add --yes, or --import, --agent and --install.")
+    there = [file for file in discover(this_machine()) if file.servers]
+    hosts = _hosts(answers.hosts or (_ALL if yes else _ask_import(there)))
+    agent = answers.agent or (
+        _NONE if yes else text("2. A policy file and a key for an agent: its name, or none", _NONE)
+    )
+    if agent != _NONE:
+        _check_agent(agent)
+    targets = answers.install or (_NONE if yes else text(f"3. Install into which host ({_listed(there)})", _NONE))
+    install = [host_named(name).id for name in _names(targets)]
+    if hosts:
+        import_hosts.run(hosts, config, import_hosts.ImportOptions(write=True))
+    _begin(config)
+    if agent != _NONE:
+        _give_key(config, agent)
+    for host in install:
+        install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
+    print("Next: `aggregator check` connects to every server, `aggregator doctor` finds what is wrong.")
+    return 0
+
+
+def _ask_import(there: Sequence[FoundFile]) -> str:
+    if not there:
+        print(f"1. None of the {len(HOSTS)} known hosts has servers here, so there is nothing to import.")
+        return _NONE
+    for file in there:
+        print(f"   {file.host.id}: {', '.join(server.name for server in file.servers):.100}  ({file.file.path})")
+    return text(f"1. Import the servers of which hosts ({_listed(there)}, {_ALL} or {_NONE})", _ALL)
+
+
+def _listed(there: Sequence[FoundFile]) -> str:
+    return ", ".join(dict.fromkeys(file.host.id for file in there)) or "`aggregator install` lists them"
+
+
+def _names(answer: str) -> list[str]:
+    names = [name for name in answer.replace(",", " ").split() if name]
+    return [] if names == [_NONE] else names
+
+
+def _hosts(answer: str) -> list[str]:
+    names = _names(answer)
+    return [host.id for host in HOSTS] if names == [_ALL] else [host_named(name).id for name in names]
+
+
+def _check_agent(agent: str) -> None:
+    try:
+        check_agent_id(agent)
+    except ValueError as error:
+        raise OperatorError(str(error)) from None
+
+
+def _begin(config: Path | None) -> None:
+    """Make a configuration without servers where there is none."""
+    edit = open_config(config)
+    if edit.is_new:
+        edit.document.put(("mcpServers",), {})
+        edit.write()
+        print(f"Made {edit.path}. It has no servers yet: `aggregator add` adds them.")
+
+
+def _give_key(config: Path | None, agent: str) -> None:
+    """Write the first policy file with this agent in it, and make its key."""
+    edit = open_config(config, make=False)
+    if not edit.servers:
+        print("There is no server yet, so no policy file was written: `aggregator policy init` does that later.")
+        return
+    named = edit.document.root.get("policies")
+    folder = edit.path.absolute().parent / (named if isinstance(named, str) else "policies")
+    if not any(path.suffix in (".yaml", ".yml") for path in (folder.iterdir() if folder.is_dir() else ())):
+        write_policy(edit.path)
+        file = open_file(folder / FILE, "yaml")
+        file.document.put(("agents", agent), {"roles": ["everything"]})
+        backup = file.write()
+        if backup is not None:
+            os.unlink(backup)  # of a file that was made a moment ago
+    else:
+        print(f"{folder} has policy files already: add the agent {agent} there.")
+    database = configured_database(config)
+    keys.new(database.url, agent, audited=database.audited, chain_key=database.chain_key)

@@ -1,0 +1,77 @@
+"""The table of hosts and their files in docs/import.md, made from what the program knows.
+
+`python -m tests.hosts.host_table` writes it anew.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.model import HostFile, HostProgram, Machine, System
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "import.md"
+BEGIN: Final = "<!-- hosts: begin -->\n"
+END: Final = "<!-- hosts: end -->\n"
+_HOME: Final = Path("/home-of-the-user")
+_FOLDER: Final = Path("/working-folder")
+_ROAMING: Final = Path("/roaming")
+
+
+def host_table() -> str:
+    """Return the table, one row for each host."""
+    rows = ["| host | its files, those of the user first | takes |", "| --- | --- | --- |"]
+    rows += [f"| [{host.title}]({host.source})<br>`{host.id}` | {_files(host)} | {_takes(host)} |" for host in HOSTS]
+    return "\n".join(rows) + "\n"
+
+
+def _takes(host: HostProgram) -> str:
+    words = {"stdio": "programs", "http": "HTTP", "sse": "SSE"}
+    return ", ".join(words[spoken] for spoken in host.speaks)
+
+
+def _files(host: HostProgram) -> str:
+    by_system = {system: list(_written(host, system)) for system in ("linux", "macos", "windows")}
+    everywhere = [path for path in by_system["linux"] if all(path in paths for paths in by_system.values())]
+    parts = [", ".join(everywhere)] if everywhere else []
+    names = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
+    for system, paths in by_system.items():
+        own = [path for path in paths if path not in everywhere]
+        if own:
+            parts.append(f"{names[system]}: {', '.join(own)}")
+    return "<br>".join(parts)
+
+
+def _written(host: HostProgram, system: System) -> Iterator[str]:
+    environ = {"APPDATA": str(_ROAMING)} if system == "windows" else {}
+    files = host.files(Machine(system, _HOME, environ, _FOLDER))
+    order = ("user", "profile", "local", "project", "managed")
+    seen: set[str] = set()
+    for file in sorted(files, key=lambda file: order.index(file.scope)):
+        text = _path(file, system)
+        if text not in seen:
+            seen.add(text)
+            yield text
+
+
+def _path(file: HostFile, system: System) -> str:
+    path = file.path.as_posix()
+    path = path.replace(_HOME.as_posix(), "~").replace(_ROAMING.as_posix(), "%APPDATA%")
+    path = path.replace(f"{_FOLDER.as_posix()}/", "")
+    if "globalStorage" in path:  # one and the same in every editor
+        path = re.sub(r"(?<=/)(Code|Code - Insiders|Cursor|Windsurf|VSCodium)(?=/User/)", "EDITOR", path)
+        path = re.sub(r"/\.(vscode|vscode-insiders|cursor|windsurf)-server(-insiders)?/", "/.EDITOR-server/", path)
+    if system == "windows" and not path.startswith((".", "~/.")):
+        path = path.replace("~/AppData/Local", "%LOCALAPPDATA%").replace("/", "\\")
+    return f"`{path}`"
+
+
+def with_table(page: str) -> str:
+    """Return the page with the table as it is now."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}{host_table()}{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
