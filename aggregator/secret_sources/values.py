@@ -14,7 +14,7 @@ from typing import Any, Final
 from aggregator import DISTRIBUTION
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
-from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, shortened
+from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
 
 _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
 # Control characters but those of several lines, and lone surrogates, which are no text.
@@ -52,7 +52,7 @@ def keyring_problem(limit: float) -> SecretUnavailable | None:
 
 
 def _from_keyring(reference: SecretReference, limit: float, run: ProgramRun) -> str:
-    failed = f"`{shortened(reference.written)}` has no value"
+    failed = f"`{reference.shown}` has no value"
     found = _ask_keyring(["get", reference.name], failed, limit, run)
     if found.get("problem") == "absent":
         fix = f"Store it: `aggregator secrets set {reference.name}`."
@@ -69,7 +69,7 @@ def _ask_keyring(arguments: list[str], failed: str, limit: float, run: ProgramRu
     # -P: no module of the folder that this program runs in is imported.
     words = [sys.executable, "-P", str(_KEYRING_PROGRAM), *arguments]
     try:
-        found = json.loads(run.output(words, os.environ, limit, os.path.expanduser("~")))
+        found = json.loads(run.output(words, os.environ, limit, os.path.abspath(os.sep)))
     except ProgramFailed as error:
         if "longer" in str(error):
             said = f"{failed}: the keyring did not answer within {limit:g} s; perhaps it asks somebody to unlock it."
@@ -92,7 +92,7 @@ def _ask_keyring(arguments: list[str], failed: str, limit: float, run: ProgramRu
 
 
 def _from_command(reference: SecretReference, limit: float, run: ProgramRun) -> str:
-    failed = f"`{shortened(reference.written)}` has no value"
+    failed = f"`{reference.shown}` has no value"
     program = _program(reference.words[0])
     if program is None:
         said = f"{failed}: its program was not found on `PATH`."
@@ -118,7 +118,7 @@ def _program(name: str) -> str | None:
 
 def _check(value: str, reference: SecretReference) -> None:
     """Refuse a value that is no secret: an empty one, one that is too long, or one with control characters."""
-    shown = f"What `{shortened(reference.written)}` stands for"
+    shown = f"What `{reference.shown}` stands for"
     if not value:
         raise SecretUnavailable(f"{shown} is empty.", "Store the secret there, or correct the reference.")
     if len(value) > MOST:

@@ -136,6 +136,14 @@ def test_no_program_is_allowed_unless_the_file_says_so(tmp_path: Path) -> None:
     assert 'Add "cat" to `secrets.commands`' in problem.fix
 
 
+def test_a_key_among_the_words_of_a_command_is_hidden(tmp_path: Path) -> None:
+    """Though it should not stand there: of a command, the program is shown."""
+    found = loaded(tmp_path, {"command": "x", "env": {"A": f"${{command:curl --token {CANARY} x}}"}})
+    (problem,) = found.problems
+    assert CANARY not in str(problem)
+    assert "`${command:curl ...}`" in problem.message
+
+
 @pytest.mark.parametrize("commands", [["./teller"], ["a/b"], [""], [".."], ["a\nb"], "teller", [1]])
 def test_what_cannot_be_allowed(tmp_path: Path, commands: Any) -> None:
     found = loaded(tmp_path, {"command": "x"}, secrets={"commands": commands, "timeout": "3s"})
