@@ -6,6 +6,7 @@ Law: a message names the reference and the fix, never a value, nor anything that
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -55,7 +56,7 @@ def _from_keyring(reference: SecretReference, limit: float, run: ProgramRun) -> 
     failed = f"`{reference.shown}` has no value"
     found = _ask_keyring(["get", reference.name], failed, limit, run)
     if found.get("problem") == "absent":
-        fix = f"Store it: `aggregator secrets set {reference.name}`."
+        fix = f"Store it: `aggregator secrets set {shlex.quote(reference.name)}`."
         raise SecretUnavailable(f"{failed}: the keyring holds no secret of this name.", fix)
     return str(found["value"])
 
