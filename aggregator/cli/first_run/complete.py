@@ -1,4 +1,4 @@
-"""What a shell may complete a command line with: commands, options, choices, and names."""
+"""The words that a shell may complete a command line with: commands, options, choices, and names."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import typer
 
-from aggregator.cli.first_run.known_names import NAMES, KnownNames
+from aggregator.cli.first_run.known_names import NAMES, NamesOnFile
 
 # The word by which a script is told to complete the names of files.
 FILES: Final = ":files"
@@ -125,7 +125,7 @@ def _values(line: CommandLine, parameter: Any) -> Iterator[tuple[str, str]]:
         return
     kind = _KINDS.get(f"{line.path[-1] if line.path else ''}.{parameter.name}", _KINDS.get(parameter.name, ""))
     if kind:
-        yield from ((name, "") for name in _fresh(NAMES[kind](KnownNames(line.config)), line.given))
+        yield from ((name, "") for name in _fresh(NAMES[kind](NamesOnFile(line.config)), line.given))
     elif Path in types:
         yield FILES, ""
 
