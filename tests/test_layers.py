@@ -38,12 +38,15 @@ ENTRY_POINT: Final = f"{PACKAGE}.__main__"
 # The imports inside functions, each with its reason. A slow one is measured: milliseconds of every start without it.
 INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli", "aggregator.cli.commands"): "importing the package must not load the command line",
+    ("aggregator.cli", "aggregator.cli.first_run.complete"): "only when a shell asks",
     ("aggregator.cli", "aggregator.cli.plain_options"): "importing the package must not load the command line",
     ("aggregator.cli", "aggregator.cli.serve"): "only for this command, and without typer: 30 ms, 4 MiB",
     ("aggregator.cli", "aggregator.cli.stdio"): "only for this command, and without typer: 30 ms",
     ("aggregator.cli.commands", "aggregator.domain.errors"): "5 ms; only when a command fails",
     ("aggregator.cli.runtime.run_command", "aggregator.cli.runtime.setup"): "60 ms of `--help`",
     ("aggregator.cli.runtime.run_command", "aggregator.domain.errors"): "5 ms; only when an argument is no text",
+    ("aggregator.cli.first_run.known_names", "aggregator.editing.edited_file"): "20 ms; only for names of agents",
+    ("aggregator.cli.first_run.known_names", "aggregator.hosts.every_host"): "only for names of hosts",
     ("aggregator.cli.runtime.event_loop", "uvloop"): "an optional dependency",
     ("aggregator.cli.secrets.store", "keyring"): "an optional dependency",
     ("aggregator.secret_sources.keyring_program", "keyring"): "an optional dependency",

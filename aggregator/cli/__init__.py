@@ -24,6 +24,12 @@ def main() -> None:
     """Run the command line and exit with its status."""
     # The collector finds nothing while modules are imported. They stay, so it starts with what is made later.
     gc.disable()
+    if sys.argv[1:2] == ["complete"]:
+        # A shell asks at each Tab: typer's own reading of options would take as long again.
+        from aggregator.cli.commands import app
+        from aggregator.cli.first_run.complete import run as run_complete
+
+        sys.exit(run_complete(app, sys.argv[2:]))
     from aggregator.cli.plain_options import plain_options
 
     plain = plain_options(sys.argv[1:])

@@ -106,9 +106,14 @@ def revoke(storage: str | None, key_id: str, *, audited: bool = True, chain_key:
     Raises:
         OperatorError: there is no such key.
     """
-    key = run_loop(_revoke(_url(storage), key_id, audited, chain_key))
+    key = end_key(storage, key_id, audited=audited, chain_key=chain_key)
     print(f"{key.key_id} of {key.agent_id} is revoked.")
     return 0
+
+
+def end_key(storage: str | None, key_id: str, *, audited: bool = True, chain_key: str | None = None) -> KeyRecord:
+    """End a key for good, and return it. Raises OperatorError when there is no such key."""
+    return run_loop(_revoke(_url(storage), key_id, audited, chain_key))
 
 
 def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True, chain_key: str | None = None) -> int:

@@ -45,6 +45,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "host_program_missing": _code("error", "the program that a host is to start is not there"),
     "host_program_not_found": _code("error", "the program that a host is to start is not on the `PATH` it has"),
     "host_agent_differs": _code("warning", "a host starts the aggregator as another agent than `--agent` names"),
+    "host_variable_missing": _code("error", "a variable that a server needs is set in your shell, and not for a host"),
     "host_start_fails": _code("error", "the program that a host starts ends before it answers"),
     "host_start_hangs": _code("error", "the program that a host starts does not answer in time"),
     "host_other_version": _code("warning", "a host starts another version of the aggregator"),

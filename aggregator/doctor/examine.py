@@ -4,9 +4,10 @@ Rule: one part that fails or takes too long costs its own findings alone.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -15,8 +16,8 @@ from aggregator import __version__
 from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
 from aggregator.config.settings import HttpConfig
-from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway
-from aggregator.doctor.checks.host_files import of_host
+from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway, of_other_agent
+from aggregator.doctor.checks.host_files import of_host, of_lost_servers
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
@@ -24,8 +25,8 @@ from aggregator.doctor.checks.programs import SHELL_HOSTS, of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_storage
 from aggregator.doctor.finding import CheckFinding, found
-from aggregator.doctor.gather.configuration import ConfigRead, read_config
-from aggregator.doctor.gather.host_files import HostsFound, find_hosts
+from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
+from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
 from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
@@ -39,10 +40,15 @@ from aggregator.redaction.redactor import Redactor
 
 T = TypeVar("T")
 
+# What `aggregator stdio` adds to the variables that it was given.
+INTERPRETER: Final = {"AGGREGATOR_PYTHON": sys.executable}
+
 # The parts of the whole time that the trial of the servers, and then the sessions, may take.
 _TRIAL: Final = 0.4
 _SESSIONS: Final = 0.4
 _DISK: Final = 5.0
+# Two requests, each with a time limit of its own.
+_GATEWAY: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +96,15 @@ class _Doctor:
         gateway = self._gateway(http, config)
         trial, _, _ = await asyncio.gather(
             self._trial(config, agent, storage.calls),
-            self._bounded("the gateway", gateway, _DISK),
+            self._bounded("the gateway", gateway, _GATEWAY),
             self._machine(config),
         )
+        hosts = self._with_agents_of_keys(hosts, storage)
         sessions = await self._sessions(config, hosts, agent) if wanted.connect else []
         there = trial.there
         for session in sessions:
             self._findings += of_session(session, there, __version__)
+        await self._of_variables(config, hosts)
         self._of_trial(trial, agent, hosts, sessions, storage)
         if loaded is not None and not loaded.fatal:
             self._of_loaded(loaded, trial, storage)
@@ -123,6 +131,17 @@ class _Doctor:
             return named
         started = [start.agent for start in hosts.starts if start.url is None]
         return started[0] if started else self._wanted.environ.get("AGGREGATOR_AGENT") or "local"
+
+    def _with_agents_of_keys(self, hosts: HostsFound, storage: StorageRead) -> HostsFound:
+        """Return the starts over HTTP with the agents that their keys stand for."""
+        agents = {str(key["key_id"]): str(key["agent_id"]) for key in storage.keys}
+        starts, wanted = [], self._wanted.agent
+        for start in hosts.starts:
+            agent = agents.get(start.key_id) if start.key_id is not None else None
+            starts.append(replace(start, agent=agent) if agent is not None else start)
+            if start.url is not None and wanted is not None and agent not in (None, wanted):
+                self._findings += of_other_agent(start.host.title, str(agent), wanted, str(start.place))
+        return HostsFound(hosts.hosts, starts)
 
     async def _storage(self, config: ConfigRead) -> StorageRead:
         nothing = StorageRead.nothing()
@@ -163,6 +182,18 @@ class _Doctor:
             if agent_of_host[0] != agent:
                 self._findings += of_agent(trial.policies, *agent_of_host)
         self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
+
+    async def _of_variables(self, config: ConfigRead, hosts: HostsFound) -> None:
+        """Find the servers that lack a variable where a host starts the program."""
+        loaded, machine, host = config.loaded, self._wanted.machine, self._wanted.host
+        if loaded is None:
+            return
+        starts = [(start.host, start.env, str(start.place)) for start in hosts.starts if start.url is None]
+        if not starts and host is not None:
+            starts = [(host, start_environment(host.id, machine), "the file of the host")]
+        for one, env, place in starts:
+            lost = await asyncio.to_thread(lost_servers, loaded, {**INTERPRETER, **env})
+            self._findings += of_lost_servers(one.title, lost, place)
 
     def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:
         agents = trial.policies.agents if trial.policies is not None else None

@@ -72,7 +72,8 @@ def _text(value: object) -> str:
 def _entry(launch: OwnLaunch) -> dict[str, Any]:
     if launch.url is not None:
         return {"url": launch.url, **({"http_headers": dict(launch.headers)} if launch.headers else {})}
-    made: dict[str, Any] = {"command": launch.command, "args": list(launch.args)}
+    # For a server that is not required, it waits one second, and then begins the first turn without its tools.
+    made: dict[str, Any] = {"command": launch.command, "args": list(launch.args), "required": True}
     return {**made, "env": dict(launch.env)} if launch.env else made
 
 

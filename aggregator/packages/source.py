@@ -69,7 +69,10 @@ def read_source(text: str) -> PackageSource:
 def package_plan(source: PackageSource) -> EntryPlan:
     """Return the plan for a package that is known by its name alone."""
     made = program_of(source.kind, source.name, {"version": source.version})
-    return EntryPlan(short_name(source.name), made.shown, made.program, notes=made.notes, downloads=True)
+    notes = made.notes
+    if not source.version and source.kind != "oci":
+        notes = (*notes, f"Each start takes its newest version; {source.kind}:{source.name}@VERSION stays at one.")
+    return EntryPlan(short_name(source.name), made.shown, made.program, notes=notes, downloads=True)
 
 
 def _split(text: str) -> tuple[str, str]:

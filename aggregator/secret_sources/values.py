@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator import DISTRIBUTION
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, shortened
 
@@ -18,7 +19,7 @@ _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
 _LARGEST_FILE: Final = 2**20
 # Control characters but those of several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-INSTALL: Final = "Install it: `pip install 'aggregator-mcp[keyring]'`."
+INSTALL: Final = f"Install it: `pip install '{DISTRIBUTION}[keyring]'`."
 NO_KEYRING: Final = (
     "Keep the secret in a file that only you can read (mode 0600) and refer to it with ${file:PATH}, or set a keyring "
     "up as docs/secrets.md says."

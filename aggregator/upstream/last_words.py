@@ -6,22 +6,18 @@ Law: bounded for each server; secrets are removed when lines are read, as from t
 import time
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
+
+from aggregator.redaction.beginning import RedactText, beginning
 
 # Kept of one server; the oldest go first.
 LINES: Final = 100
 SIZE: Final = 16 * 1024
-# Characters kept of a line, and characters of it that are shown: half a secret at a cut would not be recognised.
-_KEPT: Final = 2_000
+# Characters of a line that are shown; more are kept, so that no half of a secret is (`beginning`).
 SHOWN: Final = 1_000
+_KEPT: Final = 2 * SHOWN + 1
 
 WordsKind = Literal["stderr", "failure"]
-
-
-class WithoutSecrets(Protocol):
-    """The function that returns a text without secrets."""
-
-    def __call__(self, text: str, /) -> str: ...
 
 
 class SpokenLine(NamedTuple):
@@ -56,11 +52,11 @@ class LastWords:
         while len(self._lines) > LINES or self._size > SIZE:
             self._size -= len(self._lines.popleft().text)
 
-    def lines(self, redact: WithoutSecrets) -> list[SpokenLine]:
+    def lines(self, redact: RedactText) -> list[SpokenLine]:
         """Return the lines without secrets, the oldest first."""
         return [_shown(line, redact) for line in self._lines]
 
-    def failure(self, redact: WithoutSecrets) -> SpokenLine | None:
+    def failure(self, redact: RedactText) -> SpokenLine | None:
         """Return the last failure without secrets; None if there was none."""
         return _shown(self._failed, redact) if self._failed is not None else None
 
@@ -90,5 +86,5 @@ class SpokenByServer:
             del self._of[server]
 
 
-def _shown(line: SpokenLine, redact: WithoutSecrets) -> SpokenLine:
-    return line._replace(text=redact(line.text)[:SHOWN])
+def _shown(line: SpokenLine, redact: RedactText) -> SpokenLine:
+    return line._replace(text=beginning(line.text, redact, SHOWN))

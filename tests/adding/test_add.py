@@ -212,7 +212,7 @@ async def test_an_address_with_headers(config: Path) -> None:
     assert ended.code == 0, ended
     assert "web connected" in ended.out
     assert CANARY not in ended.out + ended.err
-    assert "Authorization looks like a secret and stands in" in ended.out
+    assert "header Authorization looks like a secret and stands in" in ended.out
     assert entries(config)["web"] == {
         "type": "http",
         "url": f"{address}/mcp",
@@ -303,7 +303,7 @@ async def test_a_server_of_a_registry(config: Path, registry: FakeRegistry) -> N
     ended = await add(config, "--from", "io.github.example/box-mcp", PATH=path)
     assert ended.code == 1
     assert ended.out.startswith("box: starts: uvx box-server@1.0\n")
-    assert "needs the variable BOX_KEY: Its key Set BOX_KEY, or give --set BOX_KEY=VALUE." in ended.out
+    assert "needs the variable BOX_KEY: Its key. Set BOX_KEY, or give --set BOX_KEY=VALUE." in ended.out
     ended = await add(config, "--from", "io.github.example/box-mcp", "--yes", PATH=path, BOX_KEY=CANARY)
     assert ended.code == 0, ended
     assert "box connected" in ended.out

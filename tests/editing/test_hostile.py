@@ -91,7 +91,7 @@ def test_half_a_character_is_written_as_an_escape_where_there_is_one() -> None:
     document.put(("a",), "\ud800")
     assert document.text == '{"a": "\\ud800"}'
     for format in ("toml", "yaml"):
-        other = open_document("b: 1\n" if format == "yaml" else "b = 1\n", format, "x")  # type: ignore[arg-type]
+        other = open_document("b: 1\n" if format == "yaml" else "b = 1\n", format, "x")
         before = other.text
         with pytest.raises(EditError):
             other.put(("a",), "\ud800")

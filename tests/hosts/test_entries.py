@@ -267,3 +267,10 @@ def test_references_that_are_filled_in_give_the_entry_back(args: list[str], env:
     assert [filled_in(text) for text in replaced["args"]] == fields["args"]
     assert {name: filled_in(text) for name, text in replaced["env"].items()} == env
     assert filled_in(replaced["url"]) == fields["url"]
+
+
+def test_codex_is_told_to_wait_for_a_program_and_not_for_an_address() -> None:
+    """It begins without a server that is not required after a second; one that is not served must not stop it."""
+    codex = host_named("codex")
+    assert codex.write(OwnLaunch(command="aggregator", args=("stdio",)))["required"] is True
+    assert "required" not in codex.write(OwnLaunch(url="http://127.0.0.1:8642/mcp"))

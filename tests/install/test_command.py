@@ -4,10 +4,12 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from aggregator.cli.commands import app
 from aggregator.editing import replace as replacing
 from tests.install.conftest import Install, json_of, tree
 
@@ -199,6 +201,50 @@ def test_over_http_with_a_key_of_its_own(home: Path, config: Path, install: Inst
     shown = install("lm-studio", "--undo", "--write")
     assert f"aggregator keys revoke {key_id}" in shown
     assert key not in shown
+
+
+def test_a_key_of_an_install_that_fails_is_ended(
+    home: Path, config: Path, cursor: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D4: No key counts that stands nowhere."""
+    (home / ".config/aggregator/installed").write_text("in the way of the records")
+    assert "Nothing was installed" in refused("lm-studio", "--http", "--agent", "shop", "--new-key", "--write")
+    app(["keys", "list", "--json"], standalone_mode=False)
+    (key,) = json.loads(capsys.readouterr().out)
+    assert (key["agent_id"], key["state"]) == ("shop", "revoked")
+
+
+def test_a_person_at_a_terminal_is_asked(
+    home: Path, config: Path, cursor: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", terminal("n\n"))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    shown = install("cursor")
+    assert "Write this? [y/N]" in shown
+    assert "Nothing was written." in shown
+    assert cursor.read_text() == OTHERS
+    monkeypatch.setattr("sys.stdin", terminal("y\n"))
+    install("cursor")
+    assert '"aggregator"' in cursor.read_text()
+
+
+def terminal(typed: str) -> StringIO:
+    """A stdin at which a person types."""
+    made = StringIO(typed)
+    made.isatty = lambda: True  # type: ignore[method-assign]
+    return made
+
+
+def test_claude_code_has_a_place_for_a_project_alone(home: Path, config: Path, install: Install) -> None:
+    settings = home / ".claude.json"
+    settings.write_text('{"numStartups": 3, "projects": {"/other": {"mcpServers": {}}}}')
+    before = tree(home)
+    install("claude-code", "--scope", "local", "--write")
+    root = json_of(settings)
+    assert root["projects"][str(home / "project")]["mcpServers"]["aggregator"]["type"] == "stdio"
+    assert root["projects"]["/other"] == {"mcpServers": {}}
+    install("claude-code", "--undo", "--write")
+    assert tree(home) == before
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
 
 def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
     text = '{"a": "${GITHUB_TOKEN}", "b": "${HOME}", "c": "${UNSET}", "d": "${env:OTHER}", "e": "${GIVEN:-x}"}'
-    made = variables("cursor", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
+    made = variables("vscode", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
     (remark,) = made.remarks
     assert "GITHUB_TOKEN and OTHER" in remark
     assert "canary" not in remark
@@ -53,8 +53,8 @@ def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
 
 
 def test_the_folder_of_the_database_goes_along() -> None:
-    assert variables("cursor", XDG_DATA_HOME="/data").env == {"XDG_DATA_HOME": "/data"}
-    assert variables("cursor", XDG_DATA_HOME="relative").env == {}
+    assert variables("vscode", XDG_DATA_HOME="/data").env == {"XDG_DATA_HOME": "/data"}
+    assert variables("vscode", XDG_DATA_HOME="relative").env == {}
 
 
 @given(st.lists(st.sampled_from(["/a", "/b/c", "", ".", "bin", "../x"])))

@@ -19,7 +19,7 @@ SERVICE: Final = "aggregator"
 class FileKeyring(KeyringBackend):
     """A keyring that keeps values in the clear."""
 
-    priority = 1  # type: ignore[assignment]
+    priority = 1
 
     def get_password(self, service: str, username: str) -> str | None:
         found: str | None = self._read(username).get(f"{service}/{username}")

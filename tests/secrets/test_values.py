@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator import DISTRIBUTION
 from aggregator.secret_sources.reference import LONGEST_NAME, SecretReference, SecretUnavailable, name_fault
 from aggregator.secret_sources.values import keyring_problem, value_of
 from tests.peers.file_keyring import keep
@@ -82,7 +83,7 @@ def test_a_machine_without_a_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_without_the_library(keyring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keyring.py").write_text("raise ImportError\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert "pip install 'aggregator-mcp[keyring]'" in problem_of(in_keyring("github"))
+    assert f"pip install '{DISTRIBUTION}[keyring]'" in problem_of(in_keyring("github"))
 
 
 def test_no_module_of_the_working_folder_is_imported(

@@ -48,13 +48,3 @@ def completion(
     from aggregator.cli.first_run.completion import run as run_completion
 
     run(run_completion, shell, install)
-
-
-@first_run_app.command(hidden=True)
-def complete(
-    context: typer.Context, words: Annotated[list[str] | None, typer.Argument(help="The words of the line.")] = None
-) -> None:
-    """Print what the last of the words may be completed with."""
-    from aggregator.cli.first_run.completion import run_complete
-
-    run(run_complete, context.find_root().command, words or [""])

@@ -1,11 +1,15 @@
-"""What a shell may complete a command line with: commands, options, choices, and names."""
+"""The words that a shell may complete a command line with: commands, options, choices, and names."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from inspect import unwrap
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
-from aggregator.cli.first_run.known_names import NAMES, KnownNames
+import typer
+
+from aggregator.cli.first_run.known_names import NAMES, NamesOnFile
 
 # The word by which a script is told to complete the names of files.
 FILES: Final = ":files"
@@ -65,6 +69,13 @@ class CommandLine:
             self.option = found
 
 
+def run(app: typer.Typer, words: Sequence[str]) -> int:
+    """Print what the last word of a line may be completed with, one candidate a line."""
+    for text, said in candidates(typer.main.get_command(app), words[1:] if words[:1] == ["--"] else words):
+        print(f"{text}\t{said}" if said else text)
+    return 0
+
+
 def candidates(command: Any, words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what the last word may be completed with, each with a description; `(FILES, "")` means names of files."""
     line = CommandLine(command)
@@ -74,8 +85,9 @@ def candidates(command: Any, words: Sequence[str]) -> Iterator[tuple[str, str]]:
     name, equals, value = word.partition("=")
     if equals and name.startswith("--") and line.option is None:
         option = next((one for one in _options(line.command) if name in one.opts), None)
-        found = ((f"{name}={one}", said) for one, said in _values(line, option, value)) if option else ()
-        yield from (one for one in found if not one[0].endswith(FILES))
+        for text, said in _values(line, option) if option else ():
+            if text.startswith(value) and text.isprintable() and text != FILES:
+                yield f"{name}={text}", said
         return
     for text, said in _of(line, word):
         if text == FILES or (text.startswith(word) and text.isprintable()):
@@ -84,7 +96,7 @@ def candidates(command: Any, words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _of(line: CommandLine, word: str) -> Iterator[tuple[str, str]]:
     if line.option is not None:
-        yield from _values(line, line.option, word)
+        yield from _values(line, line.option)
     elif word.startswith("-") and not line.only_arguments:
         for option in _options(line.command):
             for text in (*option.opts, *option.secondary_opts):
@@ -99,22 +111,30 @@ def _of(line: CommandLine, word: str) -> Iterator[tuple[str, str]]:
         if arguments:
             argument = arguments[min(len(line.given), len(arguments) - 1)]
             if len(line.given) < len(arguments) or argument.nargs == -1:
-                yield from _values(line, argument, word)
+                yield from _values(line, argument)
 
 
-def _values(line: CommandLine, parameter: Any, word: str) -> Iterator[tuple[str, str]]:
-    choices = getattr(parameter.type, "choices", None)
+def _values(line: CommandLine, parameter: Any) -> Iterator[tuple[str, str]]:
+    types = _types(line.command, parameter.name)
+    choices = [one for kind in types if issubclass(kind, Enum) for one in kind]
     if choices:
-        yield from ((str(getattr(one, "value", one)), "") for one in choices)
+        yield from ((str(one.value), "") for one in choices)
         return
     if (line.path[-1:], parameter.name) == (("completion",), "shell"):
         yield from ((shell, "") for shell in SHELLS)
         return
     kind = _KINDS.get(f"{line.path[-1] if line.path else ''}.{parameter.name}", _KINDS.get(parameter.name, ""))
     if kind:
-        yield from ((name, "") for name in _fresh(NAMES[kind](KnownNames(line.config)), line.given))
-    elif parameter.type.name in ("path", "file", "directory"):
+        yield from ((name, "") for name in _fresh(NAMES[kind](NamesOnFile(line.config)), line.given))
+    elif Path in types:
         yield FILES, ""
+
+
+def _types(command: Any, name: str) -> list[type]:
+    """Return the types that a parameter of a command may have, from the function behind it."""
+    hints = get_type_hints(unwrap(command.callback)) if command.callback else {}
+    found = hints.get(name)
+    return [one for one in (found, *get_args(found)) if isinstance(one, type)]
 
 
 def _fresh(names: Iterable[str], given: Sequence[str]) -> Iterator[str]:

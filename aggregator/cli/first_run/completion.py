@@ -3,9 +3,9 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from aggregator.cli.first_run.complete import SHELLS, candidates
+from aggregator.cli.first_run.complete import SHELLS
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.replace import read_file, replace_file
 
@@ -86,13 +86,6 @@ def run(shell: str | None, install: bool) -> int:
     if was != script:
         replace_file(path, script, was)
     print(f"Wrote {path}. {_USE[name].format(path=path, folder=path.parent)}")
-    return 0
-
-
-def run_complete(command: Any, words: list[str]) -> int:
-    """Print what the last word may be completed with, one candidate a line."""
-    for text, said in candidates(command, words):
-        print(f"{text}\t{said}" if said else text)
     return 0
 
 

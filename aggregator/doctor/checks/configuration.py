@@ -83,10 +83,11 @@ def of_shadowed(own: Path, passed_over: Path) -> CheckFinding:
 
 def of_utf16(path: Path) -> CheckFinding:
     """Return the finding about a file in UTF-16."""
+    name = quote(str(path))
     return found(
         "config_utf16",
         f"{path} is UTF-16 text: it is read, but commands that edit it and other programs may not.",
-        f"Save it as UTF-8: run `iconv -f UTF-16 -t UTF-8 -o {quote(str(path))} {quote(str(path))}`.",
+        f"Run `iconv -f UTF-16 -t UTF-8 {name} > {name}.new && mv {name}.new {name}`, or save it as UTF-8.",
         path,
     )
 

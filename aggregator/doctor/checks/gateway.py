@@ -45,7 +45,6 @@ _REFUSALS: Final = (
     ("not known", "key_refused", "Make a key with `aggregator keys new AGENT`, and put it into {place}."),
     ("mistyped", "key_refused", "Correct the key in {place}, or make another with `aggregator keys new AGENT`."),
     ("A key is needed", "key_refused", "Make a key with `aggregator keys new AGENT`, and put it into {place}."),
-    ("not for this agent", "key_other_agent", "Use a key of that agent: `aggregator keys new AGENT`."),
     ("is not served here", "gateway_host_refused", 'Add the name to "http": {{"allowed_hosts": [...]}}.'),
     ("Origin", "gateway_origin_refused", 'Add the page to "http": {{"allowed_origins": [...]}}.'),
     ("a proxy passed", "gateway_proxy", "Send a key: requests that a proxy passes on need one."),
@@ -164,6 +163,16 @@ def of_answer(answer: HttpAnswer) -> Iterator[CheckFinding]:
         f"{answer.url} answers {answer.title} with HTTP {answer.status}{f': {answer.said}' if answer.said else ''}.",
         "`aggregator status` tells more.",
         answer.place,
+    )
+
+
+def of_other_agent(title: str, agent: str, wanted: str, place: str) -> Iterator[CheckFinding]:
+    """Yield that the key in the file of a host is that of another agent than the one that is wanted."""
+    yield found(
+        "key_other_agent",
+        f"The key that {title} sends stands for the agent {agent}, not for {wanted}.",
+        f"Make one with `aggregator keys new {wanted}`, and put it into {place}.",
+        place,
     )
 
 

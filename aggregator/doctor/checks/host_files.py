@@ -31,12 +31,14 @@ class OwnEntry:
     config_file: Path | None = None
     agent: str | None = None
     url: str | None = None
+    scope: str = "user"
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
     """A host on this machine. `unreadable` are sentences about its files, `same` servers that the configuration has
-    too, as their names there and here. `files` are those that exist, `first` is the one we would write to.
+    too, as the file, their names there and here, and the scope of the file. `files` are those that exist, `first` is
+    the one that we would write to.
     """
 
     id: str
@@ -45,7 +47,7 @@ class HostFacts:
     files: Sequence[Path] = ()
     unreadable: Sequence[tuple[Path, str]] = ()
     entries: Sequence[OwnEntry] = ()
-    same: Sequence[tuple[Path, str, str]] = ()
+    same: Sequence[tuple[Path, str, str, str]] = ()
     paste: str | None = None
     asked_for: bool = field(default=False)
 
@@ -91,22 +93,20 @@ def of_host(host: HostFacts, examined: Path | None, agent: str | None) -> Iterat
         )
     for entry in host.entries:
         yield from _of_entry(host, entry, examined, agent)
-    for place, there, here in host.same:
+    for place, there, here, scope in host.same:
         yield found(
             "host_direct_server",
             f"{host.title} starts `{there}` itself, and the aggregator has it as {here}: its tools are there twice.",
-            f"Remove `{there}` from {place}, or run `aggregator install {host.id} --take-over`.",
+            f"Run `aggregator install {host.id}{_scoped(scope)} --take-over`, or remove `{there}` from {place}.",
             place,
         )
 
 
 def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: str | None) -> Iterator[CheckFinding]:
-    place, install = entry.place, f"Run `aggregator install {host.id}`."
+    place, install = entry.place, f"Run `{_install(host, entry, examined)}`."
     if not entry.enabled:
         said = f"The entry `{entry.name}` for the aggregator is switched off in {host.title}."
-        yield found(
-            "host_entry_disabled", said, f"Switch it on in {place}, or run `aggregator install {host.id}`.", place
-        )
+        yield found("host_entry_disabled", said, f"Switch it on in {place}, or run {install[4:]}", place)
         return
     if entry.command is not None and entry.program is None:
         if entry.elsewhere is not None:
@@ -129,11 +129,10 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
             "host_config_relative",
             f"{host.title} names the configuration `{entry.config}`, a relative path, and starts in a folder of "
             "its own.",
-            f"Write the full path in {place}"
-            + (f": {quote(str(examined))}." if examined is not None else f", or {install[:1].lower()}{install[1:]}"),
+            f"{install[:-1]}, which writes the full path.",
             place,
         )
-    elif entry.config_exists is False:
+    elif entry.config is not None and entry.config_exists is False:
         yield found(
             "host_config_missing",
             f"{host.title} names the configuration {entry.config}, which does not exist.",
@@ -144,16 +143,27 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
         yield found(
             "host_other_config",
             f"{host.title} uses the configuration {entry.config}, not {examined}.",
-            f"Examine that one with `--config {quote(entry.config)}`, or run `aggregator install {host.id}`.",
+            f"Examine that one with `--config {quote(entry.config)}`, or run {install[4:]}",
             place,
         )
     if agent is not None and entry.command is not None and (entry.agent or "local") != agent:
         yield found(
             "host_agent_differs",
             f"{host.title} starts the aggregator as the agent {entry.agent or 'local'}, not as {agent}.",
-            f"Run `aggregator install {host.id} --agent {agent}`.",
+            f"Run `{_install(host, entry, examined)} --agent {agent}`.",
             place,
         )
+
+
+def _install(host: HostFacts, entry: OwnEntry, examined: Path | None) -> str:
+    """Return the command that writes our entry anew."""
+    config = f" --config {quote(str(examined))}" if examined is not None and entry.config is not None else ""
+    name = f" --name {quote(entry.name)}" if entry.name != "aggregator" else ""
+    return f"aggregator install {host.id} --replace{_scoped(entry.scope)}{name}{config}"
+
+
+def _scoped(scope: str) -> str:
+    return f" --scope {scope}" if scope in ("project", "local") else ""
 
 
 def of_failed_start(start: StartFacts) -> CheckFinding:
@@ -172,9 +182,22 @@ def of_failed_start(start: StartFacts) -> CheckFinding:
     return found(
         "host_start_fails",
         f"`{start.command}`, started as {start.title} does, {how}.{words}",
-        f"Mend what it says, or run `aggregator install {start.host}`.",
+        f"Run `aggregator install {start.host} --replace`, unless its last words tell what to mend.",
         start.place,
     )
+
+
+def of_lost_servers(title: str, lost: Sequence[tuple[str, str]], place: object) -> Iterator[CheckFinding]:
+    """Yield the servers that are switched off where a host starts the aggregator; each with the reason."""
+    for server, reason in lost:
+        yield found(
+            "host_variable_missing",
+            f"{server} is switched off when {title} starts the aggregator: {reason[:1].lower()}{reason[1:]} "
+            "It is set in this shell alone.",
+            f'Put it under "env" of our entry in {place}, or keep the value where every program finds it: '
+            "`${file:...}`, or `aggregator secrets set`.",
+            place,
+        )
 
 
 def of_version(title: str, version: str | None, own: str, place: str | None, host: str) -> Iterator[CheckFinding]:
@@ -183,7 +206,7 @@ def of_version(title: str, version: str | None, own: str, place: str | None, hos
         yield found(
             "host_other_version",
             f"{title} starts version {version} of the aggregator; this is {own}.",
-            f"Run `aggregator install {host}`, which writes the path of this one, or update the other.",
+            f"Run `aggregator install {host} --replace`, which writes the path of this one, or update the other.",
             place,
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import FILE, ConfigLocation, find_config, own_file
-from aggregator.config.load import Loaded, load_found
+from aggregator.config.load import Loaded, load, load_found
 from aggregator.doctor.checks.configuration import (
     UnusableConfig,
     of_problems,
@@ -66,6 +66,16 @@ def read_config(named: Path | None, folder: Path, environ: Mapping[str, str]) ->
         return ConfigRead(path, None, tuple(of_unusable(facts)), environ)
     path = Path(os.path.abspath(location.path))
     return ConfigRead(path, loaded, tuple(_of_loaded(location, loaded, environ)), environ)
+
+
+def lost_servers(loaded: Loaded, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the servers that other variables would leave switched off, which ours do not, each with the reason."""
+    on = {server.id for server in loaded.config.servers if server.enabled}
+    try:
+        there = load(loaded.path, environ, loaded.trust)
+    except ConfigError:
+        return []
+    return [(one.id, one.disabled_reason) for one in there.config.servers if one.id in on and one.disabled_reason]
 
 
 def _of_loaded(location: ConfigLocation, loaded: Loaded, environ: Mapping[str, str]) -> Iterator[CheckFinding]:

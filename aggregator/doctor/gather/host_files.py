@@ -1,9 +1,10 @@
 """The files of the hosts on this machine, and what their entries for the aggregator say."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +16,10 @@ from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.hosts.own import identity, is_own
+from aggregator.identity.keys import PREFIX
 
+# The public part of a key of ours.
+_KEY: Final = re.compile(rf"{re.escape(PREFIX)}([A-Za-z0-9]+)_")
 # What hosts on a desktop hand on besides PATH, from the session of the user.
 _SESSION: Final = frozenset(
     {"HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TEMP", "TMP", "DISPLAY", "WAYLAND_DISPLAY"}
@@ -42,6 +46,12 @@ class HostStart:
     cwd: str | None = None
     url: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def key_id(self) -> str | None:
+        """The public part of the key among the headers."""
+        found = (_KEY.search(value) for value in self.headers.values())
+        return next((key[1] for key in found if key is not None), None)
 
     @property
     def same(self) -> tuple[object, ...]:
@@ -100,13 +110,14 @@ def _of_host(
             if fields is None:
                 continue
             if is_own(fields, (port,)):
-                entry = _entry(host, found.file.path, server.name, fields, machine)
+                entry = replace(_entry(host, found.file.path, server.name, fields, machine), scope=found.file.scope)
                 entries.append(entry)
                 if entry.enabled and (entry.program is not None or entry.url is not None):
                     starts.append(_start(host, entry, fields, machine))
             elif fields.get("enabled", True) and (here := ours.get(identity(fields))) is not None:
-                same.append((found.file.path, server.name, here))
-    first = next(iter(host.files(machine)), None)
+                same.append((found.file.path, server.name, here, found.file.scope))
+    places = host.files(machine)
+    first = next((file for file in places if file.scope == "user"), next(iter(places), None))
     facts = HostFacts(
         host.id,
         host.title,

@@ -49,6 +49,9 @@ async def try_servers(loaded: Loaded, agent: str, patience: float, calls: Mappin
     config = _searching(_bounded(all_started(loaded.config), patience))
     noisy = _NoisyServers()
     logger = logging.getLogger(_NOISE)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
     logger.addHandler(noisy)
     try:
         app = build_app(config, live, redactor=loaded.redactor)
@@ -58,6 +61,8 @@ async def try_servers(loaded: Loaded, agent: str, patience: float, calls: Mappin
             return await _result(app, loaded, live, agent, noisy, calls)
     finally:
         logger.removeHandler(noisy)
+        logger.propagate = True
+        logger.setLevel(level)
 
 
 def untried(loaded: Loaded, calls: Mapping[str, int]) -> TrialResult:

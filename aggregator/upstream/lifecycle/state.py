@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.redaction.beginning import RedactText, beginning
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.states import LISTED, LISTED_IF_KNOWN, Event, State, StateAndReason, next_state
 
@@ -29,12 +30,6 @@ class OnChange(Protocol):
     """The function that is called after something that hosts can see of an upstream has changed."""
 
     def __call__(self) -> None: ...
-
-
-class RedactText(Protocol):
-    """The function that returns a text without secrets."""
-
-    def __call__(self, text: str, /) -> str: ...
 
 
 class UpstreamState:
@@ -137,8 +132,7 @@ class UpstreamState:
 
     def _clean(self, reason: str) -> str:
         """Return a reason without secrets, bounded, without the name of the server and without a full stop."""
-        # Redacted with a margin: half a secret at the end of a truncated text would not be recognised.
-        reason = self._redact(reason[: 2 * _REASON_LIMIT])[:_REASON_LIMIT]
+        reason = beginning(reason, self._redact, _REASON_LIMIT)
         server = self._config.value.id
         return reason.removeprefix(f"{server}: ").removeprefix(f"{server} ").rstrip(".")
 

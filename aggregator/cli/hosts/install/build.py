@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.app.health_page import address
-from aggregator.cli.hosts.install.entry import Pointing, http_entry, named, pointing, stdio_launch
+from aggregator.cli.hosts.install.entry import KEY_VARIABLE, Pointing, http_entry, named, pointing, stdio_launch
 from aggregator.cli.hosts.install.environment import entry_variables, looked_up
 from aggregator.cli.hosts.install.host_files import choose_file, entries
 from aggregator.cli.hosts.install.options import ENTRY, InstallOptions
@@ -52,7 +52,7 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     name = options.name or ENTRY
     moves: tuple[ServerMove, ...] = ()
     if options.take_over:
-        moves = server_moves(host, file, machine, config, ports)
+        moves = server_moves(host, file, machine, found, config, ports)
     moved = tuple(move.name for move in moves if move.key is not None)
     key = _key(options)
     variables = entry_variables(host.id, machine.system, _commands(loaded, moves), config.document.text, os.environ)
@@ -62,6 +62,11 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
             raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): set one there.")
         entry = http_entry(host, url, options.agent, None if key is None else key.text)
         remarks = ["The host reaches this address while `aggregator serve` runs."]
+        if options.agent is not None and key is None:
+            remarks.append(
+                f"{host.title} takes the key from the variable {KEY_VARIABLE}: `aggregator keys new {options.agent}` "
+                "makes one."
+            )
     else:
         own = own_command(this_program())
         entry = host.write(stdio_launch(own, path, options.agent, variables.env))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.cli.hosts.install.ask import ask
-from aggregator.cli.hosts.install.build import build_plan
-from aggregator.cli.hosts.install.hints import next_step
+from aggregator.cli.hosts.install.build import BuiltInstall, build_plan
+from aggregator.cli.hosts.install.hints import after_install, next_step
 from aggregator.cli.hosts.install.host_files import other_files
 from aggregator.cli.hosts.install.listing import list_hosts
 from aggregator.cli.hosts.install.options import InstallOptions
@@ -26,7 +26,7 @@ from aggregator.cli.hosts.install.undo import (
     write_removals,
 )
 from aggregator.cli.hosts.install.writing import backup_path, only_for_owner, write_changes
-from aggregator.cli.keys import store_key
+from aggregator.cli.keys import end_key, store_key
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.files.find import platform_folder, trust_list
 from aggregator.domain.errors import OperatorError
@@ -123,9 +123,7 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
     if answer != "yes":
         output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
         return output.end("preview")
-    if built.key is not None:
-        store_key(built.storage, built.key, audited=built.audited, chain_key=built.chain_key)
-    written = _write(plan)
+    written = _write_with_key(built)
     if clear := sum(move.secrets for move in plan.moves):
         only_for_owner(*(path for change in written.changes for path in (change.path, backup_path(change.path))))
         output.say(
@@ -135,9 +133,22 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
     backups = [f"{change.path}.bak" for change in written.changes if change.before is not None]
     for backup in backups:
         output.say(one_line(f"The file as it was: {backup}"))
-    output.say(f"Written. {next_step(host.id, host.title)}")
+    output.say(f"Written. {after_install(host.id, host.title)}")
     output.say(f"`aggregator install {host.id} --undo` restores {'both files' if plan.moved else 'the file'}.")
-    return output.end("installed", backups=backups, next=next_step(host.id, host.title))
+    return output.end("installed", backups=backups, next=after_install(host.id, host.title))
+
+
+def _write_with_key(built: BuiltInstall) -> InstallRecord:
+    """Write a plan, whose key counts from before; it is ended where the plan cannot be written."""
+    if built.key is None:
+        return _write(built.plan)
+    audited, chain_key = built.audited, built.chain_key
+    store_key(built.storage, built.key, audited=audited, chain_key=chain_key)
+    try:
+        return _write(built.plan)
+    except OperatorError:
+        end_key(built.storage, built.key.record.key_id, audited=audited, chain_key=chain_key)
+        raise
 
 
 def _write(plan: InstallPlan) -> InstallRecord:
@@ -182,7 +193,8 @@ def _undo(host: HostProgram, options: InstallOptions) -> int:
         output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
         return output.end("preview")
     if options.only_entry:
-        write_removals(edits, record, kept)
+        for backup in write_removals(edits, record, kept):
+            output.say(one_line(f"The file as it was just now: {backup}"))
         output.say(f"Our entry is out of {record.host_file}; the rest is as it was. {next_step(host.id, host.title)}")
     else:
         restore_all(record, kept)

@@ -10,23 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from aggregator.doctor.checks.programs import SHELL_HOSTS, desktop_path
 from aggregator.hosts.model import System
 
-# What a program of the desktop finds commands in: launchd's default, and that of systemd and display managers. On
-# Windows, PATH is the same everywhere.
-DESKTOP_PATH: Final[Mapping[System, str]] = {
-    "macos": "/usr/bin:/bin:/usr/sbin:/sbin",
-    "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-}
-# Hosts that are started from the desktop and ask no shell for its variables.
-DESKTOP_HOSTS: Final = frozenset({"claude-desktop", "lm-studio", "goose"})
 # Hosts that give their servers every variable they have; others pass on a few, such as HOME and PATH.
 ALL_VARIABLES: Final = frozenset({"claude-code"})
 # Variables by which another run finds the same database.
 _FOLDERS: Final = ("XDG_DATA_HOME",)
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 # Given to servers by every host.
-_GIVEN: Final = frozenset({"HOME", "USER", "LOGNAME", "PATH", "SHELL", "TERM", "LANG", "TMPDIR", "APPDATA", "TEMP"})
+_GIVEN: Final = frozenset(
+    {"AGGREGATOR_PYTHON", "HOME", "USER", "LOGNAME", "PATH", "SHELL", "TERM", "LANG", "TMPDIR", "APPDATA", "TEMP"}
+)
 _SHOWN: Final = 5
 
 
@@ -54,10 +49,9 @@ def entry_variables(
     find = which or _which
     env: dict[str, str] = {}
     remarks: list[str] = []
-    desktop = host in DESKTOP_HOSTS
     path = environ.get("PATH", "")
-    bare = DESKTOP_PATH.get(system)
-    if desktop and bare is not None:
+    bare = desktop_path(system, path)
+    if host not in SHELL_HOSTS and bare != path:
         missing = sorted({command for command in commands if find(command, bare) is None})
         here = [command for command in missing if find(command, path) is not None]
         if here:

@@ -77,7 +77,8 @@ def entries(root: Mapping[str, object], file: HostFile) -> dict[str, Any]:
     if file.is_list:
         if not isinstance(part, list):
             raise _misshapen(file)
-        return {name: item for item in part if (name := name_of(item)) is not None}
+        # Of two with one name the first counts, as for `remove_entry`.
+        return {name: item for item in reversed(part) if (name := name_of(item)) is not None}
     if not isinstance(part, Mapping):
         raise _misshapen(file)
     return {str(name): item for name, item in part.items()}

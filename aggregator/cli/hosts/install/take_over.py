@@ -15,7 +15,12 @@ from aggregator.hosts.own import conflicts
 
 
 def server_moves(
-    host: HostProgram, file: HostFile, machine: Machine, config: ConfigEdit, ports: Collection[int]
+    host: HostProgram,
+    file: HostFile,
+    machine: Machine,
+    names: Collection[str],
+    config: ConfigEdit,
+    ports: Collection[int],
 ) -> tuple[ServerMove, ...]:
     """Add the servers of a host's file to an edit of our configuration, and return what becomes of each.
 
@@ -25,14 +30,17 @@ def server_moves(
     before = dict(config.servers)
     # The same path may be a project's file too, with another meaning of relative paths.
     found = discover(machine, [replace(host, files=lambda _: (file,))])
-    moves = []
+    moves: list[ServerMove] = []
     for row in plan_import(found, before, ports=ports).rows:
-        move = _move(row, before)
-        if move is None:
-            continue
-        moves.append(move)
-        if move.key is not None and move.fields is not None:
-            config.add_entry(move.key, move.fields)
+        name = row.found.name
+        if name not in names:
+            moves.append(ServerMove(name, None, said="stays: it has no name in its file."))
+        elif any(name == move.name for move in moves):
+            moves.append(ServerMove(name, None, said="stays: its name is there twice."))
+        elif move := _move(row, before):
+            moves.append(move)
+            if move.key is not None and move.fields is not None:
+                config.add_entry(move.key, move.fields)
     return tuple(moves)
 
 

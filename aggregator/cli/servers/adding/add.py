@@ -44,7 +44,7 @@ def run(request: AddRequest) -> int:
         raise OperatorError(f"{edit.path} has a server {name!r:.80} already. Choose another name, or add --replace.")
     asks = ask_value if at_terminal() and not request.yes and not request.as_json else None
     built = planned_entry(request, draft, ask=asks) if draft is not None else plain_entry(request)
-    shown = PrintableEntry(built.entry, built.secrets.values())
+    shown = PrintableEntry(built.entry, built.secrets)
     loaded, server = _checked(edit, name, built, shown)
     report = AddReport(name, edit.path, built, shown, expose=loaded.config.expose)
     report.notes += [*(draft.plan.notes if draft is not None else ()), *(draft.notes if draft is not None else ())]

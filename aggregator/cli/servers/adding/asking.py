@@ -1,6 +1,7 @@
 """Questions to the person at the terminal: the values that a source needs, and whether to go on."""
 
 import sys
+from getpass import getpass
 
 import typer
 
@@ -21,7 +22,7 @@ def ask_value(question: AskedValue) -> list[str]:
     answers: list[str] = []
     for _ in range(_ROUNDS):
         more = "Another, or Enter to go on" if answers else f"Value or ${{...}}, or Enter for ${{{question.variable}}}"
-        answer = typer.prompt(more, default="", show_default=False, hide_input=question.secret, err=True)
+        answer = _hidden(more) if question.secret else typer.prompt(more, default="", show_default=False, err=True)
         if not answer:
             break
         fault = question.fault(answer)
@@ -34,12 +35,20 @@ def ask_value(question: AskedValue) -> list[str]:
     return answers
 
 
+def _hidden(words: str) -> str:
+    # The terminal shows nothing from before the words appear, so that not even a quick paste is seen.
+    try:
+        return getpass(f"{words}: ", stream=sys.stderr)
+    except EOFError:
+        raise typer.Abort from None
+
+
 def confirmed(what: str) -> bool:
     """Return whether the person agrees; without an answer, not."""
     return typer.confirm(what, default=False, err=True)
 
 
 def _said(question: AskedValue) -> str:
-    description = f": {question.description}" if question.description else ""
+    description = f": {question.description.rstrip('.')}." if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
     return f"It needs {question.place}{description}{choices}"

@@ -3,10 +3,12 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+from aggregator.config.servers.secret_places import secret_places
 from aggregator.config.servers.secrets import secrets_in
+from aggregator.packages.plan import AskedValue
 from aggregator.redaction.field_names import is_opaque
 from aggregator.redaction.redactor import Redactor
 
@@ -19,15 +21,24 @@ _SHORTEST: Final = 3
 _LONG: Final = 16
 
 
-class PrintableEntry:
-    """An entry without its secrets. `clear` are the places where one stands in the clear."""
+class ClearSecret(NamedTuple):
+    """A secret in the clear: where it stands, and a name to keep it by."""
 
-    def __init__(self, entry: Mapping[str, Any], declared: Iterable[str] = ()) -> None:
+    label: str
+    name: str
+
+
+class PrintableEntry:
+    """An entry without its secrets. `clear` are those that stand in it in the clear.
+
+    `declared` are values that its source calls secret, by the names it gives them.
+    """
+
+    def __init__(self, entry: Mapping[str, Any], declared: Mapping[str, str]) -> None:
         self._entry = entry
-        self._declared = frozenset(value for value in declared if value)
-        self.secrets = frozenset(_secrets(entry)) | self._declared
+        self.secrets = frozenset(_secrets(entry)) | frozenset(declared.values())
         self._redact = Redactor(self.secrets, _SHORTEST)
-        self.clear = tuple(self._places())
+        self.clear = tuple(_clear(entry, declared))
 
     def __repr__(self) -> str:
         return f"<PrintableEntry {sorted(self._entry)}>"
@@ -44,7 +55,7 @@ class PrintableEntry:
 
     def action(self) -> str:
         """Return in a line what the entry starts or reaches; a program as a shell would be given it."""
-        entry = self.data()
+        entry = _unescaped(self.data())
         program = entry if "command" in entry else entry.get("launch")
         started = ""
         if isinstance(program, dict):
@@ -59,17 +70,13 @@ class PrintableEntry:
             return {key: self._without(item) for key, item in value.items()}
         return [self._without(item) for item in value] if isinstance(value, list | tuple) else value
 
-    def _places(self) -> Iterator[str]:
-        for part in (self._entry, self._entry.get("launch") or {}):
-            for name in ("env", "headers"):
-                for key, value in (part.get(name) or {}).items():
-                    if self._without(value) != value:
-                        yield key
-            if any(self._without(arg) != arg for arg in part.get("args") or ()):
-                yield "an argument"
-        address = self._entry.get("url")
-        if address is not None and self._without(address) != address:
-            yield "the address"
+
+def _clear(entry: Mapping[str, Any], declared: Mapping[str, str]) -> Iterator[ClearSecret]:
+    told = set()
+    for place in (*secret_places(entry), *secret_places(entry.get("launch") or {})):
+        told.add(place.secret)
+        yield ClearSecret(place.label, place.name)
+    yield from (ClearSecret(key, AskedValue(key, key).variable) for key, value in declared.items() if value not in told)
 
 
 def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -79,6 +86,15 @@ def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
     for part in (entry, entry.get("launch") or {}):
         values = (part.get("env") or {}).values()
         yield from (value for value in values if isinstance(value, str) and len(value) >= _LONG and is_opaque(value))
+
+
+def _unescaped(value: Any) -> Any:
+    """Return a value with its texts as a program gets them, but for references."""
+    if isinstance(value, str):
+        return value.replace("${$}", "$")
+    if isinstance(value, Mapping):
+        return {key: _unescaped(item) for key, item in value.items()}
+    return [_unescaped(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(text: str) -> str:

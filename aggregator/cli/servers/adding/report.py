@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.cli.servers.adding.entries import BuiltEntry
-from aggregator.cli.servers.adding.printable import PrintableEntry
+from aggregator.cli.servers.adding.printable import ClearSecret, PrintableEntry
 from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
 from aggregator.config.settings import Expose
 from aggregator.packages.plan import AskedValue
@@ -44,8 +44,8 @@ class AddReport:
             print(one_line(question_line(question)))
         for note in self.notes:
             print(one_line(f"note: {note}"))
-        for place in self.shown.clear:
-            print(one_line(f"warning: {clear_line(place, self.file)}"))
+        for secret in self.shown.clear:
+            print(one_line(f"warning: {clear_line(secret, self.file)}"))
 
     def tried(self) -> None:
         """Print what came of the trial."""
@@ -88,7 +88,7 @@ class AddReport:
             "said": self.said or None,
             "asked": [{"name": one.key, "variable": one.variable} for one in self.built.asked],
             "not_set": self.gone,
-            "in_the_clear": list(self.shown.clear),
+            "in_the_clear": [secret.label for secret in self.shown.clear],
             "notes": self.notes,
             "trial": None if trial is None else {**asdict(trial), "tokens": trial.tokens},
         }
@@ -110,16 +110,16 @@ class AddReport:
 
 def question_line(question: AskedValue) -> str:
     """Return what is asked in one line, with the variable that stands for the answer."""
-    said = f": {question.description}" if question.description else ""
+    said = f": {question.description.rstrip('.')}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
-    return f"needs {question.place}{said}{choices} Set {question.variable}, or give --set {question.key}=VALUE."
+    return f"needs {question.place}{said}.{choices} Set {question.variable}, or give --set {question.key}=VALUE."
 
 
-def clear_line(place: str, file: Path) -> str:
+def clear_line(secret: ClearSecret, file: Path) -> str:
     """Return the warning about a secret in the clear."""
     return (
-        f"{place} looks like a secret and stands in {file} in the clear. `aggregator secrets set NAME` keeps it in the "
-        "keyring; write ${keyring:NAME} in its place."
+        f"{secret.label} looks like a secret and stands in {file} in the clear. To keep it in the keyring, run "
+        f"`aggregator secrets set {secret.name}` and write ${{keyring:{secret.name}}} in its place."
     )
 
 

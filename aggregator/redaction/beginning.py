@@ -1,0 +1,20 @@
+"""The beginning of a long text without secrets, where half a secret would stand at the cut."""
+
+from typing import Protocol
+
+
+class RedactText(Protocol):
+    """The function that returns a text without secrets."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+
+def beginning(text: str, redact: RedactText, most: int) -> str:
+    """Return at most `most` characters of a text, from its beginning, without secrets.
+
+    Twice as much is looked through, and what stands just before the cut is not shown: half a secret is not recognised.
+    """
+    redacted = redact(text[: 2 * most])
+    if len(text) > 2 * most:
+        redacted = redacted[: max(0, len(redacted) - most)]
+    return redacted[:most]

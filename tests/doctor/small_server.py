@@ -1,0 +1,60 @@
+"""A small MCP server over stdio that misbehaves as its arguments say; it needs nothing of the package.
+
+`--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool, `--silent`
+answers nothing, `--die TEXT` ends with these last words, `--version V` as what `initialize` says.
+"""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tools", type=int, default=3)
+    parser.add_argument("--length", type=int, default=0)
+    parser.add_argument("--noise", action="store_true")
+    parser.add_argument("--bad-schema", action="store_true")
+    parser.add_argument("--silent", action="store_true")
+    parser.add_argument("--die")
+    parser.add_argument("--version", default="1")
+    options, _ = parser.parse_known_args()
+    if options.die is not None:
+        sys.stderr.write(f"{options.die}\n")
+        sys.exit(1)
+    if options.noise:
+        print("Listening, ready to serve you well", flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if options.silent:
+            time.sleep(0)
+        elif "id" in message:
+            answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+            result = answered(message, options)
+            answer |= {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+            print(json.dumps(answer), flush=True)
+
+
+def answered(message: dict[str, Any], options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the result of one request; None for a method that is not known."""
+    if message["method"] == "initialize":
+        version = {"name": "small", "version": options.version}
+        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": version}
+    if message["method"] == "tools/list":
+        tools = [tool(at, options) for at in range(options.tools)]
+        return {"tools": tools}
+    return {} if message["method"] == "ping" else None
+
+
+def tool(at: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the definition of one tool."""
+    name = f"tool_{at}".ljust(options.length, "x")
+    schema = {"type": "object", "$ref": "https://example.com/schema.json"} if options.bad_schema and at == 1 else None
+    return {"name": name, "description": f"Tool {at}.", "inputSchema": schema or {"type": "object"}}
+
+
+if __name__ == "__main__":
+    main()

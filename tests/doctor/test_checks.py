@@ -1,0 +1,169 @@
+"""The checks by plain facts: every finding is well formed, bounded, and the codes are those of the documentation."""
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
+from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_gateway
+from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
+from aggregator.doctor.checks.host_limits import LIMITS, limits_of, long_names
+from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
+from aggregator.doctor.checks.policies import Denial, of_denials
+from aggregator.doctor.checks.servers import ServerFacts, of_servers
+from aggregator.doctor.checks.storage import StorageFacts, of_storage
+from aggregator.doctor.codes import CODES
+from aggregator.doctor.finding import SEVERITIES, CheckFinding
+from aggregator.doctor.report import DoctorReport, in_order
+from aggregator.domain.problems import Problem
+from aggregator.hosts.every_host import HOSTS
+from tests.doctor.test_seeds import SEEDS
+
+PLACE = Path("/somewhere/aggregator.json")
+TEXT = st.text(max_size=200)
+STATES = st.sampled_from(["ready", "stopped", "starting", "reconnecting", "unavailable", "disabled"])
+SERVERS = st.builds(
+    ServerFacts,
+    st.from_regex(r"[a-z]{1,8}", fullmatch=True),
+    st.sampled_from(["stdio", "http", "sse", "auto", "local"]),
+    TEXT,
+    STATES,
+    enabled=st.booleans(),
+    disabled_reason=st.none() | TEXT,
+    reason=TEXT,
+    words=st.lists(TEXT, max_size=6),
+    noise=st.booleans(),
+    seconds=st.none() | st.floats(0, 100),
+    tools=st.integers(0, 5),
+    left_out=st.lists(TEXT, max_size=5),
+    command=st.none() | TEXT,
+    address=st.none() | TEXT,
+    same_as=st.none() | TEXT,
+    calls=st.none() | st.integers(0, 3),
+)
+
+
+def well_formed(finding: CheckFinding) -> bool:
+    mended = finding.fix is not None or finding.severity == "ok"
+    return finding.code in CODES and finding.severity in SEVERITIES and bool(finding.message) and mended
+
+
+@given(SERVERS)
+def test_a_server_that_is_wanted_and_not_ready_has_one_reason(server: ServerFacts) -> None:
+    """C1, E4: A server that is down is told once, as an error; one that is up never as one."""
+    found = list(of_servers([server]))
+    assert all(map(well_formed, found))
+    down = server.enabled and server.state not in ("ready", "stopped")
+    assert sum(one.severity == "error" for one in found) == down
+    assert all(len(one.message) < 2_000 for one in found)
+
+
+@given(st.text(), st.none() | st.just(PLACE))
+def test_any_error_of_a_configuration_is_a_finding(error: str, path: Path | None) -> None:
+    """E9: A sentence that no pattern knows is passed on under a general code."""
+    (finding,) = of_unusable(UnusableConfig(error, path, PLACE))
+    assert finding.severity == "error"
+    assert finding.code in CODES
+
+
+@given(st.builds(Problem, TEXT, TEXT, TEXT, TEXT, st.sampled_from(["error", "warning"]), st.none()))
+def test_problems_keep_their_severity(problem: Problem) -> None:
+    """E9: Every problem that `aggregator check` tells is told here too."""
+    (finding,) = of_problems([problem])
+    assert finding.severity == problem.severity
+    assert finding.fix == problem.fix
+
+
+NAMES = st.lists(st.from_regex(r"[a-z._-]{1,70}", fullmatch=True), max_size=8, unique=True)
+
+
+@given(NAMES, st.sampled_from(sorted(LIMITS)), st.integers(0, 10), st.integers(0, 9_000), st.integers(0, 9_000))
+def test_what_a_host_refuses_is_an_error(
+    names: list[str], host: str, listed: int, all_of_them: int, short: int
+) -> None:
+    """F2: A name that a host refuses is found, and one that it takes is not."""
+    limits = limits_of(host)
+    seen = ToolsSeen(host, "local", names, 100)
+    found = list(of_seen(seen, ToolsThere(names, all_of_them, short, listed), limits))
+    codes = [one.code for one in found]
+    dots = limits.plain and any("." in name for name in names)
+    refused = dots or bool(long_names(limits, names, "aggregator"))
+    assert ("host_refuses_names" in codes) == refused
+    assert ("model_sees_nothing" in codes) == (not names)
+    assert ("model_sees" in codes) == bool(names)
+    assert all(map(well_formed, found))
+
+
+@given(st.lists(st.builds(Denial, TEXT, TEXT, st.none() | TEXT), max_size=12))
+def test_denials_are_told_by_rule(denials: list[Denial]) -> None:
+    """D4: One note for each rule, however many tools it denies."""
+    found = list(of_denials("local", denials, 20))
+    assert len(found) == len({(one.reason, one.source) for one in denials})
+    assert all(one.severity == "note" for one in found)
+
+
+@given(st.none() | st.integers(100, 599), TEXT)
+def test_an_answer_is_a_finding_unless_it_serves(status: int | None, said: str) -> None:
+    """D5: Every refusal has a code and a mend."""
+    found = list(of_answer(HttpAnswer("Cursor", "cursor", "/f", "http://127.0.0.1:1/mcp", status, said)))
+    assert bool(found) == (status is None or status >= 400)
+    assert all(map(well_formed, found))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["tools", "servers", "config", "policies", "keys"]), st.none() | TEXT | st.integers()
+    )
+)
+def test_any_health_page_is_taken(report: dict[str, object]) -> None:
+    """D3: Another version may report what is not known here."""
+    found = list(of_gateway(GatewayFacts("http://x", True, report, "0"), PLACE, "0"))
+    assert found[0].code == "gateway_answers"
+    assert all(map(well_formed, found))
+
+
+def test_every_fault_of_the_database_is_told() -> None:
+    for fault in ("url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable"):
+        (finding,) = of_storage(StorageFacts(PLACE, True, fault, "It is so."), audited=True)
+        assert well_formed(finding)
+    assert not list(of_storage(StorageFacts(PLACE, True, stamp="8", newest="8", free=2**40, mode=0o600), audited=True))
+    full, low = (list(of_storage(StorageFacts(PLACE, True, free=free), audited=True)) for free in (2**20, 2**28))
+    assert [full[0].code, low[0].code] == ["disk_full", "disk_low"]
+
+
+@given(st.booleans(), st.none() | TEXT, st.none() | TEXT, st.none() | st.just("/c.json"), st.none() | st.booleans())
+def test_an_entry_of_a_host_is_taken_as_it_is(
+    enabled: bool, program: str | None, elsewhere: str | None, config: str | None, exists: bool | None
+) -> None:
+    entry = OwnEntry("us", PLACE, enabled, "aggregator", program, elsewhere, config, exists)
+    found = list(of_host(HostFacts("cursor", "Cursor", PLACE, entries=(entry,)), Path("/c.json"), None))
+    assert all(map(well_formed, found))
+    gone = enabled and (program is None or (config is not None and exists is False))
+    assert any(one.severity == "error" for one in found) == gone
+
+
+def test_the_worst_comes_first_and_once() -> None:
+    made = [CheckFinding(code, CODES[code].severity, code, "x") for code in CODES]
+    ordered = in_order([*made, *made])
+    assert len(ordered) == len(made)
+    severities = [SEVERITIES.index(one.severity) for one in ordered]
+    assert severities == sorted(severities)
+    assert DoctorReport(None, "local", ordered).exit_code == 1
+    assert DoctorReport(None, "local", tuple(one for one in ordered if one.severity in ("note", "ok"))).exit_code == 0
+
+
+def test_hosts_with_limits_are_hosts() -> None:
+    assert set(LIMITS) == {host.id for host in HOSTS}
+
+
+def test_the_codes_are_those_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
+    assert rows == [(code, meaning.severity, meaning.meaning) for code, meaning in CODES.items()]
+
+
+def test_at_least_forty_misconfigurations_are_seeded() -> None:
+    assert len({seed.name for seed in SEEDS}) == len(SEEDS) >= 80
+    assert len({seed.code for seed in SEEDS}) >= 60
