@@ -1,10 +1,12 @@
 """The configuration file that a command edits: its servers by name, edits of them, and the file written back."""
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config, own_file, trust_list
@@ -15,6 +17,8 @@ from aggregator.config.servers.names import usable
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.document import EditableDocument
 from aggregator.editing.edited_file import EditedFile, open_file
+
+_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class ConfigEdit:
         by_id = {usable(key) or key: key for key in servers}
         if name in by_id:
             return by_id[name]
-        hint = did_you_mean(name, servers) or "`aggregator status` lists those of a running gateway."
+        listed = ", ".join(json.dumps(key, ensure_ascii=True) for key in list(servers)[:_LISTED])
+        hint = did_you_mean(name, servers) or (f"It has {listed}." if servers else "It has none.")
         raise OperatorError(f"{self.path} has no server {name!r:.80}. {hint}")
 
     def path_to(self, key: str) -> tuple[str, str]:
