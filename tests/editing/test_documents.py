@@ -96,7 +96,8 @@ def test_a_value_is_put(format: Format, data: st.DataObject, seed: int) -> None:
     expected = copy.deepcopy(whole)
     target = at(expected, path[:-1])
     if isinstance(target, list):
-        target[path[-1] : path[-1] + 1] = [new]
+        index = int(path[-1])
+        target[index : index + 1] = [new]
     else:
         target[path[-1]] = new
     assert same(format, document.root, expected)

@@ -21,7 +21,7 @@ _ROOTS: Final = ("mcpServers", "servers")
 _LARGEST_POLICY: Final = 2**18
 
 
-class KnownNames:
+class CompletionNames:
     """The names that one configuration, its policies and its database have."""
 
     def __init__(self, config: Path | None) -> None:
@@ -90,12 +90,12 @@ class KnownNames:
         return found
 
 
-NAMES: Final[Mapping[str, Callable[[KnownNames], Iterator[str]]]] = {
-    "servers": KnownNames.servers,
-    "ids": KnownNames.ids,
-    "tools": KnownNames.tools,
-    "agents": KnownNames.agents,
-    "hosts": KnownNames.hosts,
+NAMES: Final[Mapping[str, Callable[[CompletionNames], Iterator[str]]]] = {
+    "servers": CompletionNames.servers,
+    "ids": CompletionNames.ids,
+    "tools": CompletionNames.tools,
+    "agents": CompletionNames.agents,
+    "hosts": CompletionNames.hosts,
 }
 
 
