@@ -1,5 +1,6 @@
 """`aggregator import`, run as people run it."""
 
+import hashlib
 import json
 import os
 import pty
@@ -437,3 +438,45 @@ def test_what_is_written_is_a_configuration_without_mistakes(
     loaded = load(config, named)
     assert [str(problem) for problem in loaded.problems] == []
     assert len(loaded.config.servers) > 5
+
+
+# Answers a call with the digest of what it was started with: the value itself would be taken out of what is shown.
+SERVER = """
+import hashlib, json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method, answer = request.get("method"), None
+    if method == "initialize":
+        who = {"name": "digests", "version": "1"}
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": who}
+    elif method == "tools/list":
+        answer = {"tools": [{"name": "digest", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        given = "|".join([os.environ.get("API_KEY", ""), *sys.argv[1:]])
+        answer = {"content": [{"type": "text", "text": hashlib.sha256(given.encode()).hexdigest()}]}
+    if answer is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("choice", ["keep", "file", "keyring"])
+def test_a_server_that_was_taken_over_is_started_with_its_secrets(person: Person, choice: str) -> None:
+    """E7: What a host started is started here with the same values, wherever these are kept."""
+    person = with_keyring(person)
+    script = put(person.home / "server.py", SERVER)
+    address = "postgres://ada:canary-pass-1@localhost/x"
+    entry = {"command": sys.executable, "args": [str(script), address], "env": {"API_KEY": "canary-key-2"}}
+    cursor(person, {"work": entry})
+    person.run("--write", "--secrets", choice)
+    assert (CANARY in person.config.read_text()) is (choice == "keep")
+    done = subprocess.run(
+        [sys.executable, "-m", "aggregator", "call", "work.digest"],
+        cwd=person.folder,
+        env={**person.whole_environ(), "XDG_STATE_HOME": str(person.home), "XDG_DATA_HOME": str(person.home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert hashlib.sha256(f"canary-key-2|{address}".encode()).hexdigest() in done.stdout
