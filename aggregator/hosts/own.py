@@ -55,12 +55,12 @@ def identity(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def conflicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the variables and headers that two entries have different plain values for, and `cwd`."""
+    """Yield the variables and headers that two entries have different values for, none a reference, and `cwd`."""
     for part in ("env", "headers"):
         mine, theirs = one.get(part), other.get(part)
         if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
             for name, value in mine.items():
-                if name in theirs and value != theirs[name] and not {"${"} & {str(value)[:2], str(theirs[name])[:2]}:
+                if name in theirs and value != theirs[name] and "${" not in f"{value} {theirs[name]}":
                     yield str(name)
     if one.get("cwd") and other.get("cwd") and one["cwd"] != other["cwd"]:
         yield "cwd"

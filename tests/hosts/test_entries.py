@@ -197,7 +197,7 @@ def test_servers_that_differ() -> None:
     assert identity({"command": "npx", "args": ["a", "/x"]}) != identity({"command": "npx", "args": ["a", "/y"]})
     assert identity({"url": "https://a.example/one"}) != identity({"url": "https://a.example/two"})
     assert list(conflicts({"env": {"A": "1", "B": "2"}}, {"env": {"A": "1", "B": "3"}})) == ["B"]
-    assert list(conflicts({"env": {"A": "1"}}, {"env": {"A": "${A}"}})) == []
+    assert list(conflicts({"env": {"A": "1"}}, {"env": {"A": "x ${A}"}})) == []
 
 
 _SECRET = "k9-canary-7f3e21"
