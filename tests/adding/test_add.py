@@ -370,7 +370,7 @@ async def test_a_registry_that_is_no_address_is_not_replaced_by_the_default(conf
     assert ended.code == 2
     assert "registry: " in ended.err
     assert "asking" not in ended.err
-    assert "default" not in ended.err
+    assert "The default is used" not in ended.err
 
 
 async def test_a_pipe_is_not_read(config: Path) -> None:
