@@ -363,6 +363,23 @@ async def test_a_registry_that_has_it_not(config: Path, registry: FakeRegistry) 
     assert "has no io.github.none/weather. It has io.github.example/weather." in ended.err
 
 
+@pytest.mark.parametrize("address", ["ftp://registry.example.com", 3, "${NOT_SET_HERE}", "https://a.example.com?x"])
+async def test_a_registry_that_is_no_address_is_not_replaced_by_the_default(config: Path, address: object) -> None:
+    put(config, json.dumps({"mcpServers": {}, "registry": address}))
+    ended = await add(config, "--from", "io.github.example/weather")
+    assert ended.code == 2
+    assert "registry: " in ended.err
+    assert "asking" not in ended.err
+    assert "The default is used" not in ended.err
+
+
+async def test_a_pipe_is_not_read(config: Path) -> None:
+    os.mkfifo(config.parent / "server.json")
+    ended = await add(config, "--from", "server.json")
+    assert ended.code == 2
+    assert "There is no file server.json" in ended.err
+
+
 async def test_a_file_with_several_choices(config: Path) -> None:
     detail = server(
         {"registryType": "oci", "identifier": "a/weather", "transport": {"type": "stdio"}},
