@@ -397,6 +397,15 @@ def test_a_backup_of_the_user_comes_back(home: Path, config: Path, cursor: Path,
     assert tree(home) == before
 
 
+@pytest.mark.parametrize("protected", ["host", "ours"])
+def test_a_read_only_file(home: Path, config: Path, cursor: Path, refused: Callable[..., str], protected: str) -> None:
+    """A file that a person protects is not replaced behind their back."""
+    (cursor if protected == "host" else config).chmod(0o444)
+    before = tree(home)
+    assert "read-only" in refused("cursor", "--write", "--take-over")
+    assert tree(home) == before
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written(home: Path, config: Path, cursor: Path, refused: Callable[..., str]) -> None:
     cursor.parent.chmod(0o500)
