@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.editing.errors import EditError
+from aggregator.editing.one_writer import one_writer
 
 LARGEST: Final = 16 * 2**20
 
@@ -41,19 +42,29 @@ def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
         target = Path(os.path.realpath(path))
         if was is None:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _make(target, content, path)
-            return None
-        if read_file(target) != was:
-            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
-        backup = path.with_name(f"{path.name}.bak")
-        state = os.stat(target)
-        _move_in(backup, was, state)
-        if read_file(target) != was:
-            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
-        _move_in(target, content, state)
+        with one_writer(target.parent):
+            if was is None:
+                _make(target, content, path)
+                return None
+            return _replaced(target, content, was, path)
     except (OSError, ValueError) as error:
         raise EditError(f"{path} cannot be written: {_why(error)}.") from None
+
+
+def _replaced(target: Path, content: bytes, was: bytes, path: Path) -> Path:
+    _check_same(target, was, path)
+    backup = path.with_name(f"{path.name}.bak")
+    state = os.stat(target)
+    _move_in(backup, was, state)
+    # Hosts know nothing of our hold, and write when they like.
+    _check_same(target, was, path)
+    _move_in(target, content, state)
     return backup
+
+
+def _check_same(target: Path, was: bytes, path: Path) -> None:
+    if read_file(target) != was:
+        raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
 
 
 def _make(target: Path, content: bytes, path: Path) -> None:
