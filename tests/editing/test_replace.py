@@ -10,8 +10,7 @@ import pytest
 
 from aggregator.editing.edited_file import open_file
 from aggregator.editing.errors import EditError
-from aggregator.editing.one_writer import one_writer
-from aggregator.editing.replace import LARGEST, read_file, replace_file
+from aggregator.editing.replace import LARGEST, one_writer, read_file, replace_file
 
 
 def test_a_file_is_replaced_with_its_mode_and_a_backup(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_a_folder_that_is_held_is_waited_for_so_long_and_no_longer(
 ) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"old")
-    monkeypatch.setattr("aggregator.editing.one_writer.PATIENCE", 0.0)
+    monkeypatch.setattr("aggregator.editing.replace.PATIENCE", 0.0)
     with one_writer(tmp_path), pytest.raises(EditError, match=r"Another command has been writing in .* End it"):
         replace_file(file, b"new", b"old")
     assert file.read_bytes() == b"old"
