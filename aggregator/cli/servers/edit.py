@@ -17,6 +17,10 @@ from aggregator.config.servers.names import usable
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.document import EditableDocument
 from aggregator.editing.edited_file import EditedFile, open_file
+from aggregator.editing.errors import EditError
+
+# A command that was slow, such as by a download, lets those that were faster go first so often.
+_ATTEMPTS: Final = 8
 
 _LISTED: Final = 10
 
@@ -94,6 +98,26 @@ class ConfigEdit:
             trust_list(os.environ).add(self.path, self.file.content)
         return backup
 
+    def write_entry(self, key: str, *, replace: bool = False) -> Path | None:
+        """Write the file with the one entry that was added; where others changed it meanwhile, with their edits.
+
+        Raises:
+            OperatorError: there is a server of this key by now, or the file cannot be written.
+        """
+        entry, edit = self.servers[key], self
+        if not isinstance(entry, Mapping):
+            return self.write()
+        for _ in range(_ATTEMPTS):
+            try:
+                return edit.write()
+            except EditError:
+                now = _opened(self.path)
+                if now.file.was == edit.file.was:
+                    raise
+                edit = now
+                edit.add_entry(key, entry, replace=replace)
+        return edit.write()
+
     def _entries(self, where: str) -> Mapping[str, object]:
         entries = self.document.root.get(where)
         return entries if isinstance(entries, dict) else {}
@@ -117,9 +141,14 @@ def open_config(path: Path | None, *, make: bool = True) -> ConfigEdit:
         if not make:
             raise
         return ConfigEdit(open_file(own_file(os.environ), "json", missing=True))
-    file = open_file(found, "json")
+    return _opened(found)
+
+
+def _opened(path: Path) -> ConfigEdit:
+    file = open_file(path, "json", missing=True)
     trusted = False
-    with suppress(ConfigError):
-        trust_list(os.environ).check(found, file.was)
-        trusted = True
+    if file.was is not None:
+        with suppress(ConfigError):
+            trust_list(os.environ).check(path, file.was)
+            trusted = True
     return ConfigEdit(file, trusted)
