@@ -101,6 +101,15 @@ def test_a_yes_at_a_terminal(person: Person) -> None:
     assert len(person.servers) == 3
 
 
+def test_files_are_offered_first_where_no_keyring_answers(person: Person) -> None:
+    none = Person(person.home, person.folder, {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"})
+    with_secrets(none)
+    shown = none.at_terminal(answers="y\n\n")
+    assert "The keyring cannot be used now: " in shown
+    assert "[file]" in shown
+    assert CANARY not in shown + none.config.read_text()
+
+
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", ""], ids=["no", "nothing", "end", "interrupt"])
 def test_anything_but_a_yes_writes_nothing(person: Person, answer: str) -> None:
     with_secrets(person)

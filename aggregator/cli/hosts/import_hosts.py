@@ -15,6 +15,7 @@ from aggregator.cli.hosts.import_plan import ImportPlan, ImportRow, plan_import
 from aggregator.cli.hosts.import_secrets import FOLDER, SecretsChoice, moved
 from aggregator.cli.hosts.import_table import plan_json, plan_lines, redactor_of
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.secrets.store import can_store
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
@@ -145,8 +146,12 @@ def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -
         f"{_counted(count, 'secret')} in the clear: `keyring` moves them into the keyring of this user, `file` into "
         f"files of their own in {FOLDER}/ beside the configuration, `keep` writes them into it."
     )
+    problem = can_store()
+    if problem is not None:
+        print(f"The keyring cannot be used now: {problem}")
+    default = "keyring" if problem is None else "file"
     while True:
-        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default="keyring").strip().lower()
+        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default=default).strip().lower()
         for choice in _CHOICES:
             if answer == choice:
                 return choice
