@@ -61,7 +61,9 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "tools_missing": _code("warning", "a host does not get tools that are there"),
     # servers
     "server_command_missing": _code("error", "the program of a server is not installed"),
-    "server_command_not_found": _code("error", "the program of a server is on your `PATH`, and not on that of a host"),
+    "server_command_not_found": _code(
+        "error", "the program of a server is on the `PATH` of your shell, and not on that of a host"
+    ),
     "server_folder_missing": _code("error", "the working folder of a server does not exist"),
     "server_module_missing": _code("error", "a server ends at once: a module or package is missing"),
     "server_node_version": _code("error", "a server needs another version of Node.js"),

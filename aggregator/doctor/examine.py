@@ -21,7 +21,7 @@ from aggregator.doctor.checks.host_files import of_host, of_lost_servers
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
-from aggregator.doctor.checks.programs import SHELL_HOSTS, of_node, of_programs
+from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_storage
 from aggregator.doctor.finding import CheckFinding, found
@@ -184,7 +184,7 @@ class _Doctor:
         self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
 
     async def _of_variables(self, config: ConfigRead, hosts: HostsFound) -> None:
-        """Find the servers that lack a variable where a host starts the program."""
+        """Find the servers that lack a variable, or a folder of PATH, where a host starts the program."""
         loaded, machine, host = config.loaded, self._wanted.machine, self._wanted.host
         if loaded is None:
             return
@@ -194,6 +194,8 @@ class _Doctor:
         for one, env, place in starts:
             lost = await asyncio.to_thread(lost_servers, loaded, {**INTERPRETER, **env})
             self._findings += of_lost_servers(one.title, lost, place)
+            programs = await asyncio.to_thread(read_programs, loaded, env.get("PATH", ""))
+            self._findings += of_programs(programs, one.title, one.id)
 
     def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:
         agents = trial.policies.agents if trial.policies is not None else None
@@ -230,10 +232,6 @@ class _Doctor:
             self._findings += of_modes(*modes)
         if facts is not None and facts.node is not None:
             self._findings += of_node(*facts.node, needs_node(loaded))
-        host = wanted.host
-        if host is not None and host.id not in SHELL_HOSTS:
-            programs = await asyncio.to_thread(read_programs, loaded, wanted.machine.system)
-            self._findings += of_programs(programs, host.title)
 
     async def _sessions(self, config: ConfigRead, hosts: HostsFound, agent: str) -> list[HostSession]:
         wanted, loaded = self._wanted, config.loaded

@@ -259,6 +259,7 @@ SEEDS: Final = (
         connects=True,
     ),
     Seed("npx that a desktop host does not find", "server_command_not_found", _npx, _full_path, "full path", DESKTOP),
+    Seed("uvx that a host does not find", "server_command_not_found", _npx, None, "aggregator install", DESKTOP),
     Seed(
         "variable of the shell alone",
         "host_variable_missing",

@@ -43,7 +43,7 @@ def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
 
 def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
     text = '{"a": "${GITHUB_TOKEN}", "b": "${HOME}", "c": "${UNSET}", "d": "${env:OTHER}", "e": "${GIVEN:-x}"}'
-    made = variables("vscode", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
+    made = variables("codex", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
     (remark,) = made.remarks
     assert "GITHUB_TOKEN and OTHER" in remark
     assert "canary" not in remark

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from aggregator.cli.hosts.install.host_files import choose_file, entries
-from aggregator.doctor.checks.programs import desktop_path
 from aggregator.hosts.discover import discover
 from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.machine import desktop_path
 from aggregator.hosts.model import HostProgram, Machine, System
 from aggregator.hosts.parse import parse_file
 from tests.hosts.grounds import CANARY, SYSTEMS, empty_machine, machine_with_fixtures

@@ -11,21 +11,15 @@ from urllib.parse import urlsplit
 
 from aggregator.config.model import ServerConfig
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry
-from aggregator.doctor.checks.programs import SHELL_HOSTS, desktop_path
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.machine import host_environment
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.hosts.own import identity, is_own
 from aggregator.identity.keys import PREFIX
 
 # The public part of a key of ours.
 _KEY: Final = re.compile(rf"{re.escape(PREFIX)}([A-Za-z0-9]+)_")
-# What hosts on a desktop hand on besides PATH, from the session of the user.
-_SESSION: Final = frozenset(
-    {"HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TEMP", "TMP", "DISPLAY", "WAYLAND_DISPLAY"}
-    | {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "APPDATA", "LOCALAPPDATA"}
-    | {"SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE", "PATHEXT", "WINDIR", "COMSPEC"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +82,8 @@ def find_hosts(
 
 
 def start_environment(host: str | None, machine: Machine) -> dict[str, str]:
-    """Return the variables that a program started by a host gets; a host that is not named is one of a terminal."""
-    if host is None or host in SHELL_HOSTS or machine.system == "windows":
-        return dict(machine.environ)
-    kept = {name: value for name, value in machine.environ.items() if name in _SESSION or name.startswith("LC_")}
-    return {**kept, "PATH": desktop_path(machine.system, machine.environ.get("PATH", os.defpath))}
+    """Return the variables that a program started by a host gets; where none is named, those of this shell."""
+    return dict(machine.environ) if host is None else host_environment(host, machine.system, machine.environ)
 
 
 def _of_host(

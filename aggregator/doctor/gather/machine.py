@@ -17,9 +17,8 @@ from aggregator import __version__
 from aggregator.config.load import Loaded
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.doctor.checks.machine import FileMode, MachineFacts
-from aggregator.doctor.checks.programs import ProgramFacts, desktop_path
+from aggregator.doctor.checks.programs import ProgramFacts
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.hosts.model import System
 from aggregator.upstream.process.environment import environment
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -67,19 +66,19 @@ def needs_node(loaded: Loaded) -> bool:
     return any(os.path.basename(one.command or "") in _NODE_PROGRAMS for one in loaded.config.servers if one.enabled)
 
 
-def read_programs(loaded: Loaded, system: System) -> list[ProgramFacts]:
-    """Return the programs that servers start by their name, as a shell and as a desktop host finds them."""
+def read_programs(loaded: Loaded, path: str) -> list[ProgramFacts]:
+    """Return the programs that servers start by their name, as a shell finds them and as a host with this PATH does."""
     ours = environment()["PATH"].rpartition(os.pathsep)
     shell, folder = ours[0], ours[2]
-    desktop = os.pathsep.join((desktop_path(system, shell), folder))
+    of_host = os.pathsep.join((path, folder))
     found = []
     for server in loaded.config.servers:
         for command in (server.command, server.launch.command if server.launch is not None else None):
             if command is None or os.path.dirname(command) or not server.enabled or "PATH" in server.env:
                 continue
             place = f"{loaded.path}: mcpServers.{server.key}"
-            on_shell, on_desktop = shutil.which(command, path=shell), shutil.which(command, path=desktop)
-            found.append(ProgramFacts(server.id, place, command, on_shell, on_desktop))
+            there, here = shutil.which(command, path=of_host), shutil.which(command, path=shell)
+            found.append(ProgramFacts(server.id, place, command, here, there))
     return found
 
 

@@ -10,18 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aggregator.doctor.checks.programs import SHELL_HOSTS, desktop_path
+from aggregator.hosts.machine import ALL_VARIABLES, GIVEN, SHELL_HOSTS, desktop_path
 from aggregator.hosts.model import System
 
-# Hosts that give their servers every variable they have; others pass on a few, such as HOME and PATH.
-ALL_VARIABLES: Final = frozenset({"claude-code"})
 # Variables by which another run finds the same database.
 _FOLDERS: Final = ("XDG_DATA_HOME",)
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
-# Given to servers by every host.
-_GIVEN: Final = frozenset(
-    {"AGGREGATOR_PYTHON", "HOME", "USER", "LOGNAME", "PATH", "SHELL", "TERM", "LANG", "TMPDIR", "APPDATA", "TEMP"}
-)
 _SHOWN: Final = 5
 
 
@@ -61,7 +55,9 @@ def entry_variables(
                 "starts, so the entry brings the PATH of this shell. Run this again when that changes."
             )
     env |= {name: environ[name] for name in _FOLDERS if os.path.isabs(environ.get(name, ""))}
-    absent = sorted(name for name in set(_REFERENCE.findall(written)) - _GIVEN if name in environ)
+    absent = sorted(
+        name for name in set(_REFERENCE.findall(written)) - {*GIVEN, "AGGREGATOR_PYTHON"} if name in environ
+    )
     if absent and host not in ALL_VARIABLES:
         remarks.append(
             f"The configuration takes {_listed(absent)} from the variables of this shell, which this host may not pass "
