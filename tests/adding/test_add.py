@@ -1,5 +1,6 @@
 """`aggregator add` as it is typed: what is shown, tried and written, and what is not."""
 
+import asyncio
 import json
 import os
 import sys
@@ -490,9 +491,30 @@ async def test_a_running_gateway_takes_it_over(config: Path) -> None:
     assert states == {"off": "disabled", "box": "ready"}
 
 
-async def test_a_file_that_changes_during_the_trial_is_not_overwritten(config: Path) -> None:
-    other = '{"mcpServers": {}}'
+async def test_the_edits_that_others_make_during_the_trial_stay(config: Path) -> None:
+    other = '{"mcpServers": {"theirs": {"command": "x"}}}'
     script = f"open({str(config)!r}, 'w').write({other!r}); raise SystemExit(1)"
     ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
+    assert ended.code == 0
+    assert set(json.loads(text(config))["mcpServers"]) == {"theirs", "it"}
+
+
+async def test_a_file_that_is_damaged_during_the_trial_is_left_alone(config: Path) -> None:
+    script = f"open({str(config)!r}, 'w').write('{{'); raise SystemExit(1)"
+    ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
     assert ended.code == 2
-    assert text(config) == other
+    assert text(config) == "{"
+
+
+async def test_several_at_the_same_time_lose_no_entry(config: Path) -> None:
+    names = [f"s{number}" for number in range(4)]
+    ended = await asyncio.gather(*(add(config, name, "--no-connect", "--", "echo", name) for name in names))
+    assert [one.code for one in ended] == [0] * 4, ended
+    assert set(entries(config)) == {"off", *names}
+
+
+async def test_of_two_with_one_name_the_second_is_refused(config: Path) -> None:
+    ended = await asyncio.gather(*(add(config, "a", "--no-connect", "--", "echo", str(at)) for at in range(2)))
+    assert sorted(one.code for one in ended) == [0, 2], ended
+    refused = next(one for one in ended if one.code == 2)
+    assert "has a server 'a' already" in refused.err

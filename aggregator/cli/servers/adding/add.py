@@ -95,7 +95,7 @@ def _added(
             return 1
     if report.built.entry.get("enabled") is False:
         edit.add_entry(report.name, report.built.entry, replace=True)
-    report.backup = edit.write()
+    report.backup = edit.write_entry(report.name, replace=request.replace)
     report.written = True
     return 0
 
