@@ -13,6 +13,7 @@ from rich.table import Table
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.progress import shown_starting
 from aggregator.cli.runtime.setup import all_started, load_config, storage_url
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
@@ -45,7 +46,8 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row per server, and warnings about fallbacks that cannot be used."""
     app = build_app(all_started(loaded.config), redactor=loaded.redactor)
     async with app.running():
-        await app.supervisor.wait_all_tried()
+        async with shown_starting(app, loaded.redactor):
+            await app.supervisor.wait_all_tried()
         warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
         return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
 

@@ -10,6 +10,7 @@ from aggregator.app.console import console_parts
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.cli.runtime.collector import spare_catalogs, spare_start
 from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.progress import show_start
 from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
@@ -83,6 +84,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader) -> None
         spare_start()
         async with app.running(), Tasks("the serve command") as tasks:
             tasks.start(spare_catalogs(app.updates))
+            tasks.start(show_start(app, redactor))
             await serve_web(web, bound, stopping, app.drain)
 
 

@@ -19,7 +19,8 @@ _NESTED: Final = re.compile(rf"(?s){_STRING}|{_COMMENT}|[{{}}\[\]]")
 COMMENT: Final = re.compile(rf"(?s){_COMMENT}")
 # The last choice is what none of the others ends: it stops the search, which is linear for that.
 _PLAIN: Final = re.compile(rf'(?s)(?P<text>{_STRING})|(?P<comment>{_COMMENT})|(?P<open>"|/)')
-_TRAILING: Final = re.compile(rf"(?s)(?P<text>{_STRING})|(?P<comma>,)(?=\s*[}}\]])")
+# A text that is not closed is matched to the end of its line: else each quote in it would be tried.
+_TRAILING: Final = re.compile(rf"(?s)(?P<text>{_STRING}?)|(?P<comma>,)(?=\s*+[}}\]])")
 
 
 def without_comments(text: str) -> str:

@@ -38,11 +38,18 @@ def _desktop_entry(launch: OwnLaunch) -> dict[str, Any]:
 
 
 def _code_files(machine: Machine) -> tuple[HostFile, ...]:
-    settings = user_file(machine)
+    settings, own = user_file(machine), machine.folder / ".claude"
     return (
         HostFile(_managed_folder(machine) / "managed-mcp.json", "managed", "json", ("mcpServers",)),
         project_file(settings, str(machine.folder)),
-        HostFile(machine.folder / ".mcp.json", "project", "json", ("mcpServers",), base=machine.folder),
+        HostFile(
+            machine.folder / ".mcp.json",
+            "project",
+            "json",
+            ("mcpServers",),
+            base=machine.folder,
+            switches=(own / "settings.json", own / "settings.local.json", settings),
+        ),
         HostFile(settings, "user", "json", ("mcpServers",)),
     )
 
@@ -66,14 +73,19 @@ def _managed_folder(machine: Machine) -> Path:
 def _code_off(root: Mapping[str, Any], file: HostFile) -> Collection[str]:
     """Name the servers that a project has switched off: in its part of the user's file, or in its settings."""
     if file.scope == "local":
-        projects = root.get("projects")
-        return _texts(projects.get(file.servers[1]) if isinstance(projects, Mapping) else None, "disabledMcpServers")
+        return _texts(_project(root, file.servers[1]), "disabledMcpServers")
     off: list[str] = []
-    if file.scope == "project" and file.base is not None:
-        for name in ("settings.json", "settings.local.json"):
-            with suppress(UnreadableFile):
-                off += _texts(parse_file(file.base / ".claude" / name, "json"), "disabledMcpjsonServers")
+    for path in file.switches:
+        with suppress(UnreadableFile):
+            said = parse_file(path, "json")
+            off += _texts(said, "disabledMcpjsonServers")
+            off += _texts(_project(said, str(file.base)), "disabledMcpjsonServers")
     return off
+
+
+def _project(root: Mapping[str, Any], project: str) -> object:
+    projects = root.get("projects")
+    return projects.get(project) if isinstance(projects, Mapping) else None
 
 
 def _texts(part: object, key: str) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aggregator.config.servers.foreign_references import harmless
 from aggregator.hosts.claude import CLAUDE_CODE, project_file, user_file
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, UnusableEntry
@@ -132,4 +133,5 @@ def _server(host: HostProgram, name: str, entry: object, twice: bool, off: bool)
         notes = ("Its name is there twice in the file; the last one counts.", *notes)
     if off:
         fields = {**fields, "enabled": False}
-    return FoundServer(name, entry, fields, notes)
+    # Once more as a whole: a host may make references of names that stand elsewhere in its entry.
+    return FoundServer(name, entry, harmless(fields), notes)

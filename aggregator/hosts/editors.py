@@ -1,10 +1,12 @@
-"""Cursor, Windsurf, Zed and LM Studio, which share the form of Claude Desktop but for a key or two.
+"""Cursor, Devin, Windsurf, Zed and LM Studio, which share the form of Claude Desktop but for a key or two.
 
-Sources: https://cursor.com/docs/context/mcp, https://docs.windsurf.com/windsurf/cascade/mcp,
+Sources: https://cursor.com/docs/context/mcp, https://docs.devin.ai/cli/extensibility/mcp/configuration,
+https://docs.windsurf.com/windsurf/cascade/mcp,
 https://zed.dev/docs/ai/mcp, https://lmstudio.ai/docs/app/mcp.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
@@ -12,6 +14,7 @@ from aggregator.hosts.folders import app_folder, xdg_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
 
 _CURSOR: Final = HostSpelling("Cursor")
+_DEVIN: Final = HostSpelling("Devin")
 _WINDSURF: Final = HostSpelling("Windsurf")
 _LM_STUDIO: Final = HostSpelling("LM Studio", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
 _ZED: Final = HostSpelling("Zed", fills_in=False, silent=frozenset({"remote", "source", "settings"}))
@@ -22,6 +25,24 @@ def _cursor_files(machine: Machine) -> tuple[HostFile, ...]:
         HostFile(machine.folder / ".cursor" / "mcp.json", "project", "json", ("mcpServers",), base=machine.folder),
         HostFile(machine.home / ".cursor" / "mcp.json", "user", "json", ("mcpServers",)),
     )
+
+
+def _devin_files(machine: Machine) -> tuple[HostFile, ...]:
+    own, here = _dotted_folder(machine) / "devin", machine.folder / ".devin"
+    # `config.json` is that of older versions.
+    names = ("mcp_config.local.json", "config.local.json", "mcp_config.json", "config.json")
+    return (
+        *(HostFile(here / name, "project", "json", ("mcpServers",), base=machine.folder) for name in names),
+        HostFile(own / "mcp_config.json", "user", "json", ("mcpServers",)),
+        HostFile(own / "config.json", "user", "json", ("mcpServers",)),
+    )
+
+
+def _dotted_folder(machine: Machine) -> Path:
+    """Return the folder of programs that use ~/.config on macOS too."""
+    if machine.system == "windows":
+        return app_folder(machine)
+    return xdg_folder(machine) if machine.system == "linux" else machine.home / ".config"
 
 
 def _windsurf_files(machine: Machine) -> tuple[HostFile, ...]:
@@ -41,10 +62,7 @@ def _windsurf_entry(launch: OwnLaunch) -> dict[str, Any]:
 
 
 def _zed_files(machine: Machine) -> tuple[HostFile, ...]:
-    if machine.system == "windows":
-        own = app_folder(machine) / "Zed"
-    else:
-        own = xdg_folder(machine) / "zed" if machine.system == "linux" else machine.home / ".config" / "zed"
+    own = _dotted_folder(machine) / ("Zed" if machine.system == "windows" else "zed")
     here = machine.folder
     return (
         HostFile(here / ".zed" / "settings.json", "project", "json", ("context_servers",), base=here),
@@ -76,6 +94,16 @@ CURSOR: Final = HostProgram(
     read=lambda entry: read_entry(entry, _CURSOR).fields,
     notes=lambda entry: read_entry(entry, _CURSOR).notes,
     write=plain_entry,
+    speaks=("stdio", "http", "sse"),
+)
+DEVIN: Final = HostProgram(
+    id="devin",
+    title="Devin",
+    source="https://docs.devin.ai/cli/extensibility/mcp/configuration",
+    files=_devin_files,
+    read=lambda entry: read_entry(entry, _DEVIN).fields,
+    notes=lambda entry: read_entry(entry, _DEVIN).notes,
+    write=lambda launch: plain_entry(launch, **({} if launch.url is None else {"transport": "http"})),
     speaks=("stdio", "http", "sse"),
 )
 WINDSURF: Final = HostProgram(

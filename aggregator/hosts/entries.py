@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aggregator.config.servers.foreign import ENV_FILE, IGNORED, is_comment, translate
+from aggregator.config.servers.foreign_references import variables_alone
 from aggregator.hosts.model import OwnLaunch, UnusableEntry
 
 _TEXTS: Final = ("command", "url", "cwd", ENV_FILE, "description")
@@ -61,10 +62,6 @@ _SIGN_IN: Final = frozenset({"oauth", "auth", "authProviderType", "oauth_resourc
 _SWITCH_WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _LOCAL_TYPES: Final = frozenset({"stdio", "local"})
 _REMOTE_TYPES: Final = frozenset({"http", "sse", "auto"})
-_REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
-_KNOWN_REFERENCE: Final = re.compile(
-    r"\$|/|(env:)?[A-Za-z_][A-Za-z0-9_]*(:-.*)?|input:.+|file:.+|workspaceFolder:.+", re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +261,7 @@ def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[
             return changed
         if not spelling.fills_in:
             notes.append(f"{spelling.title} passes ${{NAME}} on as it is; here it stands for the variable.")
-        return _only_known_references(changed, notes)
+        return variables_alone(changed, notes)
 
     made: dict[str, Any] = {}
     for key in _KEPT:
@@ -278,37 +275,6 @@ def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[
         else:
             made[key] = value
     return {key: value for key, value in made.items() if value is not None}
-
-
-def _only_known_references(text: str, notes: list[str]) -> str:
-    """Return a text in which a `${...}` that has another meaning here, or none, is a plain text."""
-
-    def checked(found: re.Match[str]) -> str:
-        if _KNOWN_REFERENCE.fullmatch(found[1]):
-            return found[0]
-        kind = re.match(r"[A-Za-z]{1,20}(?=:)", found[1])
-        notes.append(
-            f"It has a reference ({f'${{{kind[0]}:...}}' if kind else '${...}'}) that cannot be filled in here."
-        )
-        return f"${{$}}{{{found[1]}}}"
-
-    made = _REFERENCE.sub(checked, text)
-    if _balanced(made):
-        return made
-    notes.append("It has a ${ that is not closed; it is passed on as it is.")
-    return text.replace("${", "${$}{")
-
-
-def _balanced(text: str) -> bool:
-    """Return whether every `${` of a text is closed."""
-    at, depth = 0, 0
-    while at < len(text):
-        if text.startswith("${", at):
-            depth, at = depth + 1, at + 2
-            continue
-        depth -= depth > 0 and text[at] == "}"
-        at += 1
-    return depth == 0
 
 
 def _duration(value: object, unit: float, key: str) -> float | int:

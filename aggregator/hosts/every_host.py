@@ -6,7 +6,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.hosts.claude import CLAUDE_CODE, CLAUDE_DESKTOP
 from aggregator.hosts.code_extensions import CLINE, ROO_CODE
 from aggregator.hosts.continue_dev import CONTINUE
-from aggregator.hosts.editors import CURSOR, LM_STUDIO, WINDSURF, ZED
+from aggregator.hosts.editors import CURSOR, DEVIN, LM_STUDIO, WINDSURF, ZED
 from aggregator.hosts.goose import GOOSE
 from aggregator.hosts.model import HostProgram
 from aggregator.hosts.terminals import COPILOT_CLI, GEMINI_CLI
@@ -19,6 +19,7 @@ HOSTS: Final[tuple[HostProgram, ...]] = (
     CURSOR,
     VSCODE,
     VSCODE_INSIDERS,
+    DEVIN,
     WINDSURF,
     CLINE,
     ROO_CODE,

@@ -26,7 +26,8 @@ class HostFile:
     """A file in which a host keeps its servers, whether it is there or not.
 
     `servers` is the path to the object, or list, of servers in it; `is_list` says which. `base` is the folder that
-    relative paths in its entries start from, where the host has one of its own for them.
+    relative paths in its entries start from, where the host has one of its own for them. `switches` are other files
+    that may switch its servers off.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class HostFile:
     servers: tuple[str, ...]
     is_list: bool = False
     base: Path | None = None
+    switches: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class SecretUnavailable(Exception):
 class SecretReference:
     """A reference to a secret.
 
-    written: as it stands in the file, which is all that is shown of it.
+    written: as it stands in the file.
     name: the name in the keyring, or the absolute path of the file.
     words: the program and its arguments.
     folder: the folder that the program runs in.
@@ -38,7 +38,14 @@ class SecretReference:
     folder: str = ""
 
     def __repr__(self) -> str:
-        return f"<SecretReference {self.written}>"
+        return f"<SecretReference {self.shown}>"
+
+    @property
+    def shown(self) -> str:
+        """The reference as messages have it; of a command, the program alone, since its arguments may hold a key."""
+        if self.kind == "command" and len(self.words) > 1:
+            return f"${{command:{shortened(self.words[0])} ...}}"
+        return shortened(self.written)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

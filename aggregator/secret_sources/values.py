@@ -6,17 +6,18 @@ Law: a message names the reference and the fix, never a value, nor anything that
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator import DISTRIBUTION
+from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
-from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, shortened
+from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
 
 _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
-_LARGEST_FILE: Final = 2**20
 # Control characters but those of several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 INSTALL: Final = f"Install it: `pip install '{DISTRIBUTION}[keyring]'`."
@@ -42,29 +43,6 @@ def value_of(reference: SecretReference, limit: float, run: ProgramRun | None = 
     return value
 
 
-def file_text(path: Path, written: str, largest: int = _LARGEST_FILE) -> str:
-    """Return the text of an ordinary file of at most 1 MiB.
-
-    Raises:
-        SecretUnavailable: it cannot be read.
-    """
-    shown = shortened(written)
-    try:
-        if path.exists() and not path.is_file():  # reading a pipe or a device could block without end
-            raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.")
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-        text = content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SecretUnavailable(
-            f"The file {shown} cannot be read: {reason}.", "Create it, make it readable, or correct the path."
-        ) from None
-    if len(content) > largest:
-        raise SecretUnavailable(f"The file {shown} is larger than 1 MiB.", "Name a file that holds the value alone.")
-    return text
-
-
 def keyring_problem(limit: float) -> SecretUnavailable | None:
     """Return why this machine has no keyring that can be used, within `limit` seconds; None if it has one."""
     try:
@@ -75,10 +53,10 @@ def keyring_problem(limit: float) -> SecretUnavailable | None:
 
 
 def _from_keyring(reference: SecretReference, limit: float, run: ProgramRun) -> str:
-    failed = f"`{shortened(reference.written)}` has no value"
+    failed = f"`{reference.shown}` has no value"
     found = _ask_keyring(["get", reference.name], failed, limit, run)
     if found.get("problem") == "absent":
-        fix = f"Store it: `aggregator secrets set {reference.name}`."
+        fix = f"Store it: `aggregator secrets set {shlex.quote(reference.name)}`."
         raise SecretUnavailable(f"{failed}: the keyring holds no secret of this name.", fix)
     return str(found["value"])
 
@@ -92,7 +70,7 @@ def _ask_keyring(arguments: list[str], failed: str, limit: float, run: ProgramRu
     # -P: no module of the folder that this program runs in is imported.
     words = [sys.executable, "-P", str(_KEYRING_PROGRAM), *arguments]
     try:
-        found = json.loads(run.output(words, os.environ, limit, os.path.expanduser("~")))
+        found = json.loads(run.output(words, os.environ, limit, os.path.abspath(os.sep)))
     except ProgramFailed as error:
         if "longer" in str(error):
             said = f"{failed}: the keyring did not answer within {limit:g} s; perhaps it asks somebody to unlock it."
@@ -115,7 +93,7 @@ def _ask_keyring(arguments: list[str], failed: str, limit: float, run: ProgramRu
 
 
 def _from_command(reference: SecretReference, limit: float, run: ProgramRun) -> str:
-    failed = f"`{shortened(reference.written)}` has no value"
+    failed = f"`{reference.shown}` has no value"
     program = _program(reference.words[0])
     if program is None:
         said = f"{failed}: its program was not found on `PATH`."
@@ -141,7 +119,7 @@ def _program(name: str) -> str | None:
 
 def _check(value: str, reference: SecretReference) -> None:
     """Refuse a value that is no secret: an empty one, one that is too long, or one with control characters."""
-    shown = f"What `{shortened(reference.written)}` stands for"
+    shown = f"What `{reference.shown}` stands for"
     if not value:
         raise SecretUnavailable(f"{shown} is empty.", "Store the secret there, or correct the reference.")
     if len(value) > MOST:

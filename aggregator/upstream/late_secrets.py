@@ -7,19 +7,24 @@ event loop: each is asked in a thread of its own, which ends in time, and at onc
 import asyncio
 import threading
 from contextlib import suppress
-from typing import Final
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.checks import unsound
 from aggregator.config.servers.late import put
 from aggregator.domain.errors import UpstreamRefused
-from aggregator.secret_sources.program_run import ProgramRun
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, SourceKind
-from aggregator.secret_sources.values import value_of
 from aggregator.upstream.redaction import ServerRedaction
+
+if TYPE_CHECKING:
+    from aggregator.secret_sources.program_run import ProgramRun
 
 # Fields in which secrets may stand.
 FIELDS: Final = ("args", "env", "url", "headers", "proxy", "launch")
+# Loaded with the first reference.
+_RUN: Final = "aggregator.secret_sources.program_run:ProgramRun"
+_VALUE_OF: Final = "aggregator.secret_sources.values:value_of"
 # Seconds that one source may take, unless the configuration says otherwise.
 LIMIT: Final = 10.0
 # Sources of one kind that are asked at one time.
@@ -95,7 +100,8 @@ def _check(completed: ServerConfig) -> None:
 
 async def _ask(reference: SecretReference, limit: float) -> str:
     """Return the value of a reference, which a thread waits for."""
-    loop, run = asyncio.get_running_loop(), ProgramRun()
+    loop = asyncio.get_running_loop()
+    run: ProgramRun = (await asyncio.to_thread(resolve_name, _RUN))()
     found: asyncio.Future[str] = loop.create_future()
     # Marked as retrieved, also where it is not wanted any more.
     found.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -111,7 +117,7 @@ async def _ask(reference: SecretReference, limit: float) -> str:
     def ask() -> None:
         outcome: str | Exception
         try:
-            outcome = value_of(reference, limit, run)
+            outcome = resolve_name(_VALUE_OF)(reference, limit, run)
         except Exception as error:
             outcome = error
         with suppress(RuntimeError):  # the event loop has been closed

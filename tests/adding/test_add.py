@@ -1,5 +1,6 @@
 """`aggregator add` as it is typed: what is shown, tried and written, and what is not."""
 
+import asyncio
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.adding.bundles import bundle, files_in, manifest, node_bundle
-from tests.adding.descriptions import server
+from tests.adding.descriptions import NPM, server
 from tests.adding.registry import FakeRegistry, fake_registry
 from tests.end_to_end.programs import ProgramResult, run
 from tests.end_to_end.server_harness import ROOT
@@ -21,6 +22,7 @@ from tests.peers.serving import serving
 CANARY = "sk-canary-8f3a9c1d2e7b"
 # A server that fails, and says why.
 DYING = ("--", sys.executable, "-c", "import sys; sys.exit('no licence found')")
+BOX_PROGRAM = f"cd {ROOT} && exec {sys.executable} -m tests.peers.raw"
 BOX = ("--cwd", str(ROOT), "--", sys.executable, "-m", "tests.peers.raw")
 
 
@@ -43,6 +45,10 @@ async def registry() -> AsyncIterator[FakeRegistry]:
 async def add(config: Path, *args: str, stdin: bytes = b"", **more: str) -> ProgramResult:
     folder = config.parent
     homes = {name: str(folder / "home") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    bin_folder = folder / "bin"
+    if not bin_folder.exists():
+        put_program(bin_folder / "npm", """echo '{"name": "it"}'""")
+    more.setdefault("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
     at = args.index("--") if "--" in args else len(args)
     options = ("--config", str(config))
     return await run("add", *args[:at], *options, *args[at:], cwd=folder, stdin=stdin, **homes, **more)
@@ -54,6 +60,13 @@ def entries(config: Path) -> dict[str, Any]:
     plain = text.replace(",\n  }", "\n  }").replace(",\n}", "\n}").replace("  // mine\n", "")
     found: dict[str, Any] = json.loads(plain)["mcpServers"]
     return found
+
+
+def put_program(path: Path, script: str) -> None:
+    """Put a program of these lines of shell somewhere."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def text(path: Path) -> str:
@@ -146,9 +159,10 @@ async def test_an_existing_name(config: Path) -> None:
     ended = await add(config, "off", "--replace", "--no-connect", *BOX)
     assert ended.code == 0
     assert entries(config)["off"]["command"] == sys.executable
-    ended = await add(config, "off!", "--no-connect", *BOX)
+    put(config, '{"mcpServers": {"of f": {"command": "x"}}}')
+    ended = await add(config, "of-f", "--no-connect", *BOX)
     assert ended.code == 2
-    assert "The name `off` is already that of" in ended.err
+    assert "The name `of-f` is already that of" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -157,8 +171,9 @@ async def test_an_existing_name(config: Path) -> None:
         ((), "Write `aggregator add NAME"),
         (("x",), "Write `aggregator add NAME"),
         (("x", "https://a.example.com", "more"), "takes no arguments"),
-        (("https://a.example.com", "x"), "is not a name for a server"),
-        (("//x", "--", "y"), "is not a name for a server"),
+        (("https://a.example.com", "x"), "cannot be a server's name"),
+        (("//x", "--", "y"), "cannot be a server's name"),
+        (("my box", "--", "y"), "names of tools cannot hold it. Write my-box."),
         (("x", "--header", "A: b", "--", "y"), "--header has no effect on a program"),
         (("x", "--set", "A=b", "--", "y"), "--set has no effect"),
         (("x", "https://a.example.com", "--env", "A=b"), "--env has no effect on a server at an address"),
@@ -185,20 +200,16 @@ async def test_requests_that_cannot_be_used(config: Path, args: tuple[str, ...],
 
 async def test_a_package_is_not_started_before_a_yes(config: Path) -> None:
     before = text(config)
-    folder = config.parent / "bin"
-    folder.mkdir()
-    npx = folder / "npx"
-    npx.write_text(f"#!/bin/sh\necho started > {config.parent}/started\nexit 1\n")
-    npx.chmod(0o755)
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    ended = await add(config, "--from", "npm:@example/evil", "--", "a b", PATH=path)
+    put_program(config.parent / "bin" / "npx", f"echo started > {config.parent}/started; exit 1")
+    put_program(config.parent / "bin" / "npm", """echo '{"name": "@example/evil"}'""")
+    ended = await add(config, "--from", "npm:@example/evil", "--", "first")
     # `--` without a name before it: the first word is the name.
-    assert ended.out.startswith("a b: starts: npx -y @example/evil\n")
+    assert ended.out.startswith("first: starts: npx -y @example/evil\n")
     assert ended.code == 1
     assert "Nothing was started and nothing was written. Add --yes to go on." in ended.out
     assert not (config.parent / "started").exists()
     assert text(config) == before
-    ended = await add(config, "it", "--from", "npm:@example/evil", "--yes", "--", "; touch x", PATH=path)
+    ended = await add(config, "it", "--from", "npm:@example/evil", "--yes", "--", "; touch x")
     assert "starts: npx -y @example/evil '; touch x'" in ended.out
     assert (config.parent / "started").exists()
     assert not (config.parent / "x").exists()
@@ -296,15 +307,12 @@ async def test_a_server_of_a_registry(config: Path, registry: FakeRegistry) -> N
     }
     registry.add(server(package, name="io.github.example/box-mcp"))
     put(config, json.dumps({"mcpServers": {}, "registry": registry.address}))
-    uvx = config.parent / "uvx"
-    uvx.write_text(f"#!/bin/sh\ncd {ROOT}\nexec {sys.executable} -m tests.peers.raw\n")
-    uvx.chmod(0o755)
-    path = f"{config.parent}{os.pathsep}{os.environ['PATH']}"
-    ended = await add(config, "--from", "io.github.example/box-mcp", PATH=path)
+    put_program(config.parent / "bin" / "uvx", BOX_PROGRAM)
+    ended = await add(config, "--from", "io.github.example/box-mcp")
     assert ended.code == 1
     assert ended.out.startswith("box: starts: uvx box-server@1.0\n")
     assert "needs the variable BOX_KEY: Its key. Set BOX_KEY, or give --set BOX_KEY=VALUE." in ended.out
-    ended = await add(config, "--from", "io.github.example/box-mcp", "--yes", PATH=path, BOX_KEY=CANARY)
+    ended = await add(config, "--from", "io.github.example/box-mcp", "--yes", BOX_KEY=CANARY)
     assert ended.code == 0, ended
     assert "box connected" in ended.out
     assert CANARY not in ended.out + ended.err
@@ -320,12 +328,57 @@ async def test_a_server_of_a_registry(config: Path, registry: FakeRegistry) -> N
     assert "BOX_KEY looks like a secret" in ended.out
 
 
+async def test_a_package_that_names_its_description(config: Path, registry: FakeRegistry) -> None:
+    """What npm says of a package leads to its description, if that names the package in turn."""
+    key = {"name": "BOX_KEY", "isRequired": True, "isSecret": True}
+    registry.add(server({**NPM, "identifier": "@example/box", "environmentVariables": [key]}))
+    put(config, json.dumps({"mcpServers": {}, "registry": registry.address}))
+    put_program(config.parent / "bin" / "npx", BOX_PROGRAM)
+    carried = {"name": "@example/box", "version": "1.2.3", "mcpName": "io.github.example/weather"}
+    put_program(config.parent / "bin" / "npm", f"echo '{json.dumps(carried)}'")
+    ended = await add(config, "box", "--from", "npm:@example/box", "--yes", BOX_KEY="there")
+    assert ended.code == 0, ended
+    assert "What it needs is told by io.github.example/weather" in ended.out
+    assert entries(config)["box"]["env"] == {"BOX_KEY": "${BOX_KEY}"}
+    assert entries(config)["box"]["args"] == ["-y", "@example/box@1.2.3"]
+    for source in ("npm:@example/box@1.0.0", "npm:@example/other"):
+        ended = await add(config, "plain", "--replace", "--from", source, "--yes", "--no-connect")
+        assert "env" not in entries(config)["plain"]
+    registry.servers.clear()
+    ended = await add(config, "plain", "--replace", "--from", "npm:@example/box", "--yes", "--no-connect")
+    assert "whose description was not used: The registry" in ended.out
+
+
+async def test_a_package_that_npm_does_not_know(config: Path) -> None:
+    put_program(config.parent / "bin" / "npm", """echo '{"error": {"code": "E404"}}'; exit 1""")
+    ended = await add(config, "--from", "npm:@example/none", "--yes")
+    assert ended.code == 2
+    assert "npm has no package @example/none. Is its name right?" in ended.err
+
+
 async def test_a_registry_that_has_it_not(config: Path, registry: FakeRegistry) -> None:
     registry.add(server(remotes=[{"type": "sse", "url": "https://a.example.com"}]))
     put(config, json.dumps({"mcpServers": {}, "registry": registry.address}))
     ended = await add(config, "--from", "io.github.none/weather")
     assert ended.code == 2
     assert "has no io.github.none/weather. It has io.github.example/weather." in ended.err
+
+
+@pytest.mark.parametrize("address", ["ftp://registry.example.com", 3, "${NOT_SET_HERE}", "https://a.example.com?x"])
+async def test_a_registry_that_is_no_address_is_not_replaced_by_the_default(config: Path, address: object) -> None:
+    put(config, json.dumps({"mcpServers": {}, "registry": address}))
+    ended = await add(config, "--from", "io.github.example/weather")
+    assert ended.code == 2
+    assert "registry: " in ended.err
+    assert "asking" not in ended.err
+    assert "The default is used" not in ended.err
+
+
+async def test_a_pipe_is_not_read(config: Path) -> None:
+    os.mkfifo(config.parent / "server.json")
+    ended = await add(config, "--from", "server.json")
+    assert ended.code == 2
+    assert "There is no file server.json" in ended.err
 
 
 async def test_a_file_with_several_choices(config: Path) -> None:
@@ -383,6 +436,10 @@ async def test_two_bundles_of_one_name_and_version(config: Path) -> None:
         assert (await add(config, name, "--from", str(file), *options)).code == 0
     one, two = (Path(entries(config)[name]["cwd"]) for name in ("one", "two"))
     assert (one / "x").read_bytes() + (two / "x").read_bytes() == b"12"
+    home = str(config.parent / "home")
+    ended = await run("remove", "one", "--config", str(config), HOME=home, XDG_DATA_HOME=home)
+    assert f"Its bundle is still in {one}: delete that folder" in ended.out
+    assert one.exists()
 
 
 async def test_an_old_bundle_with_node(config: Path) -> None:
@@ -433,9 +490,30 @@ async def test_a_running_gateway_takes_it_over(config: Path) -> None:
     assert states == {"off": "disabled", "box": "ready"}
 
 
-async def test_a_file_that_changes_during_the_trial_is_not_overwritten(config: Path) -> None:
-    other = '{"mcpServers": {}}'
+async def test_the_edits_that_others_make_during_the_trial_stay(config: Path) -> None:
+    other = '{"mcpServers": {"theirs": {"command": "x"}}}'
     script = f"open({str(config)!r}, 'w').write({other!r}); raise SystemExit(1)"
     ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
+    assert ended.code == 0
+    assert set(json.loads(text(config))["mcpServers"]) == {"theirs", "it"}
+
+
+async def test_a_file_that_is_damaged_during_the_trial_is_left_alone(config: Path) -> None:
+    script = f"open({str(config)!r}, 'w').write('{{'); raise SystemExit(1)"
+    ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
     assert ended.code == 2
-    assert text(config) == other
+    assert text(config) == "{"
+
+
+async def test_several_at_the_same_time_lose_no_entry(config: Path) -> None:
+    names = [f"s{number}" for number in range(4)]
+    ended = await asyncio.gather(*(add(config, name, "--no-connect", "--", "echo", name) for name in names))
+    assert [one.code for one in ended] == [0] * 4, ended
+    assert set(entries(config)) == {"off", *names}
+
+
+async def test_of_two_with_one_name_the_second_is_refused(config: Path) -> None:
+    ended = await asyncio.gather(*(add(config, "a", "--no-connect", "--", "echo", str(at)) for at in range(2)))
+    assert sorted(one.code for one in ended) == [0, 2], ended
+    refused = next(one for one in ended if one.code == 2)
+    assert "has a server 'a' already" in refused.err

@@ -174,6 +174,11 @@ def test_what_a_container_gets_of_this_machine_is_told() -> None:
     assert plan.notes == ("Its container gets something of this machine: -v.",)
 
 
+def test_a_variable_that_makes_programs_run_something_else_is_told() -> None:
+    plan = plan_of(server({**NPM, "environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require ./x.js"}]}))
+    assert plan.notes == ("It sets NODE_OPTIONS, which can make programs run something else.",)
+
+
 def test_a_deprecated_server_says_so() -> None:
     plan = plan_of(answer(server(NPM), status="deprecated"))
     assert plan.notes == ("The registry says that it is deprecated.",)

@@ -1,11 +1,13 @@
 """A registry is asked as its API says, within bounds, and its answers are not believed."""
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 from starlette.responses import JSONResponse, Response
 
 from aggregator.packages import registry as module
+from aggregator.packages.carried_name import pypi_name
 from aggregator.packages.download import DownloadLimits, checked_address, download
 from aggregator.packages.errors import PackageError
 from aggregator.packages.registry import look_up
@@ -74,6 +76,23 @@ async def test_a_silent_registry_has_a_time_limit(registry: FakeRegistry, monkey
 async def test_nobody_there() -> None:
     with pytest.raises(PackageError, match="cannot be reached"):
         await look_up("http://127.0.0.1:9", NAME)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ({"info": {"description": "# It\n<!-- mcp-name: io.github.example/weather -->"}}, NAME),
+        ({"info": {"description": "mcp-name: io.github.example/weather."}}, NAME),
+        ({"info": {"description": "mcp-name: ../../etc"}}, None),
+        ({"info": {"description": None}}, None),
+        ({"info": []}, None),
+        ([], None),
+    ],
+)
+async def test_the_name_that_a_pypi_package_carries(registry: FakeRegistry, answer: object, name: str | None) -> None:
+    registry.files["/pypi/it/json"] = json.dumps(answer).encode()
+    assert await pypi_name("it[extra]", registry.address) == name
+    assert await pypi_name("none", registry.address) is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Discovery of the files of hosts, and of the servers in them."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
         "claude-code": {"remote": typed, "off": off},
         "vscode": {"remote": typed, "asks": asks_vscode},
         "vscode-insiders": {"remote": typed, "asks": asks_vscode},
+        "devin": {"remote": typed, "off": off},
         "windsurf": {"github": {**github, "tools": {"exclude": ["delete_file"]}}, "off": off},
         "cline": {"files": {**files, "timeout": 60}, "remote": typed, "off": off},
         "roo-code": {"remote": typed, "off": off},
@@ -124,11 +126,17 @@ def test_projects_of_claude_code(tmp_path: Path) -> None:
 
 def test_a_project_of_claude_code_switches_servers_of_its_folder_off(tmp_path: Path) -> None:
     machine = empty_machine(tmp_path)
-    put(machine.folder / ".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}')
+    entries = '"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}'
+    put(machine.folder / ".mcp.json", f'{{"mcpServers": {{{entries}}}}}')
     put(machine.folder / ".claude" / "settings.local.json", '{"disabledMcpjsonServers": ["b"]}')
-    found = servers_of(discover(machine))
-    assert found["a"].fields == {"command": "x"}
-    assert found["b"].fields == {"command": "y", "enabled": False}
+    project = {str(machine.folder): {"disabledMcpjsonServers": ["c"]}}
+    put(machine.home / ".claude.json", json.dumps({"projects": project}))
+    found = {name: server.fields for name, server in servers_of(discover(machine)).items()}
+    assert found == {
+        "a": {"command": "x"},
+        "b": {"command": "y", "enabled": False},
+        "c": {"command": "z", "enabled": False},
+    }
 
 
 def test_servers_that_gemini_does_not_allow_are_off(tmp_path: Path) -> None:
@@ -201,8 +209,11 @@ def cursor_problem(tmp_path: Path, content: bytes) -> str | None:
         (b'{"mcpServers": {"canary": "\xe9"}}', "is not UTF-8 text"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"mcpServers": {"canary": NaN}}', "a number that cannot be used"),
+        # Each would take an hour if the rest of the file were looked through from every comment or text in it.
+        (b"{" + b"/*" * 1_000_000, "Write a key in double quotes here"),
+        (b'{"' + b'\\"' * 1_000_000, "has no closing double quote"),
     ],
-    ids=["cut", "list", "servers-list", "servers-text", "utf16", "latin1", "deep", "nan"],
+    ids=["cut", "list", "servers-list", "servers-text", "utf16", "latin1", "deep", "nan", "comments", "quotes"],
 )
 def test_what_is_no_configuration_is_told_without_its_values(tmp_path: Path, content: bytes, said: str) -> None:
     problem = cursor_problem(tmp_path, content)

@@ -160,7 +160,9 @@ def test_what_is_lost_is_told(entry: dict[str, Any], note: str) -> None:
         ({"command": "aggregator", "args": ["stdio"]}, True),
         ({"command": "C:\\Tools\\Aggregator.EXE", "args": []}, True),
         ({"command": "uvx", "args": ["aggregator", "stdio", "--config", "x"]}, True),
-        ({"command": "uvx", "args": ["--from", "dist", "aggregator"]}, True),
+        ({"command": "uvx", "args": ["--from", "aggregator-mcp", "aggregator"]}, True),
+        ({"command": "uvx", "args": ["aggregator-mcp@1.2", "stdio"]}, True),
+        ({"command": "pipx", "args": ["run", "aggregator-mcp[keyring]==1.2", "stdio", "--agent", "a"]}, True),
         ({"command": "cmd", "args": ["/c", "aggregator", "stdio"]}, True),
         ({"command": "/usr/bin/python3.12", "args": ["-m", "aggregator", "stdio"]}, True),
         ({"command": "npx", "args": ["mcp-remote", "http://localhost:8642/mcp"]}, True),
@@ -197,7 +199,7 @@ def test_servers_that_differ() -> None:
     assert identity({"command": "npx", "args": ["a", "/x"]}) != identity({"command": "npx", "args": ["a", "/y"]})
     assert identity({"url": "https://a.example/one"}) != identity({"url": "https://a.example/two"})
     assert list(conflicts({"env": {"A": "1", "B": "2"}}, {"env": {"A": "1", "B": "3"}})) == ["B"]
-    assert list(conflicts({"env": {"A": "1"}}, {"env": {"A": "${A}"}})) == []
+    assert list(conflicts({"env": {"A": "1"}}, {"env": {"A": "x ${A}"}})) == []
 
 
 _SECRET = "k9-canary-7f3e21"

@@ -272,7 +272,8 @@ def test_over_http_with_a_reference(home: Path, config: Path, install: Install, 
         (["cursor", "--scope", "planet"], "user, project, local"),
         (["windsurf", "--scope", "project"], "--scope user"),
         (["cursor", "--file", "/x.json"], "does not read"),
-        (["cursor", "--name", "a\nb"], "one line"),
+        (["cursor", "--name", "a\nb"], "letters, digits"),
+        (["codex", "--name", "a.b"], "letters, digits"),
         (["cursorr"], "Name one of"),
         (["--undo"], "Name a host"),
         (["cursor", "--undo"], "nothing to undo"),
@@ -394,6 +395,15 @@ def test_a_backup_of_the_user_comes_back(home: Path, config: Path, cursor: Path,
     before = tree(home)
     install("cursor", "--write")
     install("cursor", "--undo", "--write")
+    assert tree(home) == before
+
+
+@pytest.mark.parametrize("protected", ["host", "ours"])
+def test_a_read_only_file(home: Path, config: Path, cursor: Path, refused: Callable[..., str], protected: str) -> None:
+    """A file that a person protects is not replaced behind their back."""
+    (cursor if protected == "host" else config).chmod(0o444)
+    before = tree(home)
+    assert "read-only" in refused("cursor", "--write", "--take-over")
     assert tree(home) == before
 
 

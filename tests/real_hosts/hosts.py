@@ -119,6 +119,8 @@ HOSTS: Final = (
             "ANTHROPIC_API_KEY": "scripted",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # Wait for its servers, also on a busy machine.
+            "MCP_CONNECTION_NONBLOCKING": "0",
             **_NO_REQUESTS_OUTSIDE,
         },
         _nothing,

@@ -30,13 +30,15 @@ class ModelView:
     results: Sequence[str]
 
     def named(self, ending: str) -> str:
-        """Return the one name that ends so, of a tool or, where a host keeps definitions back, in the text.
+        """Return the name that ends so, of a tool or, where a host keeps definitions back, in the text.
+
+        Those of the aggregator go before those of servers that the host has besides.
 
         Raises:
             LookupError: there is none.
         """
         mentioned: list[str] = re.findall(r"\bmcp__[\w.-]+", self.text)
-        found = sorted({name for name in (*self.definitions, *mentioned) if name.endswith(ending)}, key=len)
+        found = sorted({name for name in (*self.definitions, *mentioned) if name.endswith(ending)}, key=_own_first)
         if not found:
             raise LookupError(f"no tool whose name ends with {ending}")
         return found[0]
@@ -177,6 +179,10 @@ class GoogleContents:
 
 
 APIS: Final[tuple[ModelApi, ...]] = (AnthropicMessages(), OpenAiResponses(), GoogleContents())
+
+
+def _own_first(name: str) -> tuple[bool, int]:
+    return "aggregator" not in name, len(name)
 
 
 def _text(value: Any) -> str:

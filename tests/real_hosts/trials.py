@@ -111,17 +111,25 @@ def _run_steps(
     return outcome, list(last.results)
 
 
-def take_over(place: Place) -> Outcome:
-    """Begin with an empty home and a host with one server: one command of ours, then the host calls its tool."""
+def init(place: Place) -> Outcome:
+    """Begin with an empty home and a host with one server: import and install by one command, then a call."""
+    return _from_nothing("init", place, ("init", "--yes", "--agent", "none", "--install", place.host.id))
 
+
+def take_over(place: Place) -> Outcome:
+    """Begin in the same way, and move the host's server to the aggregator."""
+    return _from_nothing("take-over", place, ("install", place.host.id, "--yes", "--take-over"))
+
+
+def _from_nothing(trial: str, place: Place, command: Sequence[str]) -> Outcome:
     def prepare() -> None:
         place.host.add_server(place.stranger.home, "legal", place.server)
-        seconds.append(place.install("--take-over").seconds)
+        seconds.append(place.stranger.ours(*command).seconds)
 
     seconds: list[float] = []
-    outcome, results = _run_steps("take-over", place, [Step(_TOOL, _QUESTION)], prepare)
+    outcome, results = _run_steps(trial, place, [Step(_TOOL, _QUESTION)], prepare)
     outcome.good &= _ANSWERED in "".join(results)
-    outcome.remarks.append(f"aggregator install took {seconds[0]:.1f} s")
+    outcome.remarks.append(f"aggregator {' '.join(command)}: {seconds[0]:.1f} s")
     return outcome
 
 
@@ -196,6 +204,7 @@ def queue(place: Place) -> Outcome:
 
 
 TRIALS: Final[Mapping[str, Trial]] = {
+    "init": init,
     "take-over": take_over,
     "dots": dots,
     "search": search,

@@ -1,6 +1,7 @@
 """References in entries and settings: where they may stand, what is checked at once, and what is shown of them."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -136,6 +137,14 @@ def test_no_program_is_allowed_unless_the_file_says_so(tmp_path: Path) -> None:
     assert 'Add "cat" to `secrets.commands`' in problem.fix
 
 
+def test_a_key_among_the_words_of_a_command_is_hidden(tmp_path: Path) -> None:
+    """Though it should not stand there: of a command, the program is shown."""
+    found = loaded(tmp_path, {"command": "x", "env": {"A": f"${{command:curl --token {CANARY} x}}"}})
+    (problem,) = found.problems
+    assert CANARY not in str(problem)
+    assert "`${command:curl ...}`" in problem.message
+
+
 @pytest.mark.parametrize("commands", [["./teller"], ["a/b"], [""], [".."], ["a\nb"], "teller", [1]])
 def test_what_cannot_be_allowed(tmp_path: Path, commands: Any) -> None:
     found = loaded(tmp_path, {"command": "x"}, secrets={"commands": commands, "timeout": "3s"})
@@ -182,6 +191,21 @@ def test_an_address_of_the_environment_goes_before_a_reference(tmp_path: Path) -
     found = loaded(tmp_path, {"url": "https://a/${keyring:x}"}, {"BOX_MCP_SERVER_URL": "https://other.example.com/mcp"})
     assert server(found).url == "https://other.example.com/mcp"
     assert not server(found).references
+
+
+def test_a_start_loads_nothing_that_resolves_secrets(tmp_path: Path) -> None:
+    """Neither the library nor our own code, before the first reference is resolved."""
+    loaded(tmp_path, {"command": "x", "env": {"A": "${keyring:a}"}})
+    script = f"""
+import sys
+from pathlib import Path
+import aggregator.app.build
+from aggregator.config.load import load
+assert load(Path({str(tmp_path / "aggregator.json")!r}), {{}}).config.servers[0].references
+print(sorted({{"keyring", "aggregator.secret_sources.values"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_inputs_of_vs_code_stay_as_they_were(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.config.load import load
 from aggregator.upstream import shared_connection
 from tests.end_to_end.programs import serving
 from tests.end_to_end.scripted_host import VERSIONS, ScriptedHost, over_http
 from tests.end_to_end.server_harness import ROOT
+from tests.faults.app_harness import running_app, text_of
 from tests.faults.raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
 from tests.operating.program_harness import ProgramHarness, server, words
 from tests.peers.file_keyring import keep
@@ -126,6 +128,20 @@ async def test_each_session_of_its_own_has_what_the_secret_is_by_then(keyring: P
         keep(keyring, {"github": SECOND})
         async with over_http(served.url, LEGACY) as host:
             assert (await who(host, "box"))["token"] == SECOND
+
+
+async def test_a_file_counts_after_a_reconnect_where_nothing_is_reloaded(tmp_path: Path) -> None:
+    """As inside a Python program, which does not watch the file."""
+    token, config = tmp_path / "token", tmp_path / "aggregator.json"
+    token.write_text(f"{FIRST}\n")
+    config.write_text(json.dumps({"mcpServers": {"box": server(env={"TOKEN": "${file:token}"}, **PATIENCE)}}))
+    async with running_app(*load(config, {}).config.servers) as app:
+        before = json.loads(text_of(await app.call("box.who")))
+        token.write_text(f"{SECOND}\n")
+        os.kill(before["pid"], signal.SIGKILL)
+        await until(lambda: app.upstream("box").state != "ready", "its end is noticed")
+        after = json.loads(text_of(await app.call("box.who")))
+    assert (before["token"], after["token"]) == (FIRST, SECOND)
 
 
 async def test_two_servers_with_one_reference_connect_at_the_same_time(keyring: Path, harness: ProgramHarness) -> None:

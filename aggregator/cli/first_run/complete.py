@@ -1,4 +1,4 @@
-"""The words that a shell may complete a command line with: commands, options, choices, and names."""
+"""Completion of a command line for a shell: commands, options, choices, and names."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import typer
 
-from aggregator.cli.first_run.known_names import NAMES, NamesOnFile
+from aggregator.cli.first_run.known_names import NAMES, CompletionNames
 
 # The word by which a script is told to complete the names of files.
 FILES: Final = ":files"
@@ -103,7 +103,8 @@ def _of(line: CommandLine, word: str) -> Iterator[tuple[str, str]]:
                 if text.startswith("--") or word == text:
                     yield text, _said(option.help)
     elif hasattr(line.command, "commands"):
-        for name, inner in line.command.commands.items():
+        # After a word that is no command nothing is known.
+        for name, inner in line.command.commands.items() if not line.given else ():
             if not inner.hidden:
                 yield name, _said(inner.help)
     else:
@@ -125,7 +126,7 @@ def _values(line: CommandLine, parameter: Any) -> Iterator[tuple[str, str]]:
         return
     kind = _KINDS.get(f"{line.path[-1] if line.path else ''}.{parameter.name}", _KINDS.get(parameter.name, ""))
     if kind:
-        yield from ((name, "") for name in _fresh(NAMES[kind](NamesOnFile(line.config)), line.given))
+        yield from ((name, "") for name in _fresh(NAMES[kind](CompletionNames(line.config)), line.given))
     elif Path in types:
         yield FILES, ""
 

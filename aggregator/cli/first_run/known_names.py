@@ -21,7 +21,7 @@ _ROOTS: Final = ("mcpServers", "servers")
 _LARGEST_POLICY: Final = 2**18
 
 
-class NamesOnFile:
+class CompletionNames:
     """The names that one configuration, its policies and its database have."""
 
     def __init__(self, config: Path | None) -> None:
@@ -90,12 +90,12 @@ class NamesOnFile:
         return found
 
 
-NAMES: Final[Mapping[str, Callable[[NamesOnFile], Iterator[str]]]] = {
-    "servers": NamesOnFile.servers,
-    "ids": NamesOnFile.ids,
-    "tools": NamesOnFile.tools,
-    "agents": NamesOnFile.agents,
-    "hosts": NamesOnFile.hosts,
+NAMES: Final[Mapping[str, Callable[[CompletionNames], Iterator[str]]]] = {
+    "servers": CompletionNames.servers,
+    "ids": CompletionNames.ids,
+    "tools": CompletionNames.tools,
+    "agents": CompletionNames.agents,
+    "hosts": CompletionNames.hosts,
 }
 
 

@@ -1,4 +1,4 @@
-"""The command `aggregator` without a command: what to do first, or how things stand and what to do next."""
+"""The lines of `aggregator` without a command: first steps, or how things stand and what to do next."""
 
 import os
 from collections.abc import Callable

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.packages.plan import literal
+
 _WORKSPACE: Final = re.compile(r"\$\{(?:workspaceFolder(?::[^{}]*)?|cwd)\}")
 _ABSOLUTE: Final = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|\$\{")
 _INPUT: Final = re.compile(r"\$\{input:([^{}]+)\}")
@@ -20,12 +22,13 @@ def placed(fields: Mapping[str, Any], base: Path | None, notes: list[str]) -> di
         if _is_relative(made.get("command")) and "cwd" not in made:
             notes.append("The path of its program is relative: set `cwd`, or write the whole path.")
         return made
-    made = _mapped(made, lambda text: _in_project(text, base))
+    project = Path(literal(str(base)))  # its name may hold what would be a reference
+    made = _mapped(made, lambda text: _in_project(text, project))
     for key in ("cwd", "envFile"):
         if key in made and not _ABSOLUTE.match(made[key]):
-            made[key] = str(base / made[key])
+            made[key] = str(project / made[key])
     if "command" in made:
-        folder = Path(made.setdefault("cwd", str(base)))
+        folder = Path(made.setdefault("cwd", str(project)))
         if _is_relative(made["command"]):
             made["command"] = str(folder / made["command"])
     return made

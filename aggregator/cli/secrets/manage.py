@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from aggregator.cli.runtime.setup import environment
@@ -35,7 +36,7 @@ def set_secret(name: str, given: bool, config: Path | None) -> int:
     if given:
         raise OperatorError(
             "A secret is never given as an argument, since other users see it in the list of processes and the shell "
-            f"keeps it: write `aggregator secrets set {one_line(name)[:60]}` alone, then type it, or pipe it in."
+            f"keeps it: write `aggregator secrets set {quote(one_line(name)[:60])}` alone, then type it, or pipe it in."
         )
     check_name(name)
     if (problem := can_store()) is not None:

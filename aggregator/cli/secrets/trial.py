@@ -7,7 +7,7 @@ from pathlib import Path
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.cli.secrets.manage import references_of
-from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, shortened
+from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
 from aggregator.secret_sources.values import value_of
 
 
@@ -26,8 +26,7 @@ def run(path: Path | None, as_json: bool) -> int:
             problems[reference] = f"{error.message} {error.fix}"
     if as_json:
         found = [
-            {"reference": one.written, "servers": servers, "problem": problems.get(one)}
-            for one, servers in users.items()
+            {"reference": one.shown, "servers": servers, "problem": problems.get(one)} for one, servers in users.items()
         ]
         print(loaded.redactor(json.dumps(found, ensure_ascii=False, indent=2)))
         return 1 if problems else 0
@@ -36,7 +35,7 @@ def run(path: Path | None, as_json: bool) -> int:
         return 0
     rows = [("REFERENCE", "SERVERS", "STATE")]
     rows += [
-        (shortened(one_line(one.written)), ", ".join(servers), one_line(problems.get(one, "has a value")))
+        (one_line(one.shown), ", ".join(servers), one_line(problems.get(one, "has a value")))
         for one, servers in users.items()
     ]
     print_rows(rows)

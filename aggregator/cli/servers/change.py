@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.servers.bundle_folders import unused_bundles
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.cli.servers.mentions import ServerMention, ServerNames, in_config, in_policies
 from aggregator.config.servers.foreign import SWITCHES, is_comment
@@ -26,7 +27,8 @@ def remove(config: Path | None, names: Sequence[str]) -> int:
     """
     edit = open_config(config, make=False)
     keys = list(dict.fromkeys(map(edit.key_of, names)))
-    removed = [ServerNames.of(key, edit.servers[key]) for key in keys]
+    entries = [edit.servers[key] for key in keys]
+    removed = [ServerNames.of(key, entry) for key, entry in zip(keys, entries, strict=True)]
     for key in keys:
         while key in edit.servers:
             edit.document.remove(edit.path_to(key))
@@ -35,6 +37,8 @@ def remove(config: Path | None, names: Sequence[str]) -> int:
     for one in removed:
         found = (*in_config(edit.file, one), *(mention for _, mention in in_policies(_folder(edit), one)))
         _point_out(f"These name {one.key} still:", found)
+    for folder in unused_bundles(entries, edit.servers.values()):
+        print(f"Its bundle is still in {folder}: delete that folder if no other configuration uses it.")
     return 0
 
 

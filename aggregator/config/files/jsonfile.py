@@ -2,15 +2,12 @@
 
 import codecs
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
 from aggregator.config.errors import ConfigError
 
 _LARGEST = 16 * 2**20
-_COMMENT = r'(?s)("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/'
-_TRAILING_COMMA = r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])'
 
 
 class JsonObject(dict[str, object]):
@@ -67,7 +64,9 @@ def _parse(path: Path, text: str) -> object:
         try:
             return _loads(text)
         except json.JSONDecodeError:
-            return _loads(_plain(text))
+            from aggregator.editing.json_scan import without_comments
+
+            return _loads(without_comments(text))
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}, line {error.lineno}, column {error.colno}: {_sentence(error)}") from None
     except RecursionError:
@@ -89,15 +88,6 @@ def _object(pairs: list[tuple[str, object]]) -> JsonObject:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
-
-
-def _plain(text: str) -> str:
-    """Return a text with comments and trailing commas blanked; every other character keeps its line and column."""
-    return re.sub(_TRAILING_COMMA, _blank, re.sub(_COMMENT, _blank, text))
-
-
-def _blank(found: re.Match[str]) -> str:
-    return found[1] or "".join(c if c == "\n" else " " for c in found[0])
 
 
 def _sentence(error: json.JSONDecodeError) -> str:

@@ -8,11 +8,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 
+from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, name_fault, shortened
-from aggregator.secret_sources.values import file_text, value_of
 
 _DEEPEST = 10
+# Not imported here: every start would pay for it, and few files need it.
+_VALUE_OF = "aggregator.secret_sources.values:value_of"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -131,27 +134,28 @@ class Expander:
 
     def _command(self, written: str, depth: int) -> SecretReference:
         """Return the reference to the output of a program, which the operator has to allow; it is not run here."""
-        shown = f"${{command:{shortened(written)}}}"
         try:
             # Taken apart before anything is inserted: no value makes two words.
             words = tuple(self._plain(word, depth) for word in shlex.split(written))
         except ValueError:
-            raise ExpandError(f"`{shown}` is not a command line.", "Close its quotes.") from None
+            raise ExpandError("A ${command:...} is not a command line.", "Close its quotes.") from None
         if not words or not words[0]:
-            raise ExpandError(f"`{shown}` names no program.", "Write the program and its arguments.")
+            raise ExpandError("A ${command:...} names no program.", "Write the program and its arguments.")
+        reference = SecretReference("command", f"${{command:{written}}}", words=words, folder=str(self.folder))
         if any("\0" in word for word in words):
-            raise ExpandError(f"`{shown}` has a NUL character in it.", "Remove it.")
+            raise ExpandError(f"`{reference.shown}` has a NUL character in it.", "Remove it.")
         if words[0] not in self.commands:
             fix = f'Add "{shortened(words[0])}" to `secrets.commands` if it may be run, or use another source.'
-            raise ExpandError(f"`{shown}` runs a program that is not allowed to give secrets.", fix)
-        return SecretReference("command", f"${{command:{written}}}", words=words, folder=str(self.folder))
+            raise ExpandError(f"`{reference.shown}` runs a program that is not allowed to give secrets.", fix)
+        return reference
 
     def _plain(self, text: str, depth: int) -> str:
         """Return the text inside a reference with its own references resolved; it is part of a name."""
         parts = self.parts(text, depth)
-        if any(isinstance(part, SecretReference) and part.kind != "file" for part in parts):
-            said = f"`{shortened(text)}` has a secret in it, and stands where a name has to."
-            raise ExpandError(said, "Write the name itself, or use ${NAME} in it.")
+        for part in parts:
+            if isinstance(part, SecretReference) and part.kind != "file":
+                said = f"`{part.shown}` stands where a name has to, inside another reference."
+                raise ExpandError(said, "Write the name itself, or use ${NAME} in it.")
         return "".join(map(self.shown, parts))
 
     def _now(self, reference: SecretReference) -> str:
@@ -160,12 +164,11 @@ class Expander:
             return self.values[reference]
         if reference.kind == "command":
             raise ExpandError(
-                f"`{shortened(reference.written)}` cannot stand here, since every command of the aggregator would run "
-                "its program.",
+                f"`{reference.shown}` cannot stand here, since every command of the aggregator would run its program.",
                 "Use ${keyring:name}, ${file:path} or ${NAME}; ${command:...} is for entries of servers.",
             )
         try:
-            value = value_of(reference, self.limit)
+            value: str = resolve_name(_VALUE_OF)(reference, self.limit)
         except SecretUnavailable as error:
             raise ExpandError(error.message, error.fix) from None
         self.values[reference] = self._secret(value)

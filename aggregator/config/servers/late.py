@@ -10,7 +10,7 @@ from aggregator.config.servers.complete import Gap
 from aggregator.config.servers.expand import ExpandError
 from aggregator.config.servers.foreign import RENAMED
 from aggregator.config.servers.secrets import secrets_in_address
-from aggregator.secret_sources.reference import LateText, shortened
+from aggregator.secret_sources.reference import LateText
 
 # Fields whose texts may have a secret in them, and those of `launch`.
 _FIELDS: Final = frozenset({"args", "env", "url", "headers", "proxy"})
@@ -29,8 +29,8 @@ def sort_out(found: Iterable[LateText]) -> tuple[list[LateText], list[Gap]]:
         if field in _FIELDS or (field == "launch" and rest and rest[0] in _OF_LAUNCH):
             late.append(text)
         elif text.unknown:
-            written = next(reference.written for reference in text.references if reference.kind != "file")
-            said = f"`{shortened(written)}` cannot stand in this field, which is read when the program starts."
+            shown = next(reference.shown for reference in text.references if reference.kind != "file")
+            said = f"`{shown}` cannot stand in this field, which is read when the program starts."
             fix = "Secrets can stand in `args`, `env`, `url`, `headers` and `proxy`."
             gaps.append(Gap(text.where, ExpandError(said, fix)))
     return late, gaps

@@ -31,6 +31,7 @@ LIMITS: Final[Mapping[str, HostLimits]] = {
     "cursor": HostLimits("cursor-vscode", plain=True, longest=60, prefix="{}", tools=40),
     "vscode": HostLimits("Visual Studio Code", tools=128),
     "vscode-insiders": HostLimits("Visual Studio Code - Insiders", tools=128),
+    "devin": HostLimits("Devin", prefix="mcp__{}__"),
     "windsurf": HostLimits("windsurf-client", longest=64, tools=100),
     "copilot-cli": HostLimits("github-copilot-developer", plain=True, longest=64),
     "codex": HostLimits("codex-mcp-client", longest=64, prefix="mcp__{}__"),

@@ -1,7 +1,8 @@
 """The question before files are written."""
 
-import sys
 from typing import Literal
+
+from aggregator.cli.servers.adding.asking import at_terminal, confirmed
 
 Answer = Literal["yes", "no", "not asked"]
 
@@ -10,12 +11,6 @@ def ask(question: str, yes: bool) -> Answer:
     """Return whether a person agrees; without a terminal, only `yes` does."""
     if yes:
         return "yes"
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_terminal():
         return "not asked"
-    print(f"{question} [y/N] ", end="", flush=True)
-    try:
-        answer = sys.stdin.readline()
-    except (UnicodeDecodeError, KeyboardInterrupt):
-        print()
-        return "no"
-    return "yes" if answer.strip().lower() in ("y", "yes") else "no"
+    return "yes" if confirmed(question) else "no"

@@ -12,7 +12,13 @@ from aggregator.cli.hosts.install.entry import KEY_VARIABLE, Pointing, http_entr
 from aggregator.cli.hosts.install.environment import entry_variables, looked_up
 from aggregator.cli.hosts.install.host_files import choose_file, entries
 from aggregator.cli.hosts.install.options import ENTRY, InstallOptions
-from aggregator.cli.hosts.install.plan import InstallPlan, ServerMove, edit_host_file, open_host_file
+from aggregator.cli.hosts.install.plan import (
+    InstallPlan,
+    ServerMove,
+    check_not_read_only,
+    edit_host_file,
+    open_host_file,
+)
 from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.take_over import server_moves
 from aggregator.cli.runtime.setup import environment, storage_url
@@ -44,6 +50,8 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     config = open_config(options.config, make=options.take_over)
     path = Path(os.path.abspath(config.path))
     loaded = load(path, environment()) if not config.is_new else load_mapping({}, environment())
+    if options.take_over:
+        check_not_read_only(path)
     edited = open_host_file(host, file)
     found = entries(edited.document.root, file)
     url = _url(loaded) if loaded.config.http.port else None

@@ -178,15 +178,16 @@ def _undo(host: HostProgram, options: InstallOptions) -> int:
     files = [str(change.path) for change in reversed(record.changes)]
     at = time.strftime("%Y-%m-%d %H:%MZ", time.gmtime(record.at))
     output = InstallOutput(options.as_json, {"host": host.id, "entry": record.entry, "files": files})
-    output.say(f"The install into {host.title} of {at}:")
     edits = removals(record) if options.only_entry else ()
+    if not options.only_entry:
+        check_unchanged(record, kept)
+    output.say(f"The install into {host.title} of {at}:")
     if options.only_entry:
         output.show(removal_previews(edits))
         for edit in edits:
             for remark in edit.remarks:
                 output.say(one_line(remark))
     else:
-        check_unchanged(record, kept)
         output.show(restored_previews(record))
     answer = ask("Restore this?", options.write)
     if answer != "yes":

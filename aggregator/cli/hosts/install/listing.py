@@ -25,6 +25,7 @@ _PROGRAMS = {
     "codex": "codex",
     "copilot-cli": "copilot",
     "cursor": "cursor",
+    "devin": "devin",
     "gemini-cli": "gemini",
     "goose": "goose",
     "vscode": "code",

@@ -1,6 +1,7 @@
 """An install worked out before anything is written: the edits of both files, and what people are told about them."""
 
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from aggregator.cli.hosts.install.preview import HiddenValues, Preview, hidden_v
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, digest
 from aggregator.cli.hosts.install.writing import backup_path, content_of, missing_folders
 from aggregator.cli.servers.edit import ConfigEdit
+from aggregator.domain.errors import OperatorError
 from aggregator.editing.edited_file import EditedFile, open_content, open_file
 from aggregator.editing.open_document import open_document
 from aggregator.hosts.model import HostFile, HostProgram
@@ -105,10 +107,26 @@ class InstallPlan:
 
 
 def open_host_file(host: HostProgram, file: HostFile) -> EditedFile:
-    """Open the file of a host for an edit, as an empty one where it is not there. Raises EditError."""
+    """Open the file of a host for an edit, as an empty one where it is not there.
+
+    Raises:
+        EditError: it cannot be read, or is no text of its format.
+        OperatorError: it is read-only.
+    """
     if os.path.exists(file.path):
+        check_not_read_only(file.path)
         return open_file(file.path, file.format)
     return EditedFile(file.path, open_document(new_text(host, file), file.format, str(file.path)), None)
+
+
+def check_not_read_only(path: Path) -> None:
+    """Refuse a file that is read-only: a replacement would get past that. Raises OperatorError."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # said where it is read
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise OperatorError(f"{path} is read-only, so it is left as it is. Make it writable, such as with chmod u+w.")
 
 
 def edit_host_file(

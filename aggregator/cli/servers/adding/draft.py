@@ -10,18 +10,19 @@ from typing import Final
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.servers.adding.request import AddRequest
+from aggregator.cli.servers.bundle_folders import bundles_folder
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
 from aggregator.packages.bundle_archive import LARGEST_FILE, BundleArchive, read_archive, read_archive_file
 from aggregator.packages.bundle_manifest import bundle_plan, read_manifest
 from aggregator.packages.bundle_signature import check_signature
+from aggregator.packages.carried_name import npm_name, pypi_name
 from aggregator.packages.download import DownloadLimits, download, is_loopback
 from aggregator.packages.errors import PackageError
 from aggregator.packages.plan import EntryPlan
 from aggregator.packages.registry import look_up
 from aggregator.packages.server_json import BundleReference, ServerChoice, ServerDescription, read_description
 from aggregator.packages.source import PackageSource, package_plan, read_source
-from aggregator.storage.locate import data_folder
 
 _DOWNLOAD_SECONDS: Final = 300.0
 _DIGEST_FILE: Final = ".aggregator-bundle"
@@ -85,8 +86,36 @@ def _from_source(source: PackageSource, request: AddRequest, registry: str) -> E
         return _chosen(found, request.use, loopback=is_loopback(registry))
     if source.kind == "file":
         path = Path(os.path.expanduser(source.name))
+        if not path.is_file():  # reading a pipe or a device could block without end
+            raise PackageError(f"There is no file {path}. Name a server.json file after --from.")
         return _chosen(read_description(read_object(path), str(path)), request.use, loopback=True)
-    return EntryDraft(package_plan(source))
+    return _described(source, registry) or EntryDraft(package_plan(source))
+
+
+def _described(source: PackageSource, registry: str) -> EntryDraft | None:
+    """Return the draft of the description that a package names; None where it names none, or that does not fit.
+
+    The description has to name the package in turn, and to be of the version that is wanted.
+    """
+    if source.kind == "npm":
+        name = npm_name(source.name, source.version)
+    else:
+        name = run_loop(pypi_name(source.name)) if source.kind == "pypi" else None
+    if name is None:
+        return None
+    try:
+        found = run_loop(look_up(registry, name))
+    except PackageError as error:
+        said = f"It is {name} in the MCP Registry, whose description was not used: {error}"
+        plan = package_plan(source)
+        return EntryDraft(replace(plan, notes=(*plan.notes, said)))
+    wanted = f"{source.kind}:{source.name}@{source.version}"
+    for choice in found.choices:
+        if choice.plan is not None and (
+            choice.shown == wanted or (not source.version and choice.shown.startswith(wanted))
+        ):
+            return EntryDraft(choice.plan, notes=(f"What it needs is told by {name} in the MCP Registry.",))
+    return None
 
 
 def _chosen(found: ServerDescription, use: str | None, *, loopback: bool) -> EntryDraft:
@@ -145,7 +174,7 @@ def _bundle(archive: BundleArchive) -> EntryDraft:
 
 def _folder_for(name: str, digest: str) -> Path:
     """Return the folder of a bundle: that of its name and version, unless another bundle has it already."""
-    bundles = data_folder(os.environ) / "aggregator" / "bundles"
+    bundles = bundles_folder(os.environ)
     folder = bundles / name
     if folder.exists() and _digest_of(folder) != digest:
         return bundles / f"{name}-{digest[:_SHORT]}"

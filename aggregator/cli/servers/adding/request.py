@@ -114,5 +114,8 @@ def read_type(text: str | None) -> RemoteType | None:
 
 
 def _check_name(name: str) -> None:
-    if usable(name) is None or not name.isprintable() or is_comment(name) or _ADDRESS.match(name):
-        raise OperatorError(f"{name!r:.80} is not a name for a server. Use letters, digits, `_` and `-`. {_USAGE}")
+    made = usable(name)
+    if made is None or is_comment(name) or _ADDRESS.match(name):
+        raise OperatorError(f"{name!r:.80} cannot be a server's name: use letters, digits, `_` and `-`. {_USAGE}")
+    if made != name:
+        raise OperatorError(f"{name!r:.80} cannot be a server's name: names of tools cannot hold it. Write {made}.")

@@ -1,0 +1,31 @@
+"""The text of a file that a reference names."""
+
+from pathlib import Path
+from typing import Final
+
+from aggregator.secret_sources.reference import SecretUnavailable, shortened
+
+_LARGEST_FILE: Final = 2**20
+
+
+def file_text(path: Path, written: str) -> str:
+    """Return the text of an ordinary file of at most 1 MiB.
+
+    Raises:
+        SecretUnavailable: it cannot be read.
+    """
+    shown = shortened(written)
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe or a device could block without end
+            raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SecretUnavailable(
+            f"The file {shown} cannot be read: {reason}.", "Create it, make it readable, or correct the path."
+        ) from None
+    if len(content) > _LARGEST_FILE:
+        raise SecretUnavailable(f"The file {shown} is larger than 1 MiB.", "Name a file that holds the value alone.")
+    return text
