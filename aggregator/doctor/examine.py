@@ -251,6 +251,6 @@ class _Doctor:
         except TimeoutError:
             said = f"The check of {name} did not end within {patience:.0f} s."
             self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
-        except OperatorError as error:
+        except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None

@@ -334,6 +334,7 @@ SEEDS: Final = (
         _good_policy,
         "`agents:`",
     ),
+    Seed("folder of policies, made by --fix", "policy_folder_missing", _settings(policies="rules"), _fix, "mkdir"),
     Seed("key that ends soon", "key_expires_soon", _ending_key, None, "keys expire"),
     Seed("key that has ended", "key_expired", _ended_key, None, "keys expire"),
     Seed("key for an unknown agent", "key_agent_unknown", _strange_key, None, "keys revoke"),
