@@ -24,7 +24,7 @@ from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_
 from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_storage
-from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.finding import CheckFinding, found, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
@@ -113,7 +113,7 @@ class _Doctor:
         return DoctorReport(
             str(config.path) if config.path is not None else None,
             agent,
-            in_order(self._findings),
+            in_order([with_option(finding, config.option) for finding in self._findings]),
             tuple(as_data(session, there) for session in sessions),
             time.monotonic() - began,
         )
@@ -253,6 +253,6 @@ class _Doctor:
         except TimeoutError:
             said = f"The check of {name} did not end within {patience:.0f} s."
             self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
-        except OperatorError as error:
+        except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None
