@@ -31,7 +31,7 @@ from aggregator.doctor.gather.http_session import http_session, listens, owner_o
 from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
 from aggregator.doctor.gather.storage import StorageRead, ask_server, read_storage
-from aggregator.doctor.gather.trial import TrialResult, try_servers, untried
+from aggregator.doctor.gather.trial import Shown, TrialResult, not_shown, try_servers, untried
 from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.web.own_address import OwnAddress
@@ -57,7 +57,8 @@ class Examination:
     """A wish for an examination: as `host` starts it and as `agent`, both as they are found where they are not named.
 
     `named` is the configuration of `--config`, `url` the address of `--url`. `connect`: servers and the program itself
-    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from.
+    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from,
+    `shown` shows the servers while they start.
     """
 
     machine: Machine
@@ -68,6 +69,7 @@ class Examination:
     connect: bool = True
     url: str | None = None
     patience: float = 30.0
+    shown: Shown = not_shown
 
 
 async def examine(wanted: Examination) -> DoctorReport:
@@ -169,7 +171,7 @@ class _Doctor:
         if not self._wanted.connect:
             return await asyncio.to_thread(untried, loaded, calls)
         patience = self._wanted.patience * _TRIAL
-        work = try_servers(loaded, agent, patience, calls)
+        work = try_servers(loaded, agent, patience, calls, self._wanted.shown)
         result = await self._bounded("the trial of the servers", work, self._wanted.patience * (_TRIAL + 0.2))
         return result if result is not None else await asyncio.to_thread(untried, loaded, calls)
 

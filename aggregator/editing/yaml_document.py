@@ -8,7 +8,7 @@ from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
 from aggregator.editing.plain import nested
 from aggregator.editing.text_document import TextDocument
-from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse
+from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse, scalar
 from aggregator.editing.yaml_style import YamlStyle, style_of
 
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
@@ -35,8 +35,8 @@ class YamlDocument(TextDocument):
             if at is None:
                 return self._spliced(self._added(node, step, nested(path[depth + 1 :], value), style, in_brackets))
             inner = node.value(at)
-            empty = inner.kind == "scalar" and inner.plain and not YamlValues(self._name).value(inner)
-            if depth + 1 == len(path) or (empty and inner.text != "0"):
+            null = inner.kind == "scalar" and inner.plain and scalar(inner.text) is None
+            if depth + 1 == len(path) or null:
                 return self._spliced([self._replaced(node, at, nested(path[depth + 1 :], value), style)])
             in_brackets, node = in_brackets or node.flow, inner
         raise AssertionError("a path has an end")
