@@ -49,6 +49,7 @@ def _policy(text: str) -> Make:
     return make
 
 
+CHAIN_KEY: Final = f"{SECRET}-that-is-long-enough"
 ALLOW: Final = 'agents:\n  local:\n    allow: ["box.*"]\n'
 
 
@@ -114,6 +115,13 @@ def _other_file(place: Place) -> None:
     place.configure()
     servers = {"box": place.server(), "off": place.server("--tools", "1", enabled=False)}
     place.write(place.here / "other.json", json.dumps({"mcpServers": servers}))
+
+
+async def _lost_chain_key(place: Place) -> None:
+    place.configure(audit={"chain_key": CHAIN_KEY})
+    made = await place.aggregator("keys", "new", "local")
+    assert made.code == 0, made
+    place.configure()
 
 
 async def _newer_schema(place: Place) -> None:
@@ -379,6 +387,13 @@ SEEDS: Final = (
         ("--config", "other.json"),
     ),
     Seed("database that others can read", "database_open", _open_database, None, "chmod 600"),
+    Seed(
+        "key of the audit that is gone",
+        "audit_chain_key",
+        _lost_chain_key,
+        _edit(lambda root: root.update(audit={"chain_key": CHAIN_KEY})),
+        '"chain_key"',
+    ),
     Seed("audit switched off", "audit_off", _settings(audit={"enabled": False}), _drop("audit"), '"audit"'),
     Seed(
         "every frontend disabled",
