@@ -24,14 +24,14 @@ from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_
 from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_storage
-from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.finding import CheckFinding, found, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
 from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
 from aggregator.doctor.gather.storage import StorageRead, ask_server, read_storage
-from aggregator.doctor.gather.trial import TrialResult, try_servers, untried
+from aggregator.doctor.gather.trial import Shown, TrialResult, not_shown, try_servers, untried
 from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.web.own_address import OwnAddress
@@ -56,7 +56,8 @@ class Examination:
     """A wish for an examination: as `host` starts it and as `agent`, both as they are found where they are not named.
 
     `named` is the configuration of `--config`, `url` the address of `--url`. `connect`: servers and the program itself
-    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from.
+    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from,
+    `shown` shows the servers while they start.
     """
 
     machine: Machine
@@ -67,6 +68,7 @@ class Examination:
     connect: bool = True
     url: str | None = None
     patience: float = 30.0
+    shown: Shown = not_shown
 
 
 async def examine(wanted: Examination) -> DoctorReport:
@@ -111,7 +113,7 @@ class _Doctor:
         return DoctorReport(
             str(config.path) if config.path is not None else None,
             agent,
-            in_order(self._findings),
+            in_order([with_option(finding, config.option) for finding in self._findings]),
             tuple(as_data(session, there) for session in sessions),
             time.monotonic() - began,
         )
@@ -164,7 +166,7 @@ class _Doctor:
         if not self._wanted.connect:
             return await asyncio.to_thread(untried, loaded, calls)
         patience = self._wanted.patience * _TRIAL
-        work = try_servers(loaded, agent, patience, calls)
+        work = try_servers(loaded, agent, patience, calls, self._wanted.shown)
         result = await self._bounded("the trial of the servers", work, self._wanted.patience * (_TRIAL + 0.2))
         return result if result is not None else await asyncio.to_thread(untried, loaded, calls)
 
@@ -251,6 +253,6 @@ class _Doctor:
         except TimeoutError:
             said = f"The check of {name} did not end within {patience:.0f} s."
             self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
-        except OperatorError as error:
+        except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None

@@ -1,15 +1,27 @@
-"""Files read whole, and replaced at once or not at all."""
+"""Files read whole, and replaced at once or not at all, by one of our processes at a time."""
 
 import os
 import secrets
 import stat
-from contextlib import suppress
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Final
 
 from aggregator.editing.errors import EditError
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 LARGEST: Final = 16 * 2**20
+PATIENCE: Final = 20.0
+_PAUSE: Final = 0.005
 
 
 def read_file(path: Path) -> bytes:
@@ -41,19 +53,29 @@ def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
         target = Path(os.path.realpath(path))
         if was is None:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _make(target, content, path)
-            return None
-        if read_file(target) != was:
-            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
-        backup = path.with_name(f"{path.name}.bak")
-        state = os.stat(target)
-        _move_in(backup, was, state)
-        if read_file(target) != was:
-            raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
-        _move_in(target, content, state)
+        with one_writer(target.parent):
+            if was is None:
+                _make(target, content, path)
+                return None
+            return _replaced(target, content, was, path)
     except (OSError, ValueError) as error:
         raise EditError(f"{path} cannot be written: {_why(error)}.") from None
+
+
+def _replaced(target: Path, content: bytes, was: bytes, path: Path) -> Path:
+    _check_same(target, was, path)
+    backup = path.with_name(f"{path.name}.bak")
+    state = os.stat(target)
+    _move_in(backup, was, state)
+    # Hosts know nothing of our hold, and write when they like.
+    _check_same(target, was, path)
+    _move_in(target, content, state)
     return backup
+
+
+def _check_same(target: Path, was: bytes, path: Path) -> None:
+    if read_file(target) != was:
+        raise EditError(f"{path} was changed in the meantime, so it was left as it is. Run the command again.")
 
 
 def _make(target: Path, content: bytes, path: Path) -> None:
@@ -117,3 +139,50 @@ def _sync_folder(folder: Path) -> None:
 
 def _why(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Hold a folder against our other processes; where its system has no such holds, go on without.
+
+    Raises:
+        EditError: another process has held it for 20 seconds.
+    """
+    handle = _handle(folder)
+    try:
+        if handle is not None:
+            until = time.monotonic() + PATIENCE
+            while not _taken(handle):
+                if time.monotonic() > until:
+                    raise EditError(
+                        f"Another command has been writing in {folder} for {PATIENCE:g} s. End it, then try again."
+                    )
+                time.sleep(_PAUSE)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _handle(folder: Path) -> int | None:
+    with suppress(OSError):
+        if sys.platform != "win32":
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Folders cannot be opened there.
+        name = sha256(os.path.normcase(folder).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        return os.open(Path(gettempdir()) / f"aggregator-{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    return None
+
+
+def _taken(handle: int) -> bool:
+    """Return whether the hold is taken now, or cannot be had at all here."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -8,7 +8,7 @@ from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
 from aggregator.editing.plain import nested
 from aggregator.editing.text_document import TextDocument
-from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse
+from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse, scalar
 from aggregator.editing.yaml_style import YamlStyle, style_of
 
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
@@ -35,8 +35,8 @@ class YamlDocument(TextDocument):
             if at is None:
                 return self._spliced(self._added(node, step, nested(path[depth + 1 :], value), style, in_brackets))
             inner = node.value(at)
-            empty = inner.kind == "scalar" and inner.plain and not YamlValues(self._name).value(inner)
-            if depth + 1 == len(path) or (empty and inner.text != "0"):
+            null = inner.kind == "scalar" and inner.plain and scalar(inner.text) is None
+            if depth + 1 == len(path) or null:
                 return self._spliced([self._replaced(node, at, nested(path[depth + 1 :], value), style)])
             in_brackets, node = in_brackets or node.flow, inner
         raise AssertionError("a path has an end")
@@ -46,6 +46,8 @@ class YamlDocument(TextDocument):
         if node.flow:
             style = style_of(self._text, node)
             return self._spliced(removal(self._text, self._bracketed(node), at, style))
+        if len(node) == 1:
+            return self._spliced(self._emptied(node, path[:-1]))
         return self._spliced([self._cut(node, at)])
 
     def _renamed(self, path: Path, key: str) -> str:
@@ -156,17 +158,22 @@ class YamlDocument(TextDocument):
             return colon, colon, f" {style.written(value)}"
         return old.start, old.end, style.written(value)
 
+    def _emptied(self, node: YamlNode, path: Path) -> list[Piece]:
+        """Return the pieces that put brackets in the place of a block with its last value; comments beside it stay."""
+        text, empty = self._text, "{}" if node.kind == "mapping" else "[]"
+        parent, at = self._at(path) if path else (None, 0)
+        colon = text.index(":", parent.pairs[at][0].end) + 1 if parent is not None and parent.pairs else node.start
+        if "\n" not in text[colon : node.start]:
+            return [(node.start, node.end, empty)]
+        if not text[colon : node.start].strip():
+            return [(colon, node.end, f" {empty}")]
+        line, line_end = text.rfind("\n", 0, node.start) + 1, text.find("\n", node.end) + 1 or len(text)
+        alone = not text[node.end : line_end].strip()
+        return [(colon, colon, f" {empty}"), (line, line_end, "") if alone else (node.start, node.end, "")]
+
     def _cut(self, node: YamlNode, at: int) -> Piece:
         """Return the piece that takes a pair or an item out of a block, with its lines."""
         text = self._text
-        if len(node) == 1:
-            empty = "{}" if node.kind == "mapping" else "[]"
-            start = node.start
-            before = text[:start].rstrip()
-            # Up to the colon of its key, where nothing but blanks is between.
-            if before.endswith(":") and "\n" in text[len(before) : start]:
-                return len(before), node.end, f" {empty}"
-            return start, node.end, empty
         last = node.value(at).end
         start = node.pairs[at][0].start if node.kind == "mapping" else self._dash(node, at)
         line = text.rfind("\n", 0, start) + 1

@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-_PROGRAM: Final = "aggregator"
+_MODULE: Final = "aggregator"
+# Our commands; the second is also the name of the package.
+_PROGRAMS: Final = frozenset({"aggregator", "aggregator-mcp"})
 _RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "npx", "npm", "bunx", "pnpm", "poetry", "hatch"})
 _SHELLS: Final = frozenset({"cmd", "sh", "bash", "zsh"})
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -25,18 +27,19 @@ def is_own(fields: Mapping[str, Any], ports: Collection[int] = (), name: str = "
     """
     if "url" in fields:
         address = str(fields["url"])
-        return _is_own_address(address, ports) or (name.lower() == _PROGRAM and _address(address)[1] in _LOCAL)
+        return _is_own_address(address, ports) or (name.lower() in _PROGRAMS and _address(address)[1] in _LOCAL)
     words = [str(fields.get("command", "")), *map(str, fields.get("args", ()))]
     if any(_is_own_address(word, ports) for word in words[1:]):  # a program that passes on to an address
         return True
     program = program_name(words[0])
-    if program == _PROGRAM:
+    if program in _PROGRAMS:
         return True
     if program.startswith("python"):
-        return words[1:3] == ["-m", _PROGRAM]
+        return words[1:3] == ["-m", _MODULE]
     if program in _RUNNERS | _SHELLS:
         return any(
-            program_name(word) == _PROGRAM and (at + 2 == len(words) or words[at + 2] in ("stdio", "serve"))
+            program_name(re.split(r"[@=\[<>~]", word)[0]) in _PROGRAMS
+            and (at + 2 == len(words) or words[at + 2] in ("stdio", "serve"))
             for at, word in enumerate(words[1:])
         )
     return False

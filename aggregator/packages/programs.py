@@ -44,6 +44,12 @@ _OF_THIS_MACHINE: Final = (
 )
 
 
+# Variables by which a program is made to run something else.
+_STEERING: Final = frozenset(
+    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "BASH_ENV", "PYTHONSTARTUP"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PackageProgram:
     """The program of a package, what to call the package, and what a person should know before it starts."""
@@ -75,6 +81,7 @@ def program_of(kind: str, identifier: str, item: Mapping[str, Any]) -> PackagePr
     before = arguments_of(item.get("runtimeArguments"))
     after = arguments_of(item.get("packageArguments"))
     env = variables_of(item.get("environmentVariables"))
+    notes += [f"It sets {name}, which can make programs run something else." for name in env if name in _STEERING]
     if kind == "oci":
         return _image(runtime, identifier, version, index, before, after, env, notes)
     checked_name(kind, identifier)

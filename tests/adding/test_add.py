@@ -1,5 +1,6 @@
 """`aggregator add` as it is typed: what is shown, tried and written, and what is not."""
 
+import asyncio
 import json
 import os
 import sys
@@ -313,6 +314,7 @@ async def test_a_server_of_a_registry(config: Path, registry: FakeRegistry) -> N
     assert "needs the variable BOX_KEY: Its key. Set BOX_KEY, or give --set BOX_KEY=VALUE." in ended.out
     ended = await add(config, "--from", "io.github.example/box-mcp", "--yes", BOX_KEY=CANARY)
     assert ended.code == 0, ended
+    assert "It gets BOX_KEY, which is set here" in ended.out
     assert "box connected" in ended.out
     assert CANARY not in ended.out + ended.err
     assert json.loads(text(config))["mcpServers"]["box"] == {
@@ -361,6 +363,23 @@ async def test_a_registry_that_has_it_not(config: Path, registry: FakeRegistry) 
     ended = await add(config, "--from", "io.github.none/weather")
     assert ended.code == 2
     assert "has no io.github.none/weather. It has io.github.example/weather." in ended.err
+
+
+@pytest.mark.parametrize("address", ["ftp://registry.example.com", 3, "${NOT_SET_HERE}", "https://a.example.com?x"])
+async def test_a_registry_that_is_no_address_is_not_replaced_by_the_default(config: Path, address: object) -> None:
+    put(config, json.dumps({"mcpServers": {}, "registry": address}))
+    ended = await add(config, "--from", "io.github.example/weather")
+    assert ended.code == 2
+    assert "registry: " in ended.err
+    assert "asking" not in ended.err
+    assert "The default is used" not in ended.err
+
+
+async def test_a_pipe_is_not_read(config: Path) -> None:
+    os.mkfifo(config.parent / "server.json")
+    ended = await add(config, "--from", "server.json")
+    assert ended.code == 2
+    assert "There is no file server.json" in ended.err
 
 
 async def test_a_file_with_several_choices(config: Path) -> None:
@@ -472,9 +491,30 @@ async def test_a_running_gateway_takes_it_over(config: Path) -> None:
     assert states == {"off": "disabled", "box": "ready"}
 
 
-async def test_a_file_that_changes_during_the_trial_is_not_overwritten(config: Path) -> None:
-    other = '{"mcpServers": {}}'
+async def test_the_edits_that_others_make_during_the_trial_stay(config: Path) -> None:
+    other = '{"mcpServers": {"theirs": {"command": "x"}}}'
     script = f"open({str(config)!r}, 'w').write({other!r}); raise SystemExit(1)"
     ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
+    assert ended.code == 0
+    assert set(json.loads(text(config))["mcpServers"]) == {"theirs", "it"}
+
+
+async def test_a_file_that_is_damaged_during_the_trial_is_left_alone(config: Path) -> None:
+    script = f"open({str(config)!r}, 'w').write('{{'); raise SystemExit(1)"
+    ended = await add(config, "it", "--anyway", "--", sys.executable, "-c", script)
     assert ended.code == 2
-    assert text(config) == other
+    assert text(config) == "{"
+
+
+async def test_several_at_the_same_time_lose_no_entry(config: Path) -> None:
+    names = [f"s{number}" for number in range(4)]
+    ended = await asyncio.gather(*(add(config, name, "--no-connect", "--", "echo", name) for name in names))
+    assert [one.code for one in ended] == [0] * 4, ended
+    assert set(entries(config)) == {"off", *names}
+
+
+async def test_of_two_with_one_name_the_second_is_refused(config: Path) -> None:
+    ended = await asyncio.gather(*(add(config, "a", "--no-connect", "--", "echo", str(at)) for at in range(2)))
+    assert sorted(one.code for one in ended) == [0, 2], ended
+    refused = next(one for one in ended if one.code == 2)
+    assert "has a server 'a' already" in refused.err

@@ -125,6 +125,13 @@ def test_a_remote_with_variables_and_headers() -> None:
         plan.entry({"other": ["c"]})
 
 
+def test_what_an_address_cannot_do_without_is_asked() -> None:
+    """No variable of this machine gets into an address unless the person is told."""
+    remote = {"type": "sse", "url": "https://{AWS_SECRET}.example.com/", "variables": {"AWS_SECRET": {}}}
+    plan = plan_of(server(remotes=[remote]))
+    assert [one.variable for one in plan.unanswered({})] == ["AWS_SECRET"]
+
+
 def test_a_package_that_serves_an_address_is_launched() -> None:
     package = {
         **NPM,
@@ -172,6 +179,11 @@ def test_what_a_container_gets_of_this_machine_is_told() -> None:
     mount = {"type": "named", "name": "-v", "value": "/:/host"}
     plan = plan_of(server({"registryType": "oci", "identifier": "a/b", "runtimeArguments": [mount]}))
     assert plan.notes == ("Its container gets something of this machine: -v.",)
+
+
+def test_a_variable_that_makes_programs_run_something_else_is_told() -> None:
+    plan = plan_of(server({**NPM, "environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require ./x.js"}]}))
+    assert plan.notes == ("It sets NODE_OPTIONS, which can make programs run something else.",)
 
 
 def test_a_deprecated_server_says_so() -> None:

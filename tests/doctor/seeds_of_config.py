@@ -105,6 +105,17 @@ async def _with_database(place: Place) -> None:
     assert made.code == 0, made
 
 
+async def _open_database(place: Place) -> None:
+    await _with_database(place)
+    _database(place).chmod(0o644)
+
+
+def _other_file(place: Place) -> None:
+    place.configure()
+    servers = {"box": place.server(), "off": place.server("--tools", "1", enabled=False)}
+    place.write(place.here / "other.json", json.dumps({"mcpServers": servers}))
+
+
 async def _newer_schema(place: Place) -> None:
     await _with_database(place)
     with sqlite3.connect(_database(place)) as connection:
@@ -236,7 +247,7 @@ def _as_the_known(place: Place, _: Examined) -> None:
 
 
 SEEDS: Final = (
-    Seed("no configuration", "config_missing", lambda place: None, _good, "aggregator init"),
+    Seed("no configuration", "config_missing", lambda place: None, None, "aggregator init"),
     Seed("configuration in a wrong place", "config_wrong_place", _wrong_place, None, "mv "),
     Seed(
         "a comma is missing",
@@ -248,6 +259,13 @@ SEEDS: Final = (
     Seed("text after the end", "config_not_json", _text('{"mcpServers": {}}\nand more'), _good, "remove what follows"),
     Seed("empty file", "config_not_json", _text(""), _good, "mcpServers"),
     Seed("mcpServer", "config_key_unknown", _text('{"mcpServer": {"a": {"command": "x"}}}'), _good, "`mcpServers`?"),
+    Seed(
+        "one name for two servers",
+        "config_key_repeated",
+        _text('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'),
+        _good,
+        "Rename or remove it",
+    ),
     Seed("folder that is not trusted", "config_not_trusted", _here, None, "aggregator trust"),
     Seed("two configurations", "config_shadowed", _both, _name_it, "--config"),
     Seed(
@@ -281,7 +299,7 @@ SEEDS: Final = (
         "the same server twice",
         "server_twice",
         lambda place: place.configure({"a": place.server(), "b": place.server()}),
-        _edit(lambda root: root["mcpServers"].pop("b")),
+        None,
         "aggregator remove b",
     ),
     Seed(
@@ -316,6 +334,7 @@ SEEDS: Final = (
         _good_policy,
         "`agents:`",
     ),
+    Seed("folder of policies, made by --fix", "policy_folder_missing", _settings(policies="rules"), _fix, "mkdir"),
     Seed("key that ends soon", "key_expires_soon", _ending_key, None, "keys expire"),
     Seed("key that has ended", "key_expired", _ended_key, None, "keys expire"),
     Seed("key for an unknown agent", "key_agent_unknown", _strange_key, None, "keys revoke"),
@@ -344,6 +363,22 @@ SEEDS: Final = (
         "NO_PROXY",
     ),
     Seed("clock", "clock_wrong", _future, lambda place, _: os.utime(place.config), "Set it"),
+    Seed(
+        "server switched off",
+        "server_off",
+        lambda place: place.configure({"box": place.server(enabled=False)}),
+        None,
+        "aggregator enable box",
+    ),
+    Seed(
+        "commands for another file",
+        "server_off",
+        _other_file,
+        None,
+        "--config",
+        ("--config", "other.json"),
+    ),
+    Seed("database that others can read", "database_open", _open_database, None, "chmod 600"),
     Seed("audit switched off", "audit_off", _settings(audit={"enabled": False}), _drop("audit"), '"audit"'),
     Seed(
         "every frontend disabled",

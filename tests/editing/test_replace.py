@@ -2,13 +2,15 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from aggregator.editing.edited_file import open_file
 from aggregator.editing.errors import EditError
-from aggregator.editing.replace import LARGEST, read_file, replace_file
+from aggregator.editing.replace import LARGEST, one_writer, read_file, replace_file
 
 
 def test_a_file_is_replaced_with_its_mode_and_a_backup(tmp_path: Path) -> None:
@@ -96,3 +98,36 @@ def test_a_file_in_no_known_encoding_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b'{"\xff": 1}')
     with pytest.raises(EditError, match="is not UTF-8 text"):
         open_file(path, "json")
+
+
+def test_no_edit_of_writers_at_the_same_time_is_lost(tmp_path: Path) -> None:
+    """Every edit that was said to be written is in the file: compare and replace are one step for all of ours."""
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"")
+
+    def edits(writer: str) -> list[str]:
+        done: list[str] = []
+        for number in range(25):
+            was = read_file(file)
+            with suppress(EditError):
+                replace_file(file, was + f"{writer}{number} ".encode(), was)
+                done.append(f"{writer}{number}")
+        return done
+
+    with ThreadPoolExecutor(3) as pool:
+        said = [edit for done in pool.map(edits, "abc") for edit in done]
+    assert sorted(file.read_text().split()) == sorted(said)
+    assert len(said) >= 25
+
+
+def test_a_folder_that_is_held_is_waited_for_so_long_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"old")
+    monkeypatch.setattr("aggregator.editing.replace.PATIENCE", 0.0)
+    with one_writer(tmp_path), pytest.raises(EditError, match=r"Another command has been writing in .* End it"):
+        replace_file(file, b"new", b"old")
+    assert file.read_bytes() == b"old"
+    replace_file(file, b"new", b"old")
+    assert file.read_bytes() == b"new"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,11 +61,15 @@ def at_terminal(home: Path) -> AtTerminal:
             [*program, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
         )
         os.close(theirs)
+        # One that waits for an answer ends all the same.
+        patience = threading.Timer(_SECONDS, process.kill)
+        patience.start()
         try:
             os.write(ours, typed.encode())
             shown = b"".join(iter(lambda: _read(ours), b""))
             return process.wait(_SECONDS), shown.decode().replace("\r\n", "\n")
         finally:
+            patience.cancel()
             if process.poll() is None:
                 process.kill()
                 process.wait()

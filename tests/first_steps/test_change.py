@@ -222,10 +222,15 @@ def test_a_trusted_file_stays_trusted_and_no_other_becomes_so(home: Path, run: R
     assert read_object(here)["mcpServers"] == {"b": {"command": "y", "enabled": False}}
 
 
-async def test_a_running_gateway_takes_the_edit_over(config: Path, home: Path, run: Run) -> None:
-    """E7: a server that is disabled and enabled again goes and comes without a restart."""
+@pytest.fixture
+def serving(config: Path) -> Path:
     config.write_text(json.dumps({"mcpServers": {"box": raw_stdio_entry()}, "http": {"port": 0}}))
-    process = await start("serve", "--config", str(config), cwd=home, HOME=str(home))
+    return config
+
+
+async def test_a_running_gateway_takes_the_edit_over(serving: Path, home: Path, run: Run) -> None:
+    """E7: a server that is disabled and enabled again goes and comes without a restart."""
+    process = await start("serve", "--config", str(serving), cwd=home, HOME=str(home))
     lines: list[str] = []
     try:
         await _until(process.stderr, lines, "server box is ready")

@@ -37,9 +37,10 @@ def known(config: Path) -> Path:
             CREATE TABLE mcp_servers (id TEXT, fingerprint TEXT, connected REAL);
             CREATE TABLE mcp_tools (server TEXT, fingerprint TEXT, position INTEGER, name TEXT);
             CREATE TABLE api_keys (agent_id TEXT, revoked REAL);
-            INSERT INTO mcp_servers VALUES ('time', 'old', 1), ('time', 'new', 2), ('git-hub', 'f', 1), ('gone', 'f', 1);
-            INSERT INTO mcp_tools VALUES ('time', 'old', 0, 'gone'), ('time', 'new', 0, 'now'), ('git-hub', 'f', 0, 'x'),
-                ('gone', 'f', 0, 'y');
+            INSERT INTO mcp_servers VALUES ('time', 'old', 1), ('time', 'new', 2), ('git-hub', 'f', 1),
+                ('gone', 'f', 1);
+            INSERT INTO mcp_tools VALUES ('time', 'old', 0, 'gone'), ('time', 'new', 0, 'now'),
+                ('git-hub', 'f', 0, 'x'), ('gone', 'f', 0, 'y');
             INSERT INTO api_keys VALUES ('eve', NULL), ('mallory', 5);
         """)
     return config
@@ -150,7 +151,8 @@ complete -C "aggregator re"; complete -C "aggregator remove "; complete -C "aggr
 ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -f -i
-zpty -w shell 'PS1=; autoload -Uz compinit; compinit -u -D; source $HOME/script; bindkey "^I" complete-word; echo re''ady'
+zpty -w shell 'PS1=; autoload -Uz compinit; compinit -u -D; source $HOME/script; bindkey "^I" complete-word'
+zpty -w shell 'echo re""ady'
 zpty -r shell shown '*ready*'
 zpty -w -n shell $'aggregator call t\\t'
 zpty -r shell shown '*time.now*'

@@ -1,4 +1,4 @@
-"""`aggregator` alone and `aggregator init`, as a newcomer meets them: at a terminal in an empty home, and without one."""
+"""`aggregator` alone and `aggregator init`, as a newcomer meets them in an empty home, at a terminal and without."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_the_servers_of_other_programs_are_offered_and_nothing_is_written_unaske
     assert code == 0
     assert "There are 2 servers in Cursor" in shown
     assert not own(home).exists()
-    code, shown = at_terminal(typed="y\ny\nk\n")
+    code, shown = at_terminal(typed="y\ny\nkeep\n")
     assert code == 0
     assert list(read_object(own(home))["mcpServers"]) == ["time", "hub"]  # type: ignore[call-overload]
     assert CANARY not in shown
@@ -80,7 +80,7 @@ def test_init_asks_three_questions(at_terminal: AtTerminal, home: Path, cursor: 
 
 
 def test_init_without_a_terminal_does_what_options_say(run: Run, home: Path, cursor: Path) -> None:
-    with pytest.raises(OperatorError, match="no terminal to ask at. Add --yes"):
+    with pytest.raises(OperatorError, match=r"no terminal to ask at\. Add --yes"):
         run("init")
     assert not own(home).exists()
     before = cursor.read_text()

@@ -1,123 +1,16 @@
 """`aggregator import`, run as people run it."""
 
 import json
-import os
-import pty
-import signal
 import stat
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aggregator.hosts.every_host import HOSTS
+from aggregator.cli.hosts import import_hosts
+from aggregator.config.load import load
+from aggregator.hosts.model import System
 from tests.hosts.grounds import CANARY, SYSTEMS, machine_with_fixtures, put
-
-ROOT = Path(__file__).parents[2]
-CLAUDE = Path(".config") / "Claude" / "claude_desktop_config.json"
-CURSOR = Path(".cursor") / "mcp.json"
-
-
-@dataclass(frozen=True)
-class Person:
-    """A person with a home and a working folder, who runs the command."""
-
-    home: Path
-    folder: Path
-    environ: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def config(self) -> Path:
-        return self.home / ".config" / "aggregator" / "aggregator.json"
-
-    @property
-    def servers(self) -> dict[str, Any]:
-        servers: dict[str, Any] = json.loads(self.config.read_text())["mcpServers"]
-        return servers
-
-    def run(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "aggregator", "import", *args],
-            cwd=self.folder,
-            env=self.whole_environ(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    def at_terminal(self, *args: str, answers: str, interrupt: bool = False) -> str:
-        """Run the command at a terminal of its own, and return what stands there after it.
-
-        `interrupt`: end it at its first question, as Ctrl+C does.
-        """
-        keyboard, terminal = pty.openpty()
-        program = subprocess.Popen(
-            [sys.executable, "-m", "aggregator", "import", *args],
-            cwd=self.folder,
-            env=self.whole_environ(),
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            start_new_session=True,
-        )
-        os.close(terminal)
-        os.write(keyboard, answers.encode())
-        shown = b""
-        while True:
-            try:
-                part = os.read(keyboard, 4096)
-            except OSError:  # Linux says so when the program has closed the terminal
-                break
-            if not part:
-                break
-            shown += part
-            if interrupt and b"[y/N]" in shown:
-                program.send_signal(signal.SIGINT)
-        os.close(keyboard)
-        assert program.wait(30) in (0, 1, -signal.SIGINT)
-        return shown.decode()
-
-    def whole_environ(self) -> dict[str, str]:
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "PYTHONPATH": str(ROOT),
-            "XDG_CONFIG_HOME": str(self.home / ".config"),
-            **self.environ,
-        }
-
-
-@pytest.fixture
-def person(tmp_path: Path) -> Person:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "folder").mkdir()
-    return Person(tmp_path / "home", tmp_path / "folder")
-
-
-def claude(person: Person, servers: dict[str, Any]) -> None:
-    put(person.home / CLAUDE, json.dumps({"mcpServers": servers}))
-
-
-def cursor(person: Person, servers: dict[str, Any]) -> None:
-    put(person.home / CURSOR, json.dumps({"mcpServers": servers}))
-
-
-def outcomes(person: Person, *args: str) -> dict[str, tuple[str, str | None]]:
-    """Return the outcome and the key of every entry, by host and name."""
-    report = json.loads(person.run("--json", *args).stdout)
-    return {
-        f"{file['host']}/{server['name']}": (server["outcome"], server["key"])
-        for file in report["files"]
-        for server in file["servers"]
-    }
+from tests.hosts.person import CURSOR, Person, claude, cursor, outcomes
 
 
 def test_a_table_first_and_nothing_is_written(person: Person) -> None:
@@ -308,125 +201,11 @@ def test_another_configuration_by_name(person: Person) -> None:
     assert not person.config.exists()
 
 
-def with_secrets(person: Person) -> None:
-    claude(
-        person,
-        {
-            "github": {
-                "command": "docker",
-                "args": ["run", "-e", "T", "image"],
-                "env": {"GITHUB_TOKEN": "canary-github-1"},
-            },
-            "db": {"command": "uvx", "args": ["server-db", "postgres://ada:canary-db-2@localhost/x"]},
-        },
-    )
-    put(
-        person.home / ".codeium" / "windsurf" / "mcp_config.json",
-        '{"mcpServers": {"maps": {"serverUrl": "https://maps.example/sse?key=canary-maps-3-0123456789"}}}',
-    )
-
-
-def test_secrets_are_kept_with_a_warning_and_for_the_owner_alone(person: Person) -> None:
-    with_secrets(person)
-    put(person.config, '{"mcpServers": {}}').chmod(0o644)
-    done = person.run("--write")
-    assert "Secrets in the clear: variable GITHUB_TOKEN." in done.stdout
-    assert "Secrets in the clear: argument 2." in done.stdout
-    assert "3 secrets now in the clear" in done.stderr
-    assert person.servers["github"]["env"] == {"GITHUB_TOKEN": "canary-github-1"}
-    assert stat.S_IMODE(person.config.stat().st_mode) == 0o600
-    assert CANARY not in done.stdout + done.stderr
-
-
-def test_secrets_move_into_files(person: Person) -> None:
-    with_secrets(person)
-    done = person.run("--write", "--secrets", "file")
-    text = person.config.read_text()
-    assert CANARY not in text + done.stdout + done.stderr
-    assert person.servers["db"]["args"][1] == "postgres://ada:${file:secrets/db.URL_PASSWORD}@localhost/x"
-    kept = person.config.parent / "secrets"
-    assert {file.name: file.read_text() for file in kept.iterdir()} == {
-        "github.GITHUB_TOKEN": "canary-github-1\n",
-        "db.URL_PASSWORD": "canary-db-2\n",
-        "maps.KEY": "canary-maps-3-0123456789\n",
-    }
-    assert {stat.S_IMODE(file.stat().st_mode) for file in kept.iterdir()} == {0o600}
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
-    assert set(outcomes(person).values()) == {("present", None)}
-
-
-def with_keyring(person: Person) -> Person:
-    keyring = {
-        "PYTHON_KEYRING_BACKEND": "tests.peers.file_keyring.FileKeyring",
-        "TEST_KEYRING": str(person.home / "keyring.json"),
-    }
-    return Person(person.home, person.folder, keyring)
-
-
-def test_secrets_move_into_the_keyring(person: Person) -> None:
-    person = with_keyring(person)
-    with_secrets(person)
-    done = person.run("--write", "--secrets", "keyring")
-    assert CANARY not in person.config.read_text() + done.stdout + done.stderr
-    assert person.servers["github"]["env"] == {"GITHUB_TOKEN": "${keyring:github.GITHUB_TOKEN}"}
-    kept = json.loads((person.home / "keyring.json").read_text())["kept"]
-    assert kept["aggregator/github.GITHUB_TOKEN"] == "canary-github-1"
-    assert len(kept) == 3
-
-
-def test_a_keyring_that_does_not_answer_leaves_all_as_it_was(person: Person) -> None:
-    person = with_keyring(person)
-    with_secrets(person)
-    put(person.home / "keyring.json", '{"behaviour": "locked", "kept": {}}')
-    done = person.run("--write", "--secrets", "keyring", code=2)
-    assert "Unlock it and try again" in done.stderr
-    assert CANARY not in done.stdout + done.stderr
-    assert not person.config.exists()
-
-
-def test_a_yes_at_a_terminal(person: Person) -> None:
-    with_secrets(person)
-    shown = person.at_terminal(answers="y\nfile\n")
-    assert "Add 3 servers to" in shown
-    assert "3 secrets in the clear" in shown
-    assert CANARY not in shown + person.config.read_text()
-    assert len(person.servers) == 3
-
-
-@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", ""], ids=["no", "nothing", "end", "interrupt"])
-def test_anything_but_a_yes_writes_nothing(person: Person, answer: str) -> None:
-    with_secrets(person)
-    shown = person.at_terminal(answers=answer, interrupt=not answer)
-    assert "Add 3 servers to" in shown
-    assert "Traceback" not in shown
-    assert not person.config.exists()
-
-
-@pytest.mark.parametrize("args", [(), ("--json",), ("--write",), ("--write", "--json")], ids=" ".join)
-def test_no_secret_of_any_host_is_in_any_output(person: Person, args: tuple[str, ...], tmp_path: Path) -> None:
-    machine = machine_with_fixtures("linux", tmp_path / "machine")
-    person = Person(machine.home, machine.folder)
-    done = person.run(*args)
-    assert CANARY not in done.stdout + done.stderr
-    hosts = {host.title for host in HOSTS}
-    if "--json" in args:
-        report = json.loads(done.stdout)
-        assert {file["host"] for file in report["files"]} == {host.id for host in HOSTS}
-        assert report["written"] is ("--write" in args)
-    else:
-        assert {line.partition(":")[0] for line in done.stdout.splitlines()} >= hosts
-    if "--write" in args:
-        assert "canary-env-4f9a7c21e8-claude-desktop" in person.config.read_text()
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_is_written_is_a_configuration_without_mistakes(
-    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from aggregator.cli.hosts import import_hosts
-    from aggregator.config.load import load
-
-    machine = machine_with_fixtures(system, tmp_path)  # type: ignore[arg-type]
+    machine = machine_with_fixtures(system, tmp_path)
     monkeypatch.setattr(import_hosts, "this_machine", lambda: machine)
     config = tmp_path / "aggregator.json"
     put(config, "{}")

@@ -14,7 +14,8 @@ from tests.peers.processes import is_alive
 
 # Longer than any of these programs needs, and than a machine under load takes to start Python.
 PLENTY = 60.0
-SHORT = 1.0
+# Enough to start Python on a busy machine.
+SHORT = 5.0
 
 
 def python(script: str) -> list[str]:
@@ -78,7 +79,7 @@ else:
     pathlib.Path({str(own)!r}).write_text(str(os.getpid()))
 time.sleep(600)
 """
-    with pytest.raises(ProgramFailed, match="took longer than 1 s"):
+    with pytest.raises(ProgramFailed, match="took longer than 5 s"):
         output(script, SHORT)
     assert not is_alive(pid_in(own))
     until_gone(pid_in(child))

@@ -64,7 +64,6 @@ def test_a_keyring_that_waits_for_a_person(keyring: Path) -> None:
     found = problem_of(in_keyring("github"), 3.0)
     assert "did not answer within 3 s" in found
     assert "`secrets.timeout`" in found
-    assert keyring.with_suffix(".asked").exists()
 
 
 def test_a_name_that_is_not_there(keyring: Path) -> None:

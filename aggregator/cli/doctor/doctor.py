@@ -12,6 +12,7 @@ from rich.table import Table
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.logs import start_logging
+from aggregator.cli.runtime.progress import shown_starting
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.servers.checks import address_fault
@@ -54,6 +55,7 @@ def run(
         connect,
         url.rstrip("/") if url is not None else None,
         timeout,
+        shown_starting,
     )
     report = run_loop(examine(wanted))
     mended: list[Mended] = []

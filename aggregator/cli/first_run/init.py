@@ -59,6 +59,8 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
         _give_key(config, agent)
     for host in install:
         install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
+        if host in hosts:
+            print(f"{host} has its own servers too: `aggregator install {host} --take-over` moves them here.")
     print("Next: `aggregator check` connects to every server, `aggregator doctor` finds what is wrong.")
     return 0
 

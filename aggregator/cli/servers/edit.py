@@ -1,10 +1,12 @@
 """The configuration file that a command edits: its servers by name, edits of them, and the file written back."""
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config, own_file, trust_list
@@ -15,6 +17,12 @@ from aggregator.config.servers.names import usable
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.document import EditableDocument
 from aggregator.editing.edited_file import EditedFile, open_file
+from aggregator.editing.errors import EditError
+
+# A command that was slow, such as by a download, lets those that were faster go first so often.
+_ATTEMPTS: Final = 8
+
+_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class ConfigEdit:
         by_id = {usable(key) or key: key for key in servers}
         if name in by_id:
             return by_id[name]
-        hint = did_you_mean(name, servers) or "`aggregator status` lists those of a running gateway."
+        listed = ", ".join(json.dumps(key, ensure_ascii=True) for key in list(servers)[:_LISTED])
+        hint = did_you_mean(name, servers) or (f"It has {listed}." if servers else "It has none.")
         raise OperatorError(f"{self.path} has no server {name!r:.80}. {hint}")
 
     def path_to(self, key: str) -> tuple[str, str]:
@@ -89,6 +98,26 @@ class ConfigEdit:
             trust_list(os.environ).add(self.path, self.file.content)
         return backup
 
+    def write_entry(self, key: str, *, replace: bool = False) -> Path | None:
+        """Write the file with the one entry that was added; where others changed it meanwhile, with their edits.
+
+        Raises:
+            OperatorError: there is a server of this key by now, or the file cannot be written.
+        """
+        entry, edit = self.servers[key], self
+        if not isinstance(entry, Mapping):
+            return self.write()
+        for _ in range(_ATTEMPTS):
+            try:
+                return edit.write()
+            except EditError:
+                now = _opened(self.path)
+                if now.file.was == edit.file.was:
+                    raise
+                edit = now
+                edit.add_entry(key, entry, replace=replace)
+        return edit.write()
+
     def _entries(self, where: str) -> Mapping[str, object]:
         entries = self.document.root.get(where)
         return entries if isinstance(entries, dict) else {}
@@ -112,9 +141,14 @@ def open_config(path: Path | None, *, make: bool = True) -> ConfigEdit:
         if not make:
             raise
         return ConfigEdit(open_file(own_file(os.environ), "json", missing=True))
-    file = open_file(found, "json")
+    return _opened(found)
+
+
+def _opened(path: Path) -> ConfigEdit:
+    file = open_file(path, "json", missing=True)
     trusted = False
-    with suppress(ConfigError):
-        trust_list(os.environ).check(found, file.was)
-        trusted = True
+    if file.was is not None:
+        with suppress(ConfigError):
+            trust_list(os.environ).check(path, file.was)
+            trusted = True
     return ConfigEdit(file, trusted)

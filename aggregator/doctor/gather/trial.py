@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.hosts.own import identity
 from aggregator.policy.files.lint import KnownNames, lint
 from aggregator.policy.live import LivePolicies
+from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.upstream import Upstream
 
 # The logger that tells of a server that prints to its stdout what is not MCP.
@@ -43,7 +45,19 @@ class TrialResult:
     policies: PolicyFacts | None = None
 
 
-async def try_servers(loaded: Loaded, agent: str, patience: float, calls: Mapping[str, int]) -> TrialResult:
+# Shows the servers of an app inside, while they start.
+Shown = Callable[[App, Redactor], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def not_shown(app: App, redact: Redactor) -> AsyncIterator[None]:
+    """Show nothing."""
+    yield
+
+
+async def try_servers(
+    loaded: Loaded, agent: str, patience: float, calls: Mapping[str, int], shown: Shown = not_shown
+) -> TrialResult:
     """Connect every server once, in at most `patience` seconds; `calls` are those of the last 30 days by server."""
     live = await asyncio.to_thread(read_policies, loaded.policies)
     config = _searching(_bounded(all_started(loaded.config), patience))
@@ -57,7 +71,8 @@ async def try_servers(loaded: Loaded, agent: str, patience: float, calls: Mappin
         app = build_app(config, live, redactor=loaded.redactor)
         async with app.running():
             # Each server is given up after `patience`; the rest is for reading their lists.
-            await app.supervisor.wait_all_tried(patience + 1.0)
+            async with shown(app, loaded.redactor):
+                await app.supervisor.wait_all_tried(patience + 1.0)
             return await _result(app, loaded, live, agent, noisy, calls)
     finally:
         logger.removeHandler(noisy)
@@ -146,7 +161,7 @@ def _facts(
         enabled=server.enabled,
         disabled_reason=server.disabled_reason,
         command=server.command,
-        address=(server.url or "").partition("?")[0] or None,
+        address=loaded.redactor((server.url or "").partition("?")[0]) or None,
         same_as=known.get(server.id),
         calls=calls.get(server.id, 0) if calls else None,
         **more,

@@ -1,12 +1,16 @@
 """The options of `aggregator install`, and which of them go together."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
 
-ENTRY = "aggregator"
+ENTRY: Final = "aggregator"
+# What every host takes, and puts before the names of our tools.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,5 +45,5 @@ class InstallOptions:
                 check_agent_id(self.agent)
             except ValueError as error:
                 raise OperatorError(str(error)) from None
-        if self.name is not None and (not self.name.strip() or not self.name.isprintable() or len(self.name) > 60):
-            raise OperatorError("The name of an entry is one line of at most 60 characters.")
+        if self.name is not None and not _NAME.fullmatch(self.name):
+            raise OperatorError("The name of an entry is made of letters, digits, `_` and `-`, at most 60 of them.")

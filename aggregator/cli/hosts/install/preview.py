@@ -4,17 +4,19 @@ Law: a file of another program is full of its user's secrets, so every line is s
 or not. Of variables and headers every value is hidden, also under a name that says nothing.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.servers.secrets import secrets_in, secrets_in_address
-from aggregator.redaction.field_names import SecretNames, is_opaque, is_secret
+from aggregator.redaction.field_names import NameVerdict, SecretNames, is_opaque, is_secret
 from aggregator.redaction.redactor import REDACTED, SHORTEST, Redactor
 
 # Objects of which every value is hidden, in the spelling of any host, folded.
@@ -28,8 +30,14 @@ _DEEPEST: Final = 100
 _WIDEST: Final = 300
 _CONTEXT: Final = 2
 _ELLIPSIS: Final = "…"
-# So much of a long line is shown before what differs.
+# So much of a long line is shown before what differs, and redacted of what is to be shown.
 _LEAD: Final = 40
+_LONGEST: Final = 4000
+_PIECE: Final = 200
+_SHORTEST_PART: Final = 3
+_HUNK: Final = re.compile(r"([-+])(\d+)", re.ASCII)
+# A text of JSON with letters written as numbers, which programs do for signs alone.
+_WITH_NUMBERS: Final = re.compile(r'"((?:[^"\\]|\\.)*\\u00[2-7][0-9a-fA-F](?:[^"\\]|\\.)*)"')
 _NAMES: Final = SecretNames()
 _NOT_IN_KEYS: Final = re.compile(r"[/\s@]")
 
@@ -49,6 +57,10 @@ class HiddenValues:
     texts: frozenset[str]
     named: frozenset[tuple[str, str]]
 
+    def folded(self) -> list[str]:
+        """Return the texts that YAML may write on several lines, with single spaces."""
+        return [" ".join(text.split()) for text in self.texts if " " in text or "\n" in text]
+
     def redactor(self, shown: str) -> Redactor:
         """Return a redactor of the values, leaving out those that a text surely does not hold."""
         lines = {line.strip() for text in self.texts for line in (text, *text.splitlines())}
@@ -58,7 +70,10 @@ class HiddenValues:
             for name, value in self.named
             if name in shown and value in shown
         ]
-        return Redactor(near, also=also)
+        # The redactor knows long ones by their pieces, which overlap where a value repeats itself.
+        whole = {form for line in near if len(line) > _PIECE for form in _forms(line) if form in shown}
+        also += [re.compile(re.escape(form)) for form in sorted(whole, key=len, reverse=True)]
+        return Redactor(near, also=[*also, *([_WITH_NUMBERS] if "\\u00" in shown else ())])
 
 
 def hidden_values(*roots: object, own: Iterable[str] = ()) -> HiddenValues:
@@ -73,24 +88,40 @@ def hidden_values(*roots: object, own: Iterable[str] = ()) -> HiddenValues:
 
 def preview(path: Path, before: str | None, after: str | None, hidden: HiddenValues) -> Preview:
     """Return the diff of a file; None: it is not there."""
-    raw = list(
-        unified_diff(
-            _lines(before),
-            _lines(after),
-            "/dev/null" if before is None else str(path),
-            "/dev/null" if after is None else str(path),
-            n=_CONTEXT,
-            lineterm="",
-        )
-    )
+    old, new = _lines(before), _lines(after)
+    names = ["/dev/null" if text is None else str(path) for text in (before, after)]
+    raw = list(_narrowed(list(_hunks(old, new)), path.suffix == ".json"))
     redact = hidden.redactor("\n".join(raw))
-    shown = [one_line(line) for line in raw[:2]]
-    clean = [line if line.startswith("@@") else line[:1] + redact(line[1:]) for line in raw[2:]]
-    found = any(
-        line.count(REDACTED) > as_it_was.count(REDACTED) for line, as_it_was in zip(clean, raw[2:], strict=True)
-    )
-    shown += map(_plain, _narrowed(clean))
+    folded = hidden.folded()
+    clean = [line if line.startswith("@@") else line[:1] + redact(_without_parts(line[1:], folded)) for line in raw]
+    found = any(line.count(REDACTED) > was.count(REDACTED) for line, was in zip(clean, raw, strict=True))
+    shown = [f"--- {one_line(names[0])}", f"+++ {one_line(names[1])}", *map(_plain, clean)]
     return Preview("".join(f"{line}\n" for line in shown), found)
+
+
+def _without_parts(line: str, folded: Iterable[str]) -> str:
+    """Return a line, hidden whole where it is one of several that are folded into one value."""
+    words = " ".join(line.split()).strip("\"'")
+    if len(words) < _SHORTEST_PART or not any(words in text for text in folded):
+        return line
+    return f"{line[: len(line) - len(line.lstrip())]}{REDACTED}"
+
+
+def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff without its head; lines that both begin or end with are not compared."""
+    same = _same(old, new)
+    end = _same(old[same:][::-1], new[same:][::-1])
+    start = max(same - _CONTEXT, 0)
+    left = max(end - _CONTEXT, 0)
+    middle = old[start : len(old) - left], new[start : len(new) - left]
+    for line in list(unified_diff(middle[0], middle[1], n=_CONTEXT, lineterm=""))[2:]:
+        yield _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + start}", line) if line.startswith("@@") else line
+
+
+def _same(old: Sequence[str], new: Sequence[str]) -> int:
+    """Count the items that two sequences have in common at their beginning."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def _lines(text: str | None) -> list[str]:
@@ -104,25 +135,44 @@ def _plain(line: str) -> str:
     return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}{_ELLIPSIS}"
 
 
-def _narrowed(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of a diff; of a removed and an added line that are long, only the part that differs."""
+def _narrowed(lines: list[str], is_json: bool) -> Iterator[str]:
+    """Yield the lines of a diff; of a removed and an added line that are long, only what is near their difference."""
     at = 0
     while at < len(lines):
         line, following = lines[at], lines[at + 1] if at + 1 < len(lines) else ""
-        pair = line.startswith("-") and following.startswith("+")
+        pair = is_json and line.startswith("-") and following.startswith("+")
         if pair and max(len(line), len(following)) > _WIDEST:
-            yield from _different(line, following)
+            same = _same(line[1:], following[1:])
+            yield from (long[0] + _cut(long[1:], same) for long in (line, following))
             at += 2
         else:
-            yield line
+            yield line[0] + _cut(line[1:], 0)
             at += 1
 
 
-def _different(old: str, new: str) -> Iterator[str]:
-    same = next((i for i, (a, b) in enumerate(zip(old[1:], new[1:], strict=False), 1) if a != b), 1)
-    start = max(same - _LEAD, 1)
-    for line in (old, new):
-        yield f"{line[0]}{_ELLIPSIS if start > 1 else ''}{line[start:]}"
+def _cut(line: str, same: int) -> str:
+    """Return a line from shortly before a place on. It is cut at quotes, across which no value of JSON reaches."""
+    start = _last_quote(line, same - _LEAD)
+    rest = f"{_ELLIPSIS if start else ''}{line[start:]}"
+    most = max(same - start, 0) + _LONGEST
+    return rest if len(rest) <= most else f"{rest[: _last_quote(rest, most)]}{_ELLIPSIS}"
+
+
+def _last_quote(text: str, end: int) -> int:
+    """Return the index of the last quote before a place that is not escaped; 0 for none."""
+    at = end
+    while at > 0:
+        at = text.rfind('"', 0, at)
+        if at <= 0:
+            return 0
+        before = text[max(at - _LONGEST, 0) : at]
+        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+            return at
+    return 0
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    return text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _head(text: str) -> str:
@@ -143,6 +193,7 @@ def _secrets(value: object, name: str, private: bool, depth: int) -> Iterator[tu
     elif isinstance(value, list):
         words = [item for item in value if isinstance(item, str)]
         yield from ((name, secret) for secret in secrets_in({"args": words}))
+        yield from ((flag, word) for flag, word in pairwise(words) if flag.startswith("-") and _tells(flag))
         for item in value:
             yield from _secrets(item, name, private, depth + 1)
     elif isinstance(value, str):
@@ -162,6 +213,10 @@ def _in_text(value: str) -> Iterator[str]:
         except ValueError:
             words = value.split()
         yield from secrets_in({"args": words})
+
+
+def _tells(flag: str) -> bool:
+    return _NAMES.verdict(flag.lstrip("-")) is not NameVerdict.NOTHING
 
 
 def _is_key(value: str) -> bool:

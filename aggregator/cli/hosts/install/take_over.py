@@ -57,7 +57,8 @@ def _move(row: ImportRow, before: Mapping[str, object]) -> ServerMove | None:
             said = f"stays: our configuration has it as {key}, with other values of {', '.join(differing)}."
             return ServerMove(name, None, None, said)
         return ServerMove(name, key, None, f"goes: our configuration has it as {key}. {notes}".rstrip())
-    return ServerMove(name, None, None, f"stays. {notes}".rstrip())
+    reason = f"stays: {row.like}." if row.outcome == "unusable" and row.like else "stays."
+    return ServerMove(name, None, None, f"{reason} {notes}".rstrip())
 
 
 def _differing(row: ImportRow, there: object) -> Iterator[str]:

@@ -95,7 +95,7 @@ def _added(
             return 1
     if report.built.entry.get("enabled") is False:
         edit.add_entry(report.name, report.built.entry, replace=True)
-    report.backup = edit.write()
+    report.backup = edit.write_entry(report.name, replace=request.replace)
     report.written = True
     return 0
 
@@ -109,9 +109,16 @@ def _check_texts(request: AddRequest) -> None:
 
 
 def _registry(edit: ConfigEdit) -> str:
+    """Return the address of the registry to ask. Raises OperatorError for one that cannot be used."""
     if edit.is_new:
         return str(Config.model_fields["registry"].default)
-    return load_content(edit.path, edit.file.content, environment()).config.registry
+    loaded = load_content(edit.path, edit.file.content, environment())
+    faulty = next((one for one in loaded.problems if one.where == "registry" and one.severity == "error"), None)
+    if faulty is not None:
+        # The default is another registry, in which the same name may be somebody else's.
+        said = faulty.message.removesuffix(" The default is used.")
+        raise OperatorError(f"{edit.path}: registry: {said} {faulty.fix}")
+    return loaded.config.registry
 
 
 def _checked(edit: ConfigEdit, name: str, built: BuiltEntry, shown: PrintableEntry) -> tuple[Loaded, ServerConfig]:

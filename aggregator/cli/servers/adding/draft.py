@@ -86,6 +86,8 @@ def _from_source(source: PackageSource, request: AddRequest, registry: str) -> E
         return _chosen(found, request.use, loopback=is_loopback(registry))
     if source.kind == "file":
         path = Path(os.path.expanduser(source.name))
+        if not path.is_file():  # reading a pipe or a device could block without end
+            raise PackageError(f"There is no file {path}. Name a server.json file after --from.")
         return _chosen(read_description(read_object(path), str(path)), request.use, loopback=True)
     return _described(source, registry) or EntryDraft(package_plan(source))
 
