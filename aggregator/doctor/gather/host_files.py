@@ -176,7 +176,7 @@ def _start(host: HostProgram, entry: OwnEntry, fields: Mapping[str, Any], machin
 def _is_known(entry: OwnEntry, fields: Mapping[str, Any], machine: Machine) -> bool:
     """Return whether an entry is this program as it is, with a configuration that the user has chosen.
 
-    Another person may have made the folder: its files start nothing else, nor with variables or in a place that they choose.
+    Another person may have made the folder: its files start nothing else, nor with variables of theirs.
     """
     words = [str(arg) for arg in fields.get("args", ())]
     options = words[1::2]
