@@ -37,6 +37,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "host_file_unreadable": _code("error", "the file of a host cannot be read"),
     "host_without_entry": _code("error", "the file of a host has no entry for the aggregator"),
     "host_entry_disabled": _code("warning", "the entry for the aggregator is switched off in the file of a host"),
+    "host_entry_of_folder": _code("note", "an entry of the working folder is not started: anybody may have made it"),
     "host_entry_twice": _code("warning", "the file of a host has the aggregator more than once"),
     "host_direct_server": _code("warning", "a server is in the file of a host too, so its tools are there twice"),
     "host_config_missing": _code("error", "a host names a configuration that is not there"),

@@ -17,7 +17,7 @@ from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
 from aggregator.config.settings import HttpConfig
 from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway, of_other_agent
-from aggregator.doctor.checks.host_files import of_host, of_lost_servers
+from aggregator.doctor.checks.host_files import OwnEntry, of_host, of_lost_servers
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
@@ -125,7 +125,7 @@ class _Doctor:
         if wanted.named is not None or wanted.host is None:
             return wanted.named
         found = await asyncio.to_thread(find_hosts, wanted.machine, wanted.host, HttpConfig().port)
-        entries = [entry for host in found.hosts for entry in host.entries if entry.enabled and entry.config_exists]
+        entries = [entry for host in found.hosts for entry in host.entries if _names_config(entry)]
         return entries[0].config_file if entries else None
 
     def _agent(self, hosts: HostsFound) -> str:
@@ -246,7 +246,12 @@ class _Doctor:
         patience = wanted.patience * _SESSIONS
         if hosts.starts:
             return await host_sessions(hosts.starts, redactor, patience)
-        if loaded is None or loaded.fatal or config.path is None or any(host.entries for host in hosts.hosts):
+        if (
+            loaded is None
+            or loaded.fatal
+            or config.path is None
+            or any(not entry.held_back for host in hosts.hosts for entry in host.entries)
+        ):
             return []
         return [await default_session(wanted.host, config.path, agent, wanted.machine, redactor, patience)]
 
@@ -261,3 +266,7 @@ class _Doctor:
         except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None
+
+
+def _names_config(entry: OwnEntry) -> bool:
+    return entry.enabled and not entry.held_back and bool(entry.config_exists)

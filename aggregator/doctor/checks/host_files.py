@@ -17,7 +17,7 @@ class OwnEntry:
 
     `config` and `agent` are the options it names, `config_file` is the full path of the first, `program` that of
     `command` on the `PATH` the host has, `elsewhere` that on the `PATH` of the shell. `url` has no query.
-    `config_exists` is None where it names none.
+    `config_exists` is None where it names none. `held_back`: it is in a file of the working folder and not started.
     """
 
     name: str
@@ -32,6 +32,7 @@ class OwnEntry:
     agent: str | None = None
     url: str | None = None
     scope: str = "user"
+    held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,14 @@ def of_host(host: HostFacts, examined: Path | None, agent: str | None) -> Iterat
 
 
 def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: str | None) -> Iterator[CheckFinding]:
+    if entry.held_back and entry.enabled and entry.program is not None:
+        yield found(
+            "host_entry_of_folder",
+            f"`{entry.name}` in {entry.place} was not started: it comes with the folder, and is not what "
+            "`aggregator install` writes there.",
+            f"Read it; if it is yours, run `{_install(host, entry, None)}`, or start the host and see.",
+            entry.place,
+        )
     place, install = entry.place, f"Run `{_install(host, entry, examined)}`."
     if not entry.enabled:
         said = f"The entry `{entry.name}` for the aggregator is switched off in {host.title}."

@@ -3,19 +3,23 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.find import own_file, trust_list
 from aggregator.config.model import ServerConfig
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.machine import host_environment
 from aggregator.hosts.model import HostProgram, Machine
-from aggregator.hosts.own import identity, is_own
+from aggregator.hosts.own import identity, is_own, program_name
 from aggregator.identity.keys import PREFIX
 
 # The public part of a key of ours.
@@ -107,8 +111,10 @@ def _of_host(
                 continue
             if is_own(fields, (port,)):
                 entry = replace(_entry(host, found.file.path, server.name, fields, machine), scope=found.file.scope)
+                if found.file.scope == "project" and entry.url is None and not _is_known(entry, fields, machine):
+                    entry = replace(entry, held_back=True)
                 entries.append(entry)
-                if entry.enabled and (entry.program is not None or entry.url is not None):
+                if entry.enabled and not entry.held_back and (entry.program is not None or entry.url is not None):
                     starts.append(_start(host, entry, fields, machine))
             elif fields.get("enabled", True) and (here := ours.get(identity(fields))) is not None:
                 same.append((found.file.path, server.name, here, found.file.scope))
@@ -170,6 +176,42 @@ def _start(host: HostProgram, entry: OwnEntry, fields: Mapping[str, Any], machin
         own_env,
         str(cwd) if cwd else str(machine.home),
     )
+
+
+def _is_known(entry: OwnEntry, fields: Mapping[str, Any], machine: Machine) -> bool:
+    """Return whether an entry is this program as it is, with a configuration that the user has chosen.
+
+    Another person may have made the folder: its files start nothing else, nor with variables of theirs.
+    """
+    words = [str(arg) for arg in fields.get("args", ())]
+    options = words[1::2]
+    if words[:1] != ["stdio"] or len(words) % 2 == 0 or len(set(options)) != len(options):
+        return False
+    if not {"--config", "--agent"}.issuperset(options) or fields.get("env"):
+        return False
+    if fields.get("cwd") not in (None, str(machine.folder)) or not _is_this_program(entry.program):
+        return False
+    if entry.config_file is None:
+        return True
+    if entry.config is None or not os.path.isabs(entry.config):
+        return False
+    with suppress(ConfigError, OSError):
+        if os.path.realpath(entry.config_file) == os.path.realpath(own_file(machine.environ)):
+            return True
+        trust_list(machine.environ).check(entry.config_file)
+        return True
+    return False
+
+
+def _is_this_program(program: str | None) -> bool:
+    if program is None or program_name(program) != "aggregator":
+        return False
+    known = [sys.argv[0], os.path.join(os.path.dirname(sys.executable), os.path.basename(program))]
+    with suppress(OSError):
+        return os.path.isabs(program) and any(
+            os.path.isabs(one) and os.path.samefile(program, one) for one in known if os.path.exists(one)
+        )
+    return False
 
 
 def _program(command: str, path: str, cwd: object) -> str | None:

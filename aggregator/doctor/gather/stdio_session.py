@@ -122,7 +122,10 @@ async def _ask(process: asyncio.subprocess.Process, message: Mapping[str, Any]) 
 
 def _write(process: asyncio.subprocess.Process, message: Mapping[str, Any]) -> None:
     assert process.stdin is not None
-    process.stdin.write(json.dumps(message).encode() + b"\n")
+    try:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+    except RuntimeError:  # of uvloop, once the program has closed its end
+        raise _Ended from None
 
 
 async def _read_words(process: asyncio.subprocess.Process, words: deque[str]) -> None:
