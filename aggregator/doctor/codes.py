@@ -122,6 +122,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "database_open": _code("warning", "other users can read the database"),
     "disk_full": _code("error", "the disk of the database has no room left"),
     "disk_low": _code("warning", "the disk of the database has little room left"),
+    "audit_chain_key": _code("error", "the audit log was begun with another `audit.chain_key`, so no row is written"),
     "audit_off": _code("note", "the audit is switched off"),
     # the machine
     "home_missing": _code("error", "there is no home folder, or `HOME` is not set"),

@@ -23,8 +23,8 @@ from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
-from aggregator.doctor.checks.storage import of_storage
-from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.checks.storage import of_chain, of_storage
+from aggregator.doctor.finding import CheckFinding, found, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
@@ -37,6 +37,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.redaction.redactor import Redactor
+from aggregator.storage.audit.chain import ChainKey
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ class _Doctor:
         return DoctorReport(
             str(config.path) if config.path is not None else None,
             agent,
-            in_order(self._findings),
+            in_order([with_option(finding, config.option) for finding in self._findings]),
             tuple(as_data(session, there) for session in sessions),
             time.monotonic() - began,
         )
@@ -157,6 +158,10 @@ class _Doctor:
         if facts.path is None and facts.fault is None:
             facts = await self._bounded("the database", ask_server(url), _DISK) or facts
         self._findings += of_storage(facts, audited=config.loaded is None or config.loaded.config.audit.enabled)
+        audit = config.loaded.config.audit if config.loaded is not None else None
+        if audit is not None and audit.enabled:
+            key = ChainKey(audit.chain_key).id if audit.chain_key is not None else None
+            self._findings += of_chain(read.chained, key)
         return read
 
     async def _trial(self, config: ConfigRead, agent: str, calls: Mapping[str, int]) -> TrialResult:
@@ -253,6 +258,6 @@ class _Doctor:
         except TimeoutError:
             said = f"The check of {name} did not end within {patience:.0f} s."
             self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
-        except OperatorError as error:
+        except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None

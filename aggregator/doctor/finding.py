@@ -1,11 +1,16 @@
 """The result of a check."""
 
-from dataclasses import dataclass
-from typing import Literal
+import re
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from aggregator.doctor.codes import CODES
 
 Severity = Literal["ok", "note", "warning", "error"]
+# Commands of ours that take `--config`, with words after their name.
+_COMMAND: Final = re.compile(
+    r"(`aggregator (?:remove|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
+)
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "ok")
 
 
@@ -22,6 +27,15 @@ class CheckFinding:
     fix: str | None = None
     where: str | None = None
     safe: bool = False
+
+
+def with_option(finding: CheckFinding, option: str) -> CheckFinding:
+    """Return a finding whose commands of ours have one more option, unless they have it."""
+    if finding.fix is None or not option:
+        return finding
+    word = option.split()[0]
+    fix = _COMMAND.sub(lambda command: command[0] if word in command[0] else f"{command[1]} {option}`", finding.fix)
+    return replace(finding, fix=fix)
 
 
 def found(

@@ -1,4 +1,4 @@
-"""Mends that are safe to make without asking: permissions that are too wide. Each is named by its finding.
+"""Mends that are safe to make without asking: permissions that are too wide, and a folder that is missing.
 
 Law: nothing is made more open, and no content is changed.
 """
@@ -28,8 +28,20 @@ class Mended:
 def mend(findings: Iterable[CheckFinding]) -> Iterator[Mended]:
     """Make the safe mends among what the findings ask for, and yield each."""
     for finding in findings:
-        if finding.safe and finding.where is not None and finding.code in _KEPT:
+        if not finding.safe or finding.where is None:
+            continue
+        if finding.code in _KEPT:
             yield _narrowed(finding.code, Path(finding.where), _KEPT[finding.code])
+        elif finding.code == "policy_folder_missing":
+            yield _made(finding.code, Path(finding.where))
+
+
+def _made(code: str, path: Path) -> Mended:
+    try:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        return Mended(code, f"{path}: the folder cannot be made: {error.strerror}.", done=False)
+    return Mended(code, f"{path}: the folder was made; it is empty.", done=True)
 
 
 def _narrowed(code: str, path: Path, kept: int) -> Mended:

@@ -280,7 +280,8 @@ class Dispatcher:
         return {}
 
     async def list_tools(self, request: Request) -> Mapping[str, Any]:
-        await self._startup.settled()
+        if self._host_lists.waits_for_servers(request.host):
+            await self._startup.settled()
         await self._host_lists.prepare(request.host)
         style, listing = self._host_lists.tools_for(request.host)
         self.list_changes.record_sent(request.host, "tools", (style, listing.tools))
@@ -352,6 +353,7 @@ class Dispatcher:
         return self._pipeline.call_tool(call, view, host, request.channel)
 
     async def _call_meta_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> Mapping[str, Any]:
+        await self._startup.settled()  # their list may have gone out before
         await self._host_lists.prepare(host)
         return await self._meta.call(call, view, host, channel)
 

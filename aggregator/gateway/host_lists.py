@@ -54,6 +54,12 @@ class HostLists:
         self._expose: Expose = config.expose
         self._expose_at: Mapping[str, Expose] = exposed_at(config)
 
+    def waits_for_servers(self, host: Host) -> bool:
+        """Return whether the list of tools of a host may hold tools of servers, and not the meta tools alone."""
+        view = self._views.of(host.principal)
+        pins = self._exposure.pins or view.rulebook is not None
+        return pins or self._extent(view, host) != "search"
+
     def tools_for(self, host: Host) -> tuple[Style, Listing]:
         """Return the spelling of names for a host, and its list of tools."""
         view = self._views.of(host.principal)

@@ -6,7 +6,7 @@ variables or files of this machine. Only an answer of the person may refer to so
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from aggregator.packages.errors import PackageError
@@ -105,12 +105,17 @@ class EntryPlan:
 
     @property
     def questions(self) -> tuple[AskedValue, ...]:
-        """The questions by key, in the order of the entry; of one that is asked twice, the first."""
+        """The questions by key, in the order of the entry; one that is asked twice is required if it is so once.
+
+        What stands in the command, its folder or the address is required even if its package does not say so.
+        """
         found: dict[str, AskedValue] = {}
-        for text in _texts(self):
+        for text, needed in _texts(self):
             for part in text:
                 if isinstance(part, AskedValue):
-                    found.setdefault(part.key, part)
+                    known = found.setdefault(part.key, part)
+                    if (needed or part.required) and not known.required:
+                        found[part.key] = replace(known, required=True)
         return tuple(found.values())
 
     def entry(self, answers: Answers) -> dict[str, object]:
@@ -169,16 +174,17 @@ def one_line(text: str, most: int = 300) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
-def _texts(plan: EntryPlan) -> Iterator[Text]:
+def _texts(plan: EntryPlan) -> Iterator[tuple[Text, bool]]:
+    """Yield the texts of a plan, and whether the entry cannot do without them."""
     program = plan.program
     if program is not None:
-        yield program.command
+        yield program.command, True
         for argument in program.arguments:
-            yield from argument.texts
-        yield from program.env.values()
-        yield program.cwd
-    yield plan.url
-    yield from plan.headers.values()
+            yield from ((text, False) for text in argument.texts)
+        yield from ((text, False) for text in program.env.values())
+        yield program.cwd, True
+    yield plan.url, True
+    yield from ((text, False) for text in plan.headers.values())
 
 
 def _filled_program(program: PlannedProgram, answers: Answers) -> dict[str, object]:

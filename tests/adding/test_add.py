@@ -314,6 +314,7 @@ async def test_a_server_of_a_registry(config: Path, registry: FakeRegistry) -> N
     assert "needs the variable BOX_KEY: Its key. Set BOX_KEY, or give --set BOX_KEY=VALUE." in ended.out
     ended = await add(config, "--from", "io.github.example/box-mcp", "--yes", BOX_KEY=CANARY)
     assert ended.code == 0, ended
+    assert "It gets BOX_KEY, which is set here" in ended.out
     assert "box connected" in ended.out
     assert CANARY not in ended.out + ended.err
     assert json.loads(text(config))["mcpServers"]["box"] == {

@@ -125,6 +125,13 @@ def test_a_remote_with_variables_and_headers() -> None:
         plan.entry({"other": ["c"]})
 
 
+def test_what_an_address_cannot_do_without_is_asked() -> None:
+    """No variable of this machine gets into an address unless the person is told."""
+    remote = {"type": "sse", "url": "https://{AWS_SECRET}.example.com/", "variables": {"AWS_SECRET": {}}}
+    plan = plan_of(server(remotes=[remote]))
+    assert [one.variable for one in plan.unanswered({})] == ["AWS_SECRET"]
+
+
 def test_a_package_that_serves_an_address_is_launched() -> None:
     package = {
         **NPM,

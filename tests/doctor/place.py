@@ -121,6 +121,7 @@ class Place:
         assert found is not None, fix
         # Without a terminal to say yes at, `install` only shows what it would write.
         command = re.sub(r"aggregator install \S+", r"\g<0> --write", found[1])
+        command = command.replace("aggregator init", "aggregator init --yes")
         path = os.pathsep.join((str(Path(sys.executable).parent), self.env.get("PATH", os.environ["PATH"])))
         env = {**os.environ, **self.env, "PATH": path}
         ended = subprocess.run(["sh", "-c", command], cwd=self.here, env=env, capture_output=True, timeout=BOUND)

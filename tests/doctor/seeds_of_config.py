@@ -49,6 +49,7 @@ def _policy(text: str) -> Make:
     return make
 
 
+CHAIN_KEY: Final = f"{SECRET}-that-is-long-enough"
 ALLOW: Final = 'agents:\n  local:\n    allow: ["box.*"]\n'
 
 
@@ -103,6 +104,24 @@ async def _with_database(place: Place) -> None:
     place.configure()
     made = await place.aggregator("keys", "new", "local")
     assert made.code == 0, made
+
+
+async def _open_database(place: Place) -> None:
+    await _with_database(place)
+    _database(place).chmod(0o644)
+
+
+def _other_file(place: Place) -> None:
+    place.configure()
+    servers = {"box": place.server(), "off": place.server("--tools", "1", enabled=False)}
+    place.write(place.here / "other.json", json.dumps({"mcpServers": servers}))
+
+
+async def _lost_chain_key(place: Place) -> None:
+    place.configure(audit={"chain_key": CHAIN_KEY})
+    made = await place.aggregator("keys", "new", "local")
+    assert made.code == 0, made
+    place.configure()
 
 
 async def _newer_schema(place: Place) -> None:
@@ -236,7 +255,7 @@ def _as_the_known(place: Place, _: Examined) -> None:
 
 
 SEEDS: Final = (
-    Seed("no configuration", "config_missing", lambda place: None, _good, "aggregator init"),
+    Seed("no configuration", "config_missing", lambda place: None, None, "aggregator init"),
     Seed("configuration in a wrong place", "config_wrong_place", _wrong_place, None, "mv "),
     Seed(
         "a comma is missing",
@@ -248,6 +267,13 @@ SEEDS: Final = (
     Seed("text after the end", "config_not_json", _text('{"mcpServers": {}}\nand more'), _good, "remove what follows"),
     Seed("empty file", "config_not_json", _text(""), _good, "mcpServers"),
     Seed("mcpServer", "config_key_unknown", _text('{"mcpServer": {"a": {"command": "x"}}}'), _good, "`mcpServers`?"),
+    Seed(
+        "one name for two servers",
+        "config_key_repeated",
+        _text('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'),
+        _good,
+        "Rename or remove it",
+    ),
     Seed("folder that is not trusted", "config_not_trusted", _here, None, "aggregator trust"),
     Seed("two configurations", "config_shadowed", _both, _name_it, "--config"),
     Seed(
@@ -281,7 +307,7 @@ SEEDS: Final = (
         "the same server twice",
         "server_twice",
         lambda place: place.configure({"a": place.server(), "b": place.server()}),
-        _edit(lambda root: root["mcpServers"].pop("b")),
+        None,
         "aggregator remove b",
     ),
     Seed(
@@ -316,6 +342,7 @@ SEEDS: Final = (
         _good_policy,
         "`agents:`",
     ),
+    Seed("folder of policies, made by --fix", "policy_folder_missing", _settings(policies="rules"), _fix, "mkdir"),
     Seed("key that ends soon", "key_expires_soon", _ending_key, None, "keys expire"),
     Seed("key that has ended", "key_expired", _ended_key, None, "keys expire"),
     Seed("key for an unknown agent", "key_agent_unknown", _strange_key, None, "keys revoke"),
@@ -344,6 +371,29 @@ SEEDS: Final = (
         "NO_PROXY",
     ),
     Seed("clock", "clock_wrong", _future, lambda place, _: os.utime(place.config), "Set it"),
+    Seed(
+        "server switched off",
+        "server_off",
+        lambda place: place.configure({"box": place.server(enabled=False)}),
+        None,
+        "aggregator enable box",
+    ),
+    Seed(
+        "commands for another file",
+        "server_off",
+        _other_file,
+        None,
+        "--config",
+        ("--config", "other.json"),
+    ),
+    Seed("database that others can read", "database_open", _open_database, None, "chmod 600"),
+    Seed(
+        "key of the audit that is gone",
+        "audit_chain_key",
+        _lost_chain_key,
+        _edit(lambda root: root.update(audit={"chain_key": CHAIN_KEY})),
+        '"chain_key"',
+    ),
     Seed("audit switched off", "audit_off", _settings(audit={"enabled": False}), _drop("audit"), '"audit"'),
     Seed(
         "every frontend disabled",

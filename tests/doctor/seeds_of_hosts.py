@@ -106,6 +106,15 @@ def _shell_variable(place: Place) -> None:
     place.install()
 
 
+def _old_node(place: Place) -> None:
+    place.program("node", "#!/bin/sh\necho v14.21.3\n")
+    place.configure({"box": {"command": "npx", "args": ["-y", "some-server"]}})
+
+
+def _new_node(place: Place, _: Examined) -> None:
+    place.program("node", "#!/bin/sh\necho v22.11.0\n")
+
+
 def _denied(place: Place) -> None:
     place.configure()
     place.policy('agents:\n  local:\n    allow: ["*"]\n    deny: ["box.*"]\n')
@@ -258,6 +267,23 @@ SEEDS: Final = (
         CURSOR,
         connects=True,
     ),
+    Seed(
+        "long list",
+        "list_costly",
+        _many("claude-code", "--tools", "500"),
+        _setting(lambda root: root.update(expose="search")),
+        '"expose": "search"',
+        connects=True,
+    ),
+    Seed(
+        "long names",
+        "tools_renamed",
+        _many("claude-code", "--length", "45"),
+        _setting(lambda root: root.update(name_limit=64)),
+        '"name_limit"',
+        connects=True,
+    ),
+    Seed("old Node.js for npx", "node_old", _old_node, _new_node, "current Node.js"),
     Seed("npx that a desktop host does not find", "server_command_not_found", _npx, _full_path, "full path", DESKTOP),
     Seed("uvx that a host does not find", "server_command_not_found", _npx, None, "aggregator install", DESKTOP),
     Seed(

@@ -2,10 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.doctor import examine
 from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
 from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
@@ -19,6 +22,7 @@ from aggregator.doctor.finding import SEVERITIES, CheckFinding
 from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.problems import Problem
 from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.model import Machine
 from tests.doctor.test_seeds import SEEDS
 
 PLACE = Path("/somewhere/aggregator.json")
@@ -162,6 +166,56 @@ def test_the_codes_are_those_of_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
     assert rows == [(code, meaning.severity, meaning.meaning) for code, meaning in CODES.items()]
+
+
+# Codes that no seed can bring about here; the tests of the checks make them.
+UNSEEDED: Final = frozenset(
+    {
+        "check_unfinished",
+        "database_old",
+        "database_unreachable",
+        "disk_low",
+        "gateway_config_old",
+        "gateway_other_version",
+    }
+    | {"gateway_restart", "gateway_trouble", "server_down", "server_slow", "server_unused", "tools_missing"}
+)
+
+
+def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
+    """C1, D3: Facts that take days, another version or another machine to come about."""
+    slow, unused = (
+        ServerFacts("box", "stdio", "f", "ready", tools=3, **one) for one in ({"seconds": 9.0}, {"calls": 0})
+    )
+    odd = ServerFacts("box", "stdio", "f", "unavailable", reason="it speaks protocol '1999-01-01'")
+    report = {"config": {"file": "/o.json", "broken": True, "wait_for_restart": ["http.port"]}, "audit": "full"}
+    found = [
+        *of_servers([slow, unused, odd]),
+        *of_gateway(GatewayFacts("http://x", True, report, "0.0.1"), PLACE, "0.1.0"),
+        *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
+        *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
+        *of_seen(ToolsSeen("Cursor", "local", ["a"], 5), ToolsThere(["a", "b"], 9, 9, 2), limits_of("cursor")),
+    ]
+    codes = {one.code for one in found}
+    assert codes >= UNSEEDED - {"check_unfinished"}
+    assert all(map(well_formed, found))
+
+
+def test_every_code_is_seeded_or_made_by_its_facts() -> None:
+    seeded = {seed.code for seed in SEEDS}
+    good = {code for code, meaning in CODES.items() if meaning.severity == "ok"}
+    assert seeded | UNSEEDED | good == set(CODES)
+    assert not seeded & UNSEEDED
+
+
+async def test_a_part_that_takes_too_long_costs_its_own_findings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D7: The rest is told all the same."""
+    monkeypatch.setattr(examine, "_DISK", 0.0)
+    machine = Machine("linux", Path("/nowhere"), {"HOME": "/nowhere"}, Path("/nowhere"))
+    report = await examine.examine(examine.Examination(machine, machine.environ, connect=False))
+    codes = [one.code for one in report.findings]
+    assert "config_missing" in codes
+    assert "check_unfinished" in codes
 
 
 def test_at_least_forty_misconfigurations_are_seeded() -> None:

@@ -1,6 +1,7 @@
 """Seeded misconfigurations: each is named by its code, and gone once the mend that is printed was applied."""
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from aggregator.doctor.codes import CODES
 from tests.doctor.place import Place
@@ -13,7 +14,12 @@ from tests.doctor.seeds_of_servers import SEEDS as OF_SERVERS
 SEEDS = (*OF_CONFIG, *OF_HOSTS, *OF_SERVERS, *OF_GATEWAY)
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=str)
+def _marked(seed: Seed) -> ParameterSet:
+    """Return a seed as a parameter; those that start servers take seconds."""
+    return pytest.param(seed, id=str(seed), marks=[pytest.mark.slow] if seed.connects else [])
+
+
+@pytest.mark.parametrize("seed", [_marked(seed) for seed in SEEDS])
 async def test_seed(seed: Seed, place: Place) -> None:
     """E9: A fault is named with its mend, and with the mend it is gone."""
     options = () if seed.connects else ("--no-connect",)

@@ -31,12 +31,12 @@ async def test_a_healthy_installation_has_nothing_in_the_way(place: Place, host:
 
 
 async def test_without_a_host_every_host_that_starts_it_is_tried_once(place: Place) -> None:
-    """F1: Two hosts with the same entry and environment would see the same; another environment is tried apart."""
+    """F1: What two hosts see is told for each, also where their starts cannot differ."""
     healthy(place)
     place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": SECRET})}, "cursor")
     examined = await place.examine()
     assert examined.codes == {"model_sees", "versions"}
-    assert [seen["tools"] for seen in examined.report["seen"]] == [4]
+    assert [(seen["host"], seen["tools"]) for seen in examined.report["seen"]] == [("claude-desktop", 4), ("cursor", 4)]
 
 
 async def test_over_http_with_the_key_of_the_host(place: Place) -> None:
@@ -117,10 +117,12 @@ async def test_no_secret_is_printed(place: Place) -> None:
     servers = {
         "words": place.server("--die", f"cannot sign in with {SECRET}", env={"API_TOKEN": SECRET}),
         "args": {"command": "no-such", "args": ["--api-key", SECRET]},
-        "web": {"type": "http", "url": f"http://127.0.0.1:9/mcp?key={SECRET}", "headers": {"X-Api-Key": SECRET}},
+        "web": {"type": "http", "url": f"http://user:{SECRET}@127.0.0.1:9/mcp?key={SECRET}"},
     }
     place.configure(servers, storage=f"postgresql://user:{SECRET}@127.0.0.1:9/x")
     place.install({"aggregator": place.entry("--bad", SECRET, env={"PASSWORD": SECRET})})
+    address = f"http://user:{SECRET}@127.0.0.1:{place.port}/mcp?key={SECRET}"
+    place.install({"aggregator": {"url": address, "headers": {"X-Api-Key": SECRET}}}, "cursor")
     for options in ((), ("--no-connect",), ("--host", "claude-desktop")):
         for form in ((), ("--json",)):
             printed = await place.aggregator("doctor", *options, *form)

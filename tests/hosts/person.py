@@ -77,6 +77,7 @@ class Person:
             shown += part
             if interrupt and b"[y/N]" in shown:
                 program.send_signal(signal.SIGINT)
+                interrupt = False
         os.close(keyboard)
         assert program.wait(30) in (0, 1, -signal.SIGINT)
         return shown.decode()

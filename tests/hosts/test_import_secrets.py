@@ -38,9 +38,11 @@ def test_secrets_are_kept_with_a_warning_and_for_the_owner_alone(person: Person)
     done = person.run("--write")
     assert "Secrets in the clear: variable GITHUB_TOKEN." in done.stdout
     assert "Secrets in the clear: argument 2." in done.stdout
-    assert "3 secrets now in the clear" in done.stderr
+    assert "warning: 3 secrets now in the clear" in done.stderr
+    assert "`aggregator remove github db maps`, then `aggregator import --write --secrets keyring`" in done.stderr
     assert person.servers["github"]["env"] == {"GITHUB_TOKEN": "canary-github-1"}
-    assert stat.S_IMODE(person.config.stat().st_mode) == 0o600
+    backup = person.config.with_name("aggregator.json.bak")
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (person.config, backup)} == {0o600}
     assert CANARY not in done.stdout + done.stderr
 
 
@@ -97,6 +99,15 @@ def test_a_yes_at_a_terminal(person: Person) -> None:
     assert "3 secrets in the clear" in shown
     assert CANARY not in shown + person.config.read_text()
     assert len(person.servers) == 3
+
+
+def test_files_are_offered_first_where_no_keyring_answers(person: Person) -> None:
+    none = Person(person.home, person.folder, {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"})
+    with_secrets(none)
+    shown = none.at_terminal(answers="y\n\n")
+    assert "The keyring cannot be used now: " in shown
+    assert "[file]" in shown
+    assert CANARY not in shown + none.config.read_text()
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", ""], ids=["no", "nothing", "end", "interrupt"])

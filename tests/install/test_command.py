@@ -1,7 +1,9 @@
 """`aggregator install HOST` and its undo, on the files of one host."""
 
+import dataclasses
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from io import StringIO
@@ -11,6 +13,7 @@ import pytest
 
 from aggregator.cli.commands import app
 from aggregator.editing import replace as replacing
+from aggregator.hosts.editors import CURSOR
 from tests.install.conftest import Install, json_of, tree
 
 CANARY = "ghp_k4n4ry0123456789abcdefghijklmnopqrstu"
@@ -283,6 +286,18 @@ def test_over_http_with_a_reference(home: Path, config: Path, install: Install, 
 def test_what_cannot_be(home: Path, config: Path, refused: Callable[..., str], args: list[str], said: str) -> None:
     before = tree(home)
     assert said in refused(*args)
+    assert tree(home) == before
+
+
+def test_a_host_without_a_file(home: Path, config: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E7: One line to paste where a program keeps its servers elsewhere."""
+    host = dataclasses.replace(CURSOR, files=lambda machine: ())
+    monkeypatch.setattr("aggregator.cli.hosts.install.command.host_named", lambda name: host)
+    before = tree(home)
+    *_, line = install("cursor", "--agent", "shop").splitlines()
+    command, *args = shlex.split(line)
+    assert os.path.exists(command)
+    assert args[-5:] == ["stdio", "--config", str(config), "--agent", "shop"]
     assert tree(home) == before
 
 

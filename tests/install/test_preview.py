@@ -28,6 +28,7 @@ ENTRIES = [
     {"url": "https://example.com", "requestOptions": {"headers": {"A": "wordsonly"}}},
     {"command": "x", "args": ["--api-key", "wordsonly"]},
     {"command": "x", "args": ["--api-key=wordsonly"]},
+    {"command": "x", "args": ["--pat", "wordsonly"]},
     {"command": "x", "args": ["serve", CANARY]},
     {"command": f"x --token {CANARY} serve"},
     {"command": "x", "args": ["-e", f"API_KEY={CANARY}"]},
@@ -76,6 +77,16 @@ def test_values_that_a_file_writes_in_other_characters() -> None:
     shown = preview(Path("/h.json"), before, "{}", hidden_values(json.loads(before))).diff
     assert escaped not in shown
     assert "[redacted]" in shown
+
+
+def test_values_on_several_lines() -> None:
+    """D1: YAML folds lines into one value, TOML keeps them."""
+    folded = "envs:\n  TOKEN: >-\n    wordsonly of\n    some sentence\n  B: |\n    wordsonly too\n"
+    value = {"envs": {"TOKEN": "wordsonly of some sentence", "B": "wordsonly too\n"}}
+    shown = preview(Path("/h.yaml"), folded, "", hidden_values(value)).diff
+    assert "wordsonly" not in shown
+    assert "sentence" not in shown
+    assert "-  TOKEN: >-" in shown
 
 
 def test_a_new_file_and_a_removed_one() -> None:

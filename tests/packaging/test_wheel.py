@@ -112,6 +112,13 @@ def test_the_page_on_the_index_leads_nowhere_that_is_not_there(metadata: Message
     assert not re.findall(r"\]\((?!https://)[^)]*\)", page)
 
 
+def test_the_page_on_the_index_names_every_extra(metadata: Message) -> None:
+    """All but those for work on the project."""
+    listed = re.search(r"^Extras: (.+?), as in", str(metadata.get_payload()), re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    assert {*re.findall(r"`([\w-]+)`", listed[1])} == {*PROJECT["optional-dependencies"]} - {"dev", "examples"}
+
+
 def test_both_commands_are_one(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as files:
         (name,) = [name for name in files.namelist() if name.endswith("entry_points.txt")]

@@ -15,6 +15,7 @@ from aggregator.cli.hosts.import_plan import ImportPlan, ImportRow, plan_import
 from aggregator.cli.hosts.import_secrets import FOLDER, SecretsChoice, moved
 from aggregator.cli.hosts.import_table import plan_json, plan_lines, redactor_of
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.secrets.store import can_store
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
@@ -60,7 +61,7 @@ def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> in
     redact = redactor_of(plan)
     if not options.as_json:
         _show(plan, files, chosen, machine, redact)
-    written = _write(plan, edit, options, redact)
+    written = _write(plan, edit, options)
     if options.as_json:
         report = {"config": str(edit.path), "written": written is not None, "files": plan_json(plan)}
         if written is not None:
@@ -104,7 +105,7 @@ class _Written:
     backup: Path | None
 
 
-def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions, redact: Redactor) -> _Written | None:
+def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Written | None:
     """Write what the plan adds, if there is anything and it is wanted."""
     say = _silent if options.as_json else print
     rows = plan.added
@@ -119,14 +120,17 @@ def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions, redact: R
     made = moved(rows, _choice(rows, options, terminal), edit.path)
     for row in made:
         edit.add_entry(row.key or row.found.name, row.entry or {})
-    backup = edit.write()
     clear = sum(len(row.places) for row in made)
     if clear:
-        _only_for_owner(edit.path, backup)
-        warning = (
-            f"{_counted(clear, 'secret')} now in the clear in {edit.path} too. --secrets keyring stores them better."
+        _only_for_owner(edit.path)  # before the secrets are in it; the new content and the backup keep the mode
+    backup = edit.write()
+    if clear:
+        keys = " ".join(row.key for row in made if row.places and row.key)
+        print(
+            f"warning: {_counted(clear, 'secret')} now in the clear in {edit.path} too. To keep them elsewhere: "
+            f"`aggregator remove {keys}`, then `aggregator import --write --secrets keyring`.",
+            file=sys.stderr,
         )
-        print(redact(warning), file=sys.stderr)
     say(f"Added {count} to {edit.path}{f', which is kept as it was in {backup.name}' if backup else ''}.")
     say("`aggregator check` looks them over; a gateway that is running takes them over by itself.")
     return _Written(backup)
@@ -142,18 +146,21 @@ def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -
         f"{_counted(count, 'secret')} in the clear: `keyring` moves them into the keyring of this user, `file` into "
         f"files of their own in {FOLDER}/ beside the configuration, `keep` writes them into it."
     )
+    problem = can_store()
+    if problem is not None:
+        print(f"The keyring cannot be used now: {problem}")
+    default = "keyring" if problem is None else "file"
     while True:
-        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default="keyring").strip().lower()
+        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default=default).strip().lower()
         for choice in _CHOICES:
             if answer == choice:
                 return choice
 
 
-def _only_for_owner(*paths: Path | None) -> None:
-    for path in paths:
-        with suppress(OSError):
-            if path is not None and stat.S_IMODE(path.stat().st_mode) & 0o077:
-                path.chmod(0o600)
+def _only_for_owner(path: Path) -> None:
+    with suppress(OSError):
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
 
 
 def _at_terminal() -> bool:

@@ -123,7 +123,8 @@ def of_renamed(names: Sequence[tuple[str, str]]) -> Iterator[CheckFinding]:
         yield found(
             "tools_renamed",
             f"{len(names)} names are too long for hosts and are shortened: {shown}.",
-            'Give their servers a shorter "prefix"; calls accept every spelling.',
+            'Give their servers a shorter "prefix", or raise "name_limit" if your host takes longer names; calls '
+            "accept every spelling.",
         )
 
 

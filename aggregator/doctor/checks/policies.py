@@ -46,6 +46,7 @@ def of_policies(facts: PolicyFacts) -> Iterator[CheckFinding]:
             f"The folder {facts.folder}, which `policies` names, does not exist, so one local agent may do everything.",
             f"Run `mkdir -p {quote(str(facts.folder))}` and `aggregator policy init`, or correct `policies`.",
             facts.folder,
+            safe=True,
         )
     for problem in (*facts.problems, *facts.warnings):
         code = "policy_broken" if problem.severity == "error" else "policy_warning"

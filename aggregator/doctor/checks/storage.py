@@ -72,6 +72,18 @@ def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
         )
 
 
+def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
+    """Yield whether the audit log was begun with another key than the one that is configured; both are their ids."""
+    if begun_with is not None and begun_with != key:
+        has = "another one is" if key is not None else "none is"
+        yield found(
+            "audit_chain_key",
+            f"The audit log was begun with a key, and {has} configured, so no row is written to it.",
+            'Put the key back: "audit": {"chain_key": "${AGGREGATOR_CHAIN_KEY}"}.',
+            "audit.chain_key",
+        )
+
+
 def _faulty(facts: StorageFacts) -> CheckFinding:
     path = facts.path
     shown = quote(str(path)) if path is not None else ""

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from aggregator.config.errors import ConfigError
@@ -42,6 +43,16 @@ class ConfigRead:
     loaded: Loaded | None
     findings: tuple[CheckFinding, ...]
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    folder: Path = Path()
+
+    @property
+    def option(self) -> str:
+        """The option by which other commands use this file; empty where they find it by themselves."""
+        try:
+            usual: Path | None = find_config(None, self.folder, self.environ).path
+        except ConfigError:
+            usual = _own(self.environ)
+        return "" if self.path is None or usual == self.path else f"--config {quote(str(self.path))}"
 
     @property
     def storage(self) -> str | None:
@@ -63,9 +74,9 @@ def read_config(named: Path | None, folder: Path, environ: Mapping[str, str]) ->
     except ConfigError as error:
         path = location.path if location is not None else _path_of(named, folder, environ)
         facts = UnusableConfig(str(error), path, _own(environ), tuple(_misplaced(environ)))
-        return ConfigRead(path, None, tuple(of_unusable(facts)), environ)
+        return ConfigRead(path, None, tuple(of_unusable(facts)), environ, folder)
     path = Path(os.path.abspath(location.path))
-    return ConfigRead(path, loaded, tuple(_of_loaded(location, loaded, environ)), environ)
+    return ConfigRead(path, loaded, tuple(_of_loaded(location, loaded, environ)), environ, folder)
 
 
 def lost_servers(loaded: Loaded, environ: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -42,6 +42,11 @@ class HostStart:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def shown_url(self) -> str:
+        """The address without user, password and query."""
+        return _without_query(self.url or "")
+
+    @property
     def key_id(self) -> str | None:
         """The public part of the key among the headers."""
         found = (_KEY.search(value) for value in self.headers.values())

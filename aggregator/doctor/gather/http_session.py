@@ -7,10 +7,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
+from threading import Timer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -45,7 +46,7 @@ def http_session(url: str, headers: Mapping[str, str], client: str, patience: fl
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        with closing(kind(parts.hostname or "", parts.port, timeout=patience)) as connection:
+        with closing(kind(parts.hostname or "", parts.port, timeout=patience)) as connection, _ending(connection, ends):
             talk = _Talk(connection, f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", headers, ends)
             found = talk.run(client)
     except _Refused as refused:
@@ -53,6 +54,23 @@ def http_session(url: str, headers: Mapping[str, str], client: str, patience: fl
     except (OSError, HTTPException, ValueError) as error:
         found = SessionTools(fault="no_answer", said=getattr(error, "strerror", None) or type(error).__name__)
     return SessionTools(found.tools, found.version, found.fault, time.monotonic() - began, (), found.said, found.status)
+
+
+@contextmanager
+def _ending(connection: HTTPConnection, ends: float) -> Iterator[None]:
+    """End the connection at a moment, also where the other end sends a byte now and then."""
+
+    def end() -> None:
+        with suppress(OSError, AttributeError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(max(0.0, ends - time.monotonic()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Talk:
@@ -107,7 +125,7 @@ class _Talk:
         return response
 
     def _event(self, response: HTTPResponse, request_id: object) -> Any:
-        """Return the answer in an event stream, which is then read to its end or left."""
+        """Return the answer in an event stream, which is then left."""
         while time.monotonic() < self._ends:
             line = response.readline(_LARGEST)
             if not line:
@@ -115,8 +133,8 @@ class _Talk:
             if line.startswith(b"data:") and line[5:].strip():
                 message = json.loads(line[5:])
                 if isinstance(message, dict) and message.get("id") == request_id and "method" not in message:
-                    while response.readline(_LARGEST):
-                        pass
+                    # The stream may go on; the next request gets a connection of its own.
+                    self._connection.close()
                     return message
         raise ValueError("the stream holds no answer")
 

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -46,12 +47,16 @@ class HostSession:
 
 
 async def host_sessions(starts: Iterable[HostStart], redactor: Redactor, patience: float) -> list[HostSession]:
-    """Return what comes of each different start; those that cannot differ are made once."""
-    different = list({start.same: start for start in starts}.values())[:_MOST]
+    """Return what comes of each start, in `patience` seconds for all; those that cannot differ are made once."""
+    every = list(starts)
+    different = {start.same: start for start in reversed(every)}
+    chosen = dict(list(different.items())[:_MOST])
+    each = patience / max(1, ceil(len(chosen) / _AT_ONCE))
     turns = asyncio.Semaphore(_AT_ONCE)
     async with Tasks("the sessions of the doctor") as tasks:
-        running = [tasks.start(_session(start, redactor, patience, turns)) for start in different]
-        return list(await asyncio.gather(*running))
+        running = {same: tasks.start(_session(start, redactor, each, turns)) for same, start in chosen.items()}
+        made = dict(zip(running, await asyncio.gather(*running.values()), strict=True))
+    return [_of_start(made[start.same], start) for start in every if start.same in made]
 
 
 async def default_session(
@@ -72,7 +77,7 @@ def of_session(session: HostSession, there: ToolsThere | None, own_version: str)
     place = session.place
     found = list(of_version(session.title, seen.version, own_version, place, session.host or "HOST"))
     if session.over_http and start is not None and seen.fault is not None:
-        url = (start.url or "").partition("?")[0]
+        url = Redactor(_secrets(start))(start.shown_url)
         status = seen.status if seen.fault == "refused" else None
         answer = HttpAnswer(session.title, start.host.id, place, url, status, seen.said)
         return [*found, *of_answer(answer)]
@@ -105,6 +110,12 @@ def as_data(session: HostSession, there: ToolsThere | None) -> dict[str, object]
     }
 
 
+def _of_start(session: HostSession, start: HostStart) -> HostSession:
+    """Return a session as that of another host, whose start cannot differ."""
+    title, host, place = start.host.title, start.host.id, str(start.place)
+    return replace(session, start=start, title=title, host=host, agent=start.agent, place=place)
+
+
 async def _session(start: HostStart, redactor: Redactor, patience: float, turns: asyncio.Semaphore) -> HostSession:
     client = limits_of(start.host.id).client
     own = Redactor(_secrets(start))
@@ -121,7 +132,12 @@ async def _session(start: HostStart, redactor: Redactor, patience: float, turns:
 
 
 def _secrets(start: HostStart) -> set[str]:
-    fields: Mapping[str, object] = {"env": start.own_env, "headers": start.headers, "args": start.args}
+    fields: Mapping[str, object] = {
+        "env": start.own_env,
+        "headers": start.headers,
+        "args": start.args,
+        "url": start.url,
+    }
     return set(secrets_in(fields))
 
 

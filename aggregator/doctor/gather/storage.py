@@ -25,6 +25,7 @@ _PATIENCE: Final = 2.0
 _MONTH: Final = 30 * 86_400.0
 _KEYS: Final = "SELECT key_id, agent_id, expires, revoked, last_used FROM api_keys ORDER BY created"
 _STAMP: Final = "SELECT version_num FROM alembic_version"
+_HEAD: Final = "SELECT key_id FROM audit_heads WHERE name = 'log'"
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
 
@@ -32,12 +33,14 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 @dataclass(frozen=True, slots=True)
 class StorageRead:
     """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
-    server, which are empty unless the audit is older than that.
+    server, which are empty unless the audit is older than that. `chained` names the key that the audit
+    log was begun with.
     """
 
     facts: StorageFacts
     keys: tuple[Mapping[str, object], ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict)
+    chained: str | None = None
 
     @classmethod
     def nothing(cls) -> "StorageRead":
@@ -122,8 +125,9 @@ def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
             facts = StorageFacts(path, True, stamp=stamp, aside=aside, **common)
             if stamp is not None and stamp > REVISION:
                 return StorageRead(StorageFacts(path, True, "too_new", stamp=stamp, aside=aside, **common))
-            keys = _keys(connection) if stamp == REVISION else ()
-            return StorageRead(facts, keys, _calls(connection, now) if stamp == REVISION else {})
+            if stamp != REVISION:
+                return StorageRead(facts)
+            return StorageRead(facts, _keys(connection), _calls(connection, now), _one(connection, _HEAD))
     except sqlite3.Error as error:
         said = str(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"

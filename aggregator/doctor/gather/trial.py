@@ -161,7 +161,7 @@ def _facts(
         enabled=server.enabled,
         disabled_reason=server.disabled_reason,
         command=server.command,
-        address=(server.url or "").partition("?")[0] or None,
+        address=loaded.redactor((server.url or "").partition("?")[0]) or None,
         same_as=known.get(server.id),
         calls=calls.get(server.id, 0) if calls else None,
         **more,

@@ -47,6 +47,11 @@ class Exposure:
         self._pinned, self._budget = tuple(pinned), budget
         self._kept.clear()
 
+    @property
+    def pins(self) -> bool:
+        """True if the configuration pins tools."""
+        return bool(self._pinned)
+
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
         if expose == "all":

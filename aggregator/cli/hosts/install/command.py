@@ -2,19 +2,23 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aggregator.cli.hosts.install.ask import ask
 from aggregator.cli.hosts.install.build import BuiltInstall, build_plan
+from aggregator.cli.hosts.install.entry import stdio_launch
 from aggregator.cli.hosts.install.hints import after_install, next_step
 from aggregator.cli.hosts.install.host_files import other_files
 from aggregator.cli.hosts.install.listing import list_hosts
 from aggregator.cli.hosts.install.options import InstallOptions
 from aggregator.cli.hosts.install.plan import InstallPlan
 from aggregator.cli.hosts.install.preview import Preview
+from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.records import InstallRecord, InstallRecords
 from aggregator.cli.hosts.install.undo import (
     check_unchanged,
@@ -28,6 +32,7 @@ from aggregator.cli.hosts.install.undo import (
 from aggregator.cli.hosts.install.writing import backup_path, only_for_owner, write_changes
 from aggregator.cli.keys import end_key, store_key
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.servers.edit import open_config
 from aggregator.config.files.find import platform_folder, trust_list
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.errors import EditError
@@ -84,9 +89,20 @@ def run(options: InstallOptions) -> int:
     if options.undo:
         return _undo(host, options)
     if not host.files(this_machine()):
-        print(host.paste or f"{host.title} has no file of its own: add our program in its settings.")
-        return 0
+        return _paste(host, options)
     return _install(host, options)
+
+
+def _paste(host: HostProgram, options: InstallOptions) -> int:
+    """Print what a person pastes into the settings of a host that has no file of its own."""
+    config = open_config(options.config, make=False)
+    own = own_command(this_program())
+    launch = stdio_launch(own, Path(os.path.abspath(config.path)), options.agent, {})
+    line = shlex.join([launch.command or "", *launch.args])
+    output = InstallOutput(options.as_json, {"host": host.id, "paste": line})
+    output.say(host.paste or f"{host.title} has no file of its own. Paste this command into its settings:")
+    output.say(line)
+    return output.end("paste")
 
 
 def records() -> InstallRecords:

@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.servers.secrets import secrets_in, secrets_in_address
-from aggregator.redaction.field_names import SecretNames, is_opaque, is_secret
+from aggregator.redaction.field_names import NameVerdict, SecretNames, is_opaque, is_secret
 from aggregator.redaction.redactor import REDACTED, SHORTEST, Redactor
 
 # Objects of which every value is hidden, in the spelling of any host, folded.
@@ -33,6 +34,7 @@ _ELLIPSIS: Final = "…"
 _LEAD: Final = 40
 _LONGEST: Final = 4000
 _PIECE: Final = 200
+_SHORTEST_PART: Final = 3
 _HUNK: Final = re.compile(r"([-+])(\d+)", re.ASCII)
 # A text of JSON with letters written as numbers, which programs do for signs alone.
 _WITH_NUMBERS: Final = re.compile(r'"((?:[^"\\]|\\.)*\\u00[2-7][0-9a-fA-F](?:[^"\\]|\\.)*)"')
@@ -54,6 +56,10 @@ class HiddenValues:
 
     texts: frozenset[str]
     named: frozenset[tuple[str, str]]
+
+    def folded(self) -> list[str]:
+        """Return the texts that YAML may write on several lines, with single spaces."""
+        return [" ".join(text.split()) for text in self.texts if " " in text or "\n" in text]
 
     def redactor(self, shown: str) -> Redactor:
         """Return a redactor of the values, leaving out those that a text surely does not hold."""
@@ -86,10 +92,19 @@ def preview(path: Path, before: str | None, after: str | None, hidden: HiddenVal
     names = ["/dev/null" if text is None else str(path) for text in (before, after)]
     raw = list(_narrowed(list(_hunks(old, new)), path.suffix == ".json"))
     redact = hidden.redactor("\n".join(raw))
-    clean = [line if line.startswith("@@") else line[:1] + redact(line[1:]) for line in raw]
+    folded = hidden.folded()
+    clean = [line if line.startswith("@@") else line[:1] + redact(_without_parts(line[1:], folded)) for line in raw]
     found = any(line.count(REDACTED) > was.count(REDACTED) for line, was in zip(clean, raw, strict=True))
     shown = [f"--- {one_line(names[0])}", f"+++ {one_line(names[1])}", *map(_plain, clean)]
     return Preview("".join(f"{line}\n" for line in shown), found)
+
+
+def _without_parts(line: str, folded: Iterable[str]) -> str:
+    """Return a line, hidden whole where it is one of several that are folded into one value."""
+    words = " ".join(line.split()).strip("\"'")
+    if len(words) < _SHORTEST_PART or not any(words in text for text in folded):
+        return line
+    return f"{line[: len(line) - len(line.lstrip())]}{REDACTED}"
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
@@ -178,6 +193,7 @@ def _secrets(value: object, name: str, private: bool, depth: int) -> Iterator[tu
     elif isinstance(value, list):
         words = [item for item in value if isinstance(item, str)]
         yield from ((name, secret) for secret in secrets_in({"args": words}))
+        yield from ((flag, word) for flag, word in pairwise(words) if flag.startswith("-") and _tells(flag))
         for item in value:
             yield from _secrets(item, name, private, depth + 1)
     elif isinstance(value, str):
@@ -197,6 +213,10 @@ def _in_text(value: str) -> Iterator[str]:
         except ValueError:
             words = value.split()
         yield from secrets_in({"args": words})
+
+
+def _tells(flag: str) -> bool:
+    return _NAMES.verdict(flag.lstrip("-")) is not NameVerdict.NOTHING
 
 
 def _is_key(value: str) -> bool:

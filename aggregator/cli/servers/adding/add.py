@@ -115,7 +115,7 @@ def _registry(edit: ConfigEdit) -> str:
     loaded = load_content(edit.path, edit.file.content, environment())
     faulty = next((one for one in loaded.problems if one.where == "registry" and one.severity == "error"), None)
     if faulty is not None:
-        # The default is another registry, in which the same name may be somebody else's.
+        # The default is another registry, in which the same name may be that of another server.
         said = faulty.message.removesuffix(" The default is used.")
         raise OperatorError(f"{edit.path}: registry: {said} {faulty.fix}")
     return loaded.config.registry

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line, print_rows
 from aggregator.cli.servers.adding.entries import BuiltEntry
 from aggregator.cli.servers.adding.printable import ClearSecret, PrintableEntry
@@ -112,7 +113,11 @@ def question_line(question: AskedValue) -> str:
     """Return what is asked in one line, with the variable that stands for the answer."""
     said = f": {question.description.rstrip('.')}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
-    return f"needs {question.place}{said}.{choices} Set {question.variable}, or give --set {question.key}=VALUE."
+    if question.variable in environment():
+        taken = f"It gets {question.variable}, which is set here; --set {question.key}=VALUE gives it another."
+    else:
+        taken = f"Set {question.variable}, or give --set {question.key}=VALUE."
+    return f"needs {question.place}{said}.{choices} {taken}"
 
 
 def clear_line(secret: ClearSecret, file: Path) -> str:
