@@ -59,9 +59,8 @@ class TomlDocument(TextDocument):
         if pair is not None:
             return self._spliced(self._in_pair(pair, path, value))
         if any(one.is_in(path) for one in found):
-            if value != {}:
-                raise EditError(f"{self._name}: {'.'.join(map(str, path))} is a table. Edit it by hand.")
-            return self._spliced(_cuts(self._text, found, path))
+            # Tables and pairs have places of their own, so the one does not stand where the other did.
+            return TomlDocument(self._spliced(_cuts(self._text, found, path)), self._name)._with(path, value)
         return self._spliced(self._added(found, path, value))
 
     def _without(self, path: Path) -> str:
