@@ -109,6 +109,15 @@ def test_installs_over_each_other_undo_in_reverse(home: Path, config: Path, curs
         assert tree(home) == states.pop()
 
 
+def test_our_entry_without_arguments_points_elsewhere(home: Path, config: Path, refused: Callable[..., str]) -> None:
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text('{"mcpServers": {"aggregator": {"command": "aggregator"}}}')
+    other = config.with_name("other.json")
+    other.write_text(config.read_text())
+    assert "--replace" in refused("cursor", "--config", str(other))
+
+
 def test_an_entry_that_points_elsewhere(
     home: Path, config: Path, cursor: Path, install: Install, refused: Callable[..., str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -82,7 +83,7 @@ def pointing(host: HostProgram, entry: object, config: Path, ports: Collection[i
 
 
 def _configuration(words: list[str]) -> str | None:
-    for flag, value in zip(words, [*words[1:], ""], strict=True):
+    for flag, value in pairwise([*words, ""]):
         if flag in ("--config", "-c"):
             return value
         if flag.startswith("--config="):
