@@ -1,5 +1,6 @@
 """Discovery of the files of hosts, and of the servers in them."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -294,10 +295,19 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert "larger than 16 MiB" in problems["gemini-cli"]
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = empty_machine(tmp_path)
-    put(machine.home / ".cursor" / "mcp.json", "{}").chmod(0)
+    file = machine.home / ".cursor" / "mcp.json"
+    put(file, "{}")
+    opened = Path.open
+
+    def refuse(path: Path, *args: Any, **options: Any) -> Any:
+        """Refuse this file, which a mode does not do for root."""
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
     (found,) = discover(machine)
     assert "cannot be read: Permission denied" in (found.problem or "")
 

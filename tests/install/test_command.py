@@ -429,13 +429,3 @@ def test_a_read_only_file(home: Path, config: Path, cursor: Path, refused: Calla
     before = tree(home)
     assert "read-only" in refused("cursor", "--write", "--take-over")
     assert tree(home) == before
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written(home: Path, config: Path, cursor: Path, refused: Callable[..., str]) -> None:
-    cursor.parent.chmod(0o500)
-    try:
-        assert str(cursor) in refused("cursor", "--write")
-    finally:
-        cursor.parent.chmod(0o700)
-    assert cursor.read_text() == OTHERS
