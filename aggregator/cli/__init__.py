@@ -17,11 +17,14 @@ as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
 """
 
 import gc
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _open_closed_streams()
     # The collector finds nothing while modules are imported. They stay, so it starts with what is made later.
     gc.disable()
     if sys.argv[1:2] == ["complete"]:
@@ -54,3 +57,18 @@ def main() -> None:
         from aggregator.cli.commands import report
 
         sys.exit(report(error))
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for standard streams that were closed: the next file or connection would take their place.
+
+    Python leaves those as None, which no command expects.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for good
