@@ -177,6 +177,7 @@ UNSEEDED: Final = frozenset(
         "disk_low",
         "gateway_config_old",
         "gateway_other_version",
+        "host_entry_of_folder",
     }
     | {"gateway_restart", "gateway_trouble", "server_down", "server_slow", "server_unused", "tools_missing"}
 )
@@ -188,12 +189,14 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         ServerFacts("box", "stdio", "f", "ready", tools=3, **one) for one in ({"seconds": 9.0}, {"calls": 0})
     )
     odd = ServerFacts("box", "stdio", "f", "unavailable", reason="it speaks protocol '1999-01-01'")
+    of_folder = OwnEntry("us", PLACE, True, "aggregator", "/bin/aggregator", held_back=True)
     report = {"config": {"file": "/o.json", "broken": True, "wait_for_restart": ["http.port"]}, "audit": "full"}
     found = [
         *of_servers([slow, unused, odd]),
         *of_gateway(GatewayFacts("http://x", True, report, "0.0.1"), PLACE, "0.1.0"),
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
+        *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
         *of_seen(ToolsSeen("Cursor", "local", ["a"], 5), ToolsThere(["a", "b"], 9, 9, 2), limits_of("cursor")),
     ]
     codes = {one.code for one in found}

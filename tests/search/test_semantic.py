@@ -86,7 +86,7 @@ def test_servers_come_and_go() -> None:
 async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. `search.semantic` without its package says what to install."""
     monkeypatch.setattr("aggregator.catalog.search.semantic.find_spec", lambda name: None)
-    with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
+    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\]"):
         vectors_folder()
-    with pytest.raises(OperatorError, match=r"aggregator\[semantic\]"):
+    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\]"):
         build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
