@@ -1,11 +1,14 @@
 """Misconfigurations around a running gateway, and hosts that connect to it over HTTP."""
 
+import asyncio
 import json
 import socket
+from http.client import HTTPConnection
 from typing import Any, Final
 
 from tests.doctor.place import Examined, Json, Place, edit
 from tests.doctor.seeds import Make, Seed
+from tests.polling import until
 
 CURSOR: Final = ("--host", "cursor")
 
@@ -73,8 +76,20 @@ async def _unknown(place: Place) -> None:
     _by_url(place)
 
 
-async def _new_key(place: Place, _: Examined) -> None:
-    _by_url(place, **_with_key(await _key(place)))
+async def _new_key(place: Place, _: Examined, agent: str = "local") -> None:
+    key = await _key(place, agent)
+    _by_url(place, **_with_key(key))
+    # A running gateway sees what another process made within half a second.
+    await until(lambda: asyncio.to_thread(_is_known, place.port, key), "the gateway knows the new key")
+
+
+def _is_known(port: int, key: str) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/v1/tools", headers=_with_key(key)["headers"])
+        return connection.getresponse().status == 200
+    finally:
+        connection.close()
 
 
 async def _others(place: Place) -> None:
@@ -83,8 +98,8 @@ async def _others(place: Place) -> None:
     await place.serve()
 
 
-async def _new_key_for_the_other(place: Place, _: Examined) -> None:
-    _by_url(place, **_with_key(await _key(place, "desk")))
+async def _new_key_for_the_other(place: Place, examined: Examined) -> None:
+    await _new_key(place, examined, "desk")
 
 
 def _serving(then: Make) -> Make:
