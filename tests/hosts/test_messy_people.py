@@ -95,14 +95,14 @@ def test_what_becomes_of_the_servers_of(
     monkeypatch.setattr(import_hosts, "this_machine", lambda: Machine(system, tmp_path / "home", {}, folder))
     config = tmp_path / "aggregator.json"
     config.write_text("// new\n{}\n")
-    assert import_hosts.run([], config, import_hosts.ImportOptions(write=True)) == 0
+    assert import_hosts.run([], config, import_hosts.ImportOptions(write=True, this_folder=True)) == 0
     shown = capsys.readouterr()
     assert CANARY.lower() not in (shown.out + shown.err).lower()
     loaded = load(config, {"LINEAR_TOKEN": "1"})
     assert [str(problem) for problem in loaded.problems if problem.severity == "error"] == []
     taken = {server.id for server in loaded.config.servers}
     config.write_text("{}")
-    assert import_hosts.run([], config, import_hosts.ImportOptions(as_json=True)) == 0
+    assert import_hosts.run([], config, import_hosts.ImportOptions(as_json=True, this_folder=True)) == 0
     report = json.loads(capsys.readouterr().out)
     found = {
         f"{file['host']}/{server['name']}": ("+ " if server["enabled"] else "- ") + server["key"]

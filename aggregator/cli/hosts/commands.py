@@ -42,6 +42,12 @@ def import_(
     all_projects: Annotated[
         bool, typer.Option("--all-projects", help="Take in the servers of every project that Claude Code knows.")
     ] = False,
+    this_folder: Annotated[
+        bool,
+        typer.Option(
+            "--this-folder", help="With --write: servers of this folder's own files too, which anybody may have made."
+        ),
+    ] = False,
     secrets: Annotated[
         SecretsPlace | None,
         typer.Option(
@@ -60,6 +66,7 @@ def import_(
         only=only or (),
         prefix_host=prefix_host,
         all_projects=all_projects,
+        this_folder=this_folder,
         secrets=None if secrets is None else secrets.value,
     )
     run(import_hosts.run, hosts or [], config, options)

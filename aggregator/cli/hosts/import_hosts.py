@@ -30,13 +30,14 @@ _CHOICES: Final[tuple[SecretsChoice, ...]] = ("keep", "keyring", "file")
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """The options of the command; `write` None means that a person at a terminal is asked."""
+    """The options of the command. `this_folder`: servers of its own files too, where no person is asked."""
 
     write: bool = False
     as_json: bool = False
     only: Sequence[str] = ()
     prefix_host: bool = False
     all_projects: bool = False
+    this_folder: bool = False
     secrets: SecretsChoice | None = None
 
 
@@ -56,6 +57,7 @@ def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> in
         ports=_ports(edit.document.root),
         prefix_host=options.prefix_host,
         only=options.only,
+        of_folder=options.this_folder or _asks(options),
     )
     _check_only(plan, options.only)
     redact = redactor_of(plan)
@@ -161,6 +163,11 @@ def _only_for_owner(path: Path) -> None:
     with suppress(OSError):
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
+
+
+def _asks(options: ImportOptions) -> bool:
+    """Return whether a person sees the table before a yes."""
+    return _at_terminal() and not options.as_json and not options.write
 
 
 def _at_terminal() -> bool:

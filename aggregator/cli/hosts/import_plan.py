@@ -1,7 +1,8 @@
 """The plan of an import: what becomes of every entry that was found, before anything is written."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -13,8 +14,9 @@ from aggregator.hosts.discover import FoundFile, FoundServer
 from aggregator.hosts.entries import in_order
 from aggregator.hosts.own import conflicts, identity, is_own, program_name
 
-Outcome = Literal["add", "present", "repeated", "own", "unusable", "not_chosen"]
+Outcome = Literal["add", "present", "repeated", "own", "unusable", "not_chosen", "of_folder"]
 _LONGEST_KEY: Final = 64
+_LONGEST_COMMAND: Final = 1000
 _RUNNERS: Final = frozenset(
     {"npx", "uvx", "bunx", "pipx", "uv", "pnpm", "docker", "podman", "python", "python3", "node"}
 )
@@ -78,8 +80,12 @@ def plan_import(
     ports: Collection[int] = (),
     prefix_host: bool = False,
     only: Sequence[str] = (),
+    of_folder: bool = True,
 ) -> ImportPlan:
-    """Work out what becomes of each entry; `servers` are those of the configuration, under their keys."""
+    """Work out what becomes of each entry; `servers` are those of the configuration, under their keys.
+
+    Without `of_folder`, new servers of the working folder's own files are left out.
+    """
     known = [
         _Known(key, translate(entry).fields, f"`{key}`", True)
         for key, entry in servers.items()
@@ -88,7 +94,7 @@ def plan_import(
     taken = {(usable(key) or key).casefold() for key in servers}
     planned = []
     for file in files:
-        rows = tuple(_row(file, server, known, taken, ports, prefix_host, only) for server in file.servers)
+        rows = tuple(_row(file, server, known, taken, ports, prefix_host, only, of_folder) for server in file.servers)
         planned.append((file, rows))
     return ImportPlan(tuple(planned))
 
@@ -101,6 +107,7 @@ def _row(
     ports: Collection[int],
     prefix_host: bool,
     only: Sequence[str],
+    of_folder: bool,
 ) -> ImportRow:
     if server.fields is None:
         return ImportRow(server, "unusable", "-", like=server.problem)
@@ -118,12 +125,23 @@ def _row(
         differs = (f"It differs from {same.said} in {differing}: compare them by hand.",) if differing else ()
         outcome: Outcome = "present" if same.here else "repeated"
         return ImportRow(server, outcome, what, like=same.said, notes=differs)
+    if file.file.scope == "project":
+        notes += _started(entry)
+        if not of_folder:
+            return ImportRow(server, "of_folder", what, notes=tuple(notes))
     key = _free_key(server.name, file.host.id, taken, prefix_host, notes)
     if name is None:
         entry.setdefault("description", server.name[:200])
     taken.add(key.casefold())
     known.append(_Known(key, entry, f"`{key}` of {file.host.title}", False))
     return ImportRow(server, "add", what, key, notes=tuple(notes), entry=entry, places=secret_places(entry))
+
+
+def _started(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the whole command of an entry, with its secrets: anybody may have written a folder's file."""
+    words = [entry.get("command"), *entry.get("args", ())]
+    if isinstance(words[0], str):
+        yield f"It starts: {shlex.join(map(str, words))[:_LONGEST_COMMAND]}"
 
 
 def _same(name: str | None, entry: Mapping[str, Any], other: _Known) -> bool:

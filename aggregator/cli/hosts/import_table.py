@@ -73,6 +73,8 @@ def outcome_words(row: ImportRow) -> str:
             return f"the same as {one_line(row.like or '')}"
         case "own":
             return "the aggregator itself: left out"
+        case "of_folder":
+            return "of this folder: read what it starts, then add --this-folder"
         case "not_chosen":
             return "not chosen"
         case "unusable":
