@@ -24,6 +24,14 @@ PATIENCE: Final = 20.0
 _PAUSE: Final = 0.005
 
 
+def only_for_owner(*paths: Path) -> None:
+    """Take the rights of other users from files with secrets in them, as far as this user may."""
+    for path in paths:
+        with suppress(OSError):
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                path.chmod(0o600)
+
+
 def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises EditError when it cannot be read, or is larger than 16 MiB."""
     try:

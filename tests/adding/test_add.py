@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -223,6 +224,7 @@ async def test_an_address_with_headers(config: Path) -> None:
     assert ended.code == 0, ended
     assert "web connected" in ended.out
     assert CANARY not in ended.out + ended.err
+    assert {stat.S_IMODE(file.stat().st_mode) for file in config.parent.glob("aggregator.json*")} == {0o600}
     assert "header Authorization looks like a secret and stands in" in ended.out
     assert entries(config)["web"] == {
         "type": "http",

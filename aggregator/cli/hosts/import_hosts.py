@@ -1,10 +1,8 @@
 """`aggregator import`: takes the servers of other programs over into the configuration."""
 
 import json
-import stat
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +17,7 @@ from aggregator.cli.secrets.store import can_store
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.editing.replace import only_for_owner
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS, host_named
 from aggregator.hosts.machine import this_machine
@@ -124,7 +123,7 @@ def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Writt
         edit.add_entry(row.key or row.found.name, row.entry or {})
     clear = sum(len(row.places) for row in made)
     if clear:
-        _only_for_owner(edit.path)  # before the secrets are in it; the new content and the backup keep the mode
+        only_for_owner(edit.path)  # before the secrets are in it; the new content and the backup keep the mode
     backup = edit.write()
     if clear:
         keys = " ".join(row.key for row in made if row.places and row.key)
@@ -157,12 +156,6 @@ def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -
         for choice in _CHOICES:
             if answer == choice:
                 return choice
-
-
-def _only_for_owner(path: Path) -> None:
-    with suppress(OSError):
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
 
 
 def _asks(options: ImportOptions) -> bool:

@@ -4,7 +4,6 @@ Law: the record is written first, then our configuration, then the host's file; 
 """
 
 import os
-import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -28,14 +27,6 @@ def backup_path(path: Path) -> Path:
 def missing_folders(path: Path) -> tuple[Path, ...]:
     """Return the folders that have to be made for a file, the innermost first."""
     return tuple(folder for folder in Path(os.path.realpath(path)).parents if not os.path.isdir(folder))
-
-
-def only_for_owner(*paths: Path) -> None:
-    """Take the rights of other users from files with secrets in them, as far as this user may."""
-    for path in paths:
-        with suppress(OSError):
-            if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                path.chmod(0o600)
 
 
 def write_changes(records: InstallRecords, record: InstallRecord, contents: Iterable[bytes]) -> InstallRecord:

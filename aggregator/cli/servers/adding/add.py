@@ -21,6 +21,7 @@ from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.load import Loaded, load_content
 from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.editing.replace import only_for_owner
 
 # Seconds for a connection: more where the first start may have to download the program.
 _USUAL: Final = 30.0
@@ -95,6 +96,8 @@ def _added(
             return 1
     if report.built.entry.get("enabled") is False:
         edit.add_entry(report.name, report.built.entry, replace=True)
+    if report.shown.clear:
+        only_for_owner(edit.path)  # before they are in it; the new content and the backup keep the mode
     report.backup = edit.write_entry(report.name, replace=request.replace)
     report.written = True
     return 0
