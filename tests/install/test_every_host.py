@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aggregator.cli.hosts.install.host_files import choose_file, entries
+from aggregator.domain.errors import OperatorError
 from aggregator.hosts.discover import discover
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.machine import desktop_path
@@ -96,7 +97,10 @@ def test_over_http(ground: Ground, host: HostProgram, install: Install) -> None:
     """F1: The address of `aggregator serve`, in the form of this host."""
     before = tree(ground.folder)
     if "http" not in host.speaks:
-        pytest.skip(f"{host.title} speaks {', '.join(host.speaks)}")
+        with pytest.raises(OperatorError, match=host.title):
+            install(host.id, "--config", str(ground.config), "--http", "--write")
+        assert tree(ground.folder) == before
+        return
     install(host.id, "--config", str(ground.config), "--http", "--write")
     assert ground.entry(host)["url"] == "http://127.0.0.1:8642/mcp"
     install(host.id, "--undo", "--write")
