@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,7 +127,7 @@ async def _lost_chain_key(place: Place) -> None:
 
 async def _newer_schema(place: Place) -> None:
     await _with_database(place)
-    with sqlite3.connect(_database(place)) as connection:
+    with closing(sqlite3.connect(_database(place))) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
 
@@ -202,7 +203,7 @@ async def _ending_key(place: Place) -> None:
 async def _ended_key(place: Place) -> None:
     await _ending_key(place)
     now = time.time()
-    with sqlite3.connect(_database(place)) as connection:
+    with closing(sqlite3.connect(_database(place))) as connection, connection:
         connection.execute("UPDATE api_keys SET expires = ?, last_used = ?", (now - 60.0, now - 90.0))
     connection.close()
 

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def known(config: Path) -> Path:
     (config.parent / "policies" / "a.yaml").write_text("agents:\n  ada: {}\n  bob: {}\n")
     database = config.parents[2] / ".local" / "share" / "aggregator" / "aggregator.db"
     database.parent.mkdir(parents=True)
-    with sqlite3.connect(database) as made:
+    with closing(sqlite3.connect(database)) as made, made:
         made.executescript("""
             CREATE TABLE mcp_servers (id TEXT, fingerprint TEXT, connected REAL);
             CREATE TABLE mcp_tools (server TEXT, fingerprint TEXT, position INTEGER, name TEXT);
