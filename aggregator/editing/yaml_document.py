@@ -12,6 +12,8 @@ from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse, scalar
 from aggregator.editing.yaml_style import YamlStyle, style_of
 
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
+# Blanks and comments.
+_NO_VALUE: Final = re.compile(r"(?:[ \t\r\n]|(?<!\S)#[^\n]*)*")
 
 
 class YamlDocument(TextDocument):
@@ -124,11 +126,12 @@ class YamlDocument(TextDocument):
         return dash - (self._text.rfind("\n", 0, dash) + 1)
 
     def _dash(self, node: YamlNode, at: int) -> int:
-        """Return the offset of the dash before an item."""
-        start = node.items[at].start
-        dash = self._text.rfind("-", 0, start)
-        if dash < 0 or self._text[dash + 1 : start].strip():
-            raise EditError(f"{self._name} has a comment between a dash and its item. Edit it by hand.")
+        """Return the offset of the dash before an item: the first of a sequence begins it, others follow an item."""
+        begin = node.items[at - 1].end if at else node.start
+        found = _NO_VALUE.match(self._text, begin)
+        dash = found.end() if found is not None else begin
+        if self._text[dash : dash + 1] != "-":
+            raise EditError(f"{self._name} has no dash before an item. Edit it by hand.")
         return dash
 
     def _after_comments(self, at: int, indent: int) -> int:

@@ -55,7 +55,7 @@ class Orders(RuleBasedStateMachine):
         self.patch.setattr(os, "environ", {"PATH": os.defpath, "HOME": str(self.home)})
         self.patch.setenv("HOME", str(self.home))
         self.patch.chdir(self.home)
-        self.count = 0
+        self.count = self.agents = 0
         self.installs: list[Known] = []
         self.servers = {"time"}
         (self.home / CONFIG).parent.mkdir(parents=True)
@@ -83,10 +83,12 @@ class Orders(RuleBasedStateMachine):
         assert SECRET not in f"{said} {shown.getvalue()}"
         return said
 
-    @rule(host=hosts, name=st.sampled_from(["aggregator", "second"]), take_over=st.booleans(), agent=st.booleans())
-    def install(self, host: str, name: str, take_over: bool, agent: bool) -> None:
+    @rule(host=hosts, name=st.sampled_from(["aggregator", "second"]), take_over=st.booleans(), another=st.booleans())
+    def install(self, host: str, name: str, take_over: bool, another: bool) -> None:
+        """Install for the agent of before or a new one: no install but an undo leads back to a content of before."""
         before = self.files()
-        assert self.run(host=host, name=name, take_over=take_over, agent="shop" if agent else None) is None
+        self.agents += another
+        assert self.run(host=host, name=name, take_over=take_over, agent=f"shop{self.agents}") is None
         if self.files() != before:
             self.installs.append(Known(host, name, before, self.files()))
 
