@@ -186,7 +186,9 @@ class YamlDocument(TextDocument):
         if text[line:start].strip():
             # The first of a block that begins behind a dash: the next takes its place.
             following = node.pairs[at + 1][0].start if node.kind == "mapping" else self._dash(node, at + 1)
-            return start, (line_end - len(comment) if keep else following), ""
+            between = text[line_end:following]
+            end = line_end + between.index("#") if "#" in between else following
+            return start, (line_end - len(comment) if keep else end), ""
         if keep:
             return start, line_end - len(comment), ""
         if line_end == len(text) and not text.endswith("\n"):
