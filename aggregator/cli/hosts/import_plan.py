@@ -138,7 +138,7 @@ def _row(
 
 
 def _started(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the whole command of an entry, with its secrets: anybody may have written a folder's file."""
+    """Yield the whole command of an entry, with its secrets: a cloned folder may name any program."""
     words = [entry.get("command"), *entry.get("args", ())]
     if isinstance(words[0], str):
         yield f"It starts: {shlex.join(map(str, words))[:_LONGEST_COMMAND]}"
