@@ -73,7 +73,7 @@ def _ask_keyring(arguments: list[str], failed: str, limit: float, run: ProgramRu
         found = json.loads(run.output(words, os.environ, limit, os.path.abspath(os.sep)))
     except ProgramFailed as error:
         if "longer" in str(error):
-            said = f"{failed}: the keyring did not answer within {limit:g} s; perhaps it asks somebody to unlock it."
+            said = f"{failed}: the keyring did not answer within {limit:g} s; a person may have to unlock it."
             raise SecretUnavailable(said, "Unlock it, or allow more time with `secrets.timeout`.") from None
         raise SecretUnavailable(f"{failed}: the program that reads the keyring {error}.", "Try again.") from None
     except ValueError:

@@ -44,8 +44,8 @@ def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
     for lost in facts.aside:
         yield found(
             "database_set_aside",
-            f"{lost} is a damaged database: the keys in it are lost, and while it lies there nobody is let in without "
-            "a key.",
+            f"{lost} is a damaged database: the keys in it are lost, and requests without a key are refused while it "
+            "lies there.",
             f"Make the keys again, then run `rm {quote(str(lost))}`.",
             lost,
         )
