@@ -156,6 +156,7 @@ class BegunCall(NamedTuple):
 
 
 EventKind = Literal[
+    "account",
     "login_refused",
     "console",
     "policy_loaded",
@@ -171,7 +172,10 @@ EventKind = Literal[
     "log_recovered",
     "log_gap",
     "log_mended",
+    "database_restored",
     "call_begun",
+    "chain_begun",
+    "call_ended_late",
 ]
 
 

@@ -1,9 +1,13 @@
-"""The errors for a resource or a prompt that is not given to a host: a read can only fail as a JSON-RPC error."""
+"""The errors for what is missing: an item that is not there for a host, a scope in its token, an account at a server.
+
+A read can only fail as a JSON-RPC error.
+"""
 
 from typing import Any, Final
 
 from aggregator.domain.call_record import Status
-from aggregator.domain.errors import Blame, CallRefused, HostError, NotServed
+from aggregator.domain.errors import Blame, CallRefused, HostError, NotServed, UpstreamError
+from aggregator.domain.records import ToolRecord
 
 # What 2026-07-28 calls invalid params (SEP-2164).
 RESOURCE_NOT_FOUND: Final = -32002
@@ -58,3 +62,38 @@ class ItemRefused(NotServed):
         """Return the error of a read that is refused for what refuses a call."""
         details = {"code": refused.code, "status": refused.status, "retryable": refused.retryable, **refused.details}
         return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)
+
+
+class InsufficientScope(CallRefused):
+    """The policy wants a token with more scopes for this tool; `scopes` are all that a token for it needs."""
+
+    code = "insufficient_scope"
+    retryable = True
+    advice = "Nothing was done. Ask for a token with these scopes, and call again."
+
+    def __init__(
+        self,
+        tool: str,
+        message: str,
+        scopes: tuple[str, ...],
+        *,
+        blame: Blame | None = None,
+        meant: ToolRecord | None = None,
+    ) -> None:
+        super().__init__(tool, message, blame=blame, meant=meant, scopes=list(scopes))
+        self.scopes = scopes
+
+
+class LoginRequired(UpstreamError):
+    """The server wants an account to be connected first, or once more: nothing was run.
+
+    `details["url"]` is the page where a person does that; without one, `details["command"]` says what to run.
+    """
+
+    code = "login_required"
+    outcome: Status = "unavailable"
+    retryable = True
+    advice = "When that is done, you may try again."
+
+    def __init__(self, server: str, message: str, *, url: str | None = None, **details: Any) -> None:
+        super().__init__(server, message, **details, **({"url": url} if url is not None else {}))

@@ -13,11 +13,11 @@ from sqlalchemy import ColumnElement, RowMapping, case, delete, func, insert, se
 
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.errors import AlreadyAgreed, NoSuchRow, QueueFull
-from aggregator.storage.records import AboutCall, Approval, ApprovalStatus
+from aggregator.storage.records import APPROVALS_SUBJECT, AboutCall, Approval, ApprovalStatus
 from aggregator.storage.tables import approvals
 from aggregator.storage.validity import Validity, valid_until
 
-SUBJECT: Final = "approvals"
+SUBJECT: Final = APPROVALS_SUBJECT
 # More unanswered questions than a person reads: from there on an agent is refused.
 PENDING_AT_MOST: Final = 100
 # How long a refusal counts: until then the same call is refused, and no person is asked about it.

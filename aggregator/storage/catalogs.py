@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, insert, select, update
 
+from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import ValueTooLong
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion, VersionSeen
@@ -72,6 +73,9 @@ class Catalogs:
         entries = [(_name(tool.name), tool.digest) for tool in catalog.tools]
 
         def work(connection: Connection) -> None:
+            if self._engine.path is None:
+                # Replicas connect the same servers at the same time.
+                connection.execute(postgres.lock(f"catalog {catalog.server}"))
             before = [tuple(row) for row in connection.execute(listed)]
             _note_server(connection, catalog, now)
             if before != entries:

@@ -11,6 +11,14 @@ class StorageBusy(StorageError):
     """Another process kept the database locked for longer than the wait."""
 
 
+class StorageRefused(StorageError):
+    """The database server lets this user not in, has no such database, or does not agree about TLS."""
+
+
+class DriverMissing(StorageError):
+    """The driver of the database server is not installed."""
+
+
 class StorageReadOnly(StorageError):
     """The file or its folder cannot be written."""
 

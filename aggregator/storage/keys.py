@@ -8,10 +8,10 @@ from sqlalchemy.exc import IntegrityError
 
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.errors import NoSuchRow
-from aggregator.storage.records import KeyRecord
+from aggregator.storage.records import KEYS_SUBJECT, KeyRecord
 from aggregator.storage.tables import api_keys
 
-SUBJECT: Final = "api_keys"
+SUBJECT: Final = KEYS_SUBJECT
 
 
 class ApiKeys:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from aggregator.secret_sources.late_url import LateUrl
 from aggregator.storage.errors import StorageError
 
 FILE: Final = "aggregator.db"
@@ -42,7 +43,8 @@ def full_url(url: str) -> str:
     """Return the URL with the asynchronous driver that we use."""
     for short, full in _SHORT.items():
         if url.startswith(short):
-            return full + url.removeprefix(short)
+            whole = full + url.removeprefix(short)
+            return LateUrl(whole, url.password) if isinstance(url, LateUrl) else whole
     return url
 
 

@@ -15,15 +15,25 @@ from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.search import CallSearch
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.console_sessions import ConsoleSessions
-from aggregator.storage.engine import sqlite
+from aggregator.storage.engine import postgres, sqlite
 from aggregator.storage.engine.create import STAMP, create_tables
 from aggregator.storage.engine.engine import Engine, RemakeFile
 from aggregator.storage.engine.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.engine.lockfile import locked
+from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.errors import StorageDamaged, StorageError
+from aggregator.storage.group.change_log import ChangeLog
+from aggregator.storage.group.leases import LeaseRows
+from aggregator.storage.group.limit_usage import LimitUsage
+from aggregator.storage.group.replicas import ReplicaRows
+from aggregator.storage.group.shared_keys import SharedKeys
+from aggregator.storage.hosts.sessions import HostSessions
+from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
+from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
+from aggregator.storage.vault.vault import Vault
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +56,35 @@ class Database:
     audit: AuditRows
     calls: CallSearch
     console: ConsoleSessions
+    changes: ChangeLog
+    shared_keys: SharedKeys
+    host_sessions: HostSessions
+    used_states: UsedStates
+    limit_usage: LimitUsage
+    vault: Vault
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Database {self.engine.path or self.engine.raw.dialect.name}>"
+
+    def replicas(self, group: str, lease: float) -> ReplicaRows:
+        """Return the replicas of a group; one that was not heard of for `lease` seconds is gone."""
+        return ReplicaRows(self.engine, group, lease)
+
+    async def prune(self, keep_for: float | None, keep_bytes: int | None, *, now: float) -> int:
+        """Remove what is kept for no longer, but for audit rows; return how many rows went.
+
+        `keep_for` and `keep_bytes` are those of the audit, whose rows name definitions of tools.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        rules = RetentionRules(keep_for, keep_bytes, audited=False)
+        return sum(one.rows for one in await prune(self.engine, self.audit, rules, now=now))
+
+    def leases(self, group: str) -> LeaseRows:
+        """Return the leases of a group."""
+        return LeaseRows(self.engine, group)
 
     async def close(self) -> None:
         """End every connection."""
@@ -96,7 +131,22 @@ async def _make_anew(url: str, path: Path) -> None:
 def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) -> Database:
     audit = AuditRows(engine, ChainKey(chain_key) if chain_key is not None else None)
     calls, console = CallSearch(engine), ConsoleSessions(engine)
-    return Database(engine, ApiKeys(engine), Approvals(engine), Catalogs(engine), audit, calls, console, lost)
+    return Database(
+        engine,
+        ApiKeys(engine),
+        Approvals(engine),
+        Catalogs(engine),
+        audit,
+        calls,
+        console,
+        ChangeLog(engine),
+        SharedKeys(engine),
+        HostSessions(engine),
+        UsedStates(engine),
+        LimitUsage(engine),
+        Vault(engine),
+        lost,
+    )
 
 
 async def _made_ready(url: str, path: Path, remake: RemakeFile | None = None) -> Engine:
@@ -130,7 +180,12 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
             await sqlite.check(engine.raw, _CHECKED)
             await sqlite.use_write_ahead_log(engine.raw, path)
         stamp = await _stamp(engine)
-        if stamp != REVISION and not (stamp is None and await _is_created(engine)):
+        if stamp is None and not await _is_created(engine):
+            # Another process may have made them meanwhile.
+            stamp = await _stamp(engine)
+        elif stamp is None:
+            stamp = REVISION
+        if stamp != REVISION:
             await asyncio.to_thread(_upgrade, url, path, stamp)
     except BaseException as error:
         await engine.close()
@@ -142,8 +197,10 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
 
 
 async def _is_created(engine: Engine) -> bool:
-    """Make the tables of a new database; return False where it is none."""
+    """Make the tables of a new database; return False where it is none. Processes of one server take turns."""
     async with engine.write() as connection:
+        if engine.path is None:
+            await connection.execute(postgres.lock(SCHEMA))
         return await connection.run_sync(create_tables)
 
 

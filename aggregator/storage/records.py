@@ -1,7 +1,8 @@
 """The rows of the database as plain values. Times are seconds since 1970 (UTC), as `time.time()` gives them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 # `expired` is never stored: it is what `pending` and `approved` turn into when their time is over.
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
@@ -11,6 +12,11 @@ ConsoleRole = Literal["viewer", "approver", "operator"]
 
 # How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
 SEEN_TO_THE: Final = 86400.0
+
+# The subjects of the changes by which processes tell each other of sessions of hosts, of keys, and of approvals.
+SESSIONS_SUBJECT: Final = "sessions"
+KEYS_SUBJECT: Final = "api_keys"
+APPROVALS_SUBJECT: Final = "approvals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,43 @@ class KeyRecord:
     revoked: float | None = None
     last_used: float | None = None
     console_role: ConsoleRole | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSessionRecord:
+    """The state that is kept of one session of a host: whether it was ended, its log level, and its subscriptions."""
+
+    id: str
+    ended: bool = False
+    level: str | None = None
+    uris: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostSessionChange:
+    """A change of what is kept of one session. `expires` is when its id is too old."""
+
+    id: str
+    agent_id: str
+    expires: float
+    ended: float | None = None
+    level: str | None = None
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def then(self, later: "HostSessionChange") -> "HostSessionChange":
+        """Return one change that does what this one and a later one of the same session do."""
+        added = [uri for uri in self.added if uri not in later.removed and uri not in later.added]
+        removed = [uri for uri in self.removed if uri not in later.removed and uri not in later.added]
+        return HostSessionChange(
+            self.id,
+            self.agent_id,
+            self.expires,
+            ended=self.ended or later.ended,
+            level=later.level or self.level,
+            added=(*added, *later.added),
+            removed=(*removed, *later.removed),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +191,53 @@ class VersionSeen:
     first_seen: float
     last_seen: float
     size: int
+
+
+# The subject of `changes` by which replicas hear that a lease was taken or released.
+LEASES: Final = "leases"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A lease: the right to do something alone. `owner`: None where it was released; `generation` counts the owners.
+
+    `renewals` counts how often the owner said that it is there. `until` is when it ends by the clock of the database:
+    for people; no replica decides by it.
+    """
+
+    name: str
+    owner: str | None
+    generation: int
+    renewals: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecord:
+    """One replica. Times are the database's; `facts` is what it says of itself to the others."""
+
+    id: str
+    slot: int
+    address: str | None
+    version: str
+    started: float
+    seen: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The answer to one heartbeat: the database's time, and every replica of the group that is there."""
+
+    now: float
+    replicas: tuple[ReplicaRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: of what, by which replica (None: another program), and what was told with it."""
+
+    seq: int
+    subject: str
+    origin: str | None
+    body: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The schema as it is now. Every change here is a migration too; a test compares the two."""
+"""The schema as it is now, with that of the vault. Every change here is a migration too; a test compares the two."""
 
 from typing import Any, Final
 
@@ -10,31 +10,104 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
-    MetaData,
+    Sequence,
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
+
+from aggregator.storage.table_metadata import NUMBER, metadata
+from aggregator.storage.vault_tables import oauth_clients, oauth_connects, oauth_grants
+
+__all__ = ["metadata", "oauth_clients", "oauth_connects", "oauth_grants"]
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0008"
+REVISION: Final = "0011"
 
-metadata: Final = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-# One row per subject that processes watch, counted up in the transaction that changes it.
+# What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
+# JSON. `origin` names the replica that wrote it, where one did.
 changes: Final = Table(
     "changes",
     metadata,
-    Column("subject", String(64), primary_key=True),
-    Column("version", Integer, nullable=False),
+    Column("seq", NUMBER, primary_key=True, autoincrement=False),
+    Column("subject", String(64), nullable=False),
+    Column("origin", String(32)),
+    Column("at", Double, nullable=False),
+    Column("body", Text),
+    Index(None, "subject", "seq"),
+)
+
+# The replicas of each group. Times are those of the database's clock. `facts` is JSON that the others may read.
+replicas: Final = Table(
+    "replicas",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("group_name", String(64), nullable=False),
+    Column("slot", Integer, nullable=False),
+    Column("address", Text),
+    Column("version", String(32), nullable=False),
+    Column("started", Double, nullable=False),
+    Column("seen", Double, nullable=False),
+    Column("facts", Text, nullable=False),
+    UniqueConstraint("group_name", "slot"),
+)
+
+# What one replica alone may do. `generation` counts its owners: what an earlier one still sends is refused by it.
+# `renewals` counts how often the owner said that it is there: others judge by that, and by no clock but their own.
+leases: Final = Table(
+    "leases",
+    metadata,
+    Column("name", String(250), primary_key=True),
+    Column("owner", String(32)),
+    Column("generation", NUMBER, nullable=False),
+    Column("renewals", NUMBER, nullable=False),
+    Column("until", Double, nullable=False),
+)
+
+# The key of each group, where the configuration names none.
+shared_keys: Final = Table(
+    "shared_keys",
+    metadata,
+    Column("group_name", String(64), primary_key=True),
+    Column("value", String(64), nullable=False),
+    Column("created", Double, nullable=False),
+)
+
+# The sealed states that were opened, so that no replica opens one again.
+used_states: Final = Table(
+    "used_states",
+    metadata,
+    Column("nonce", String(64), primary_key=True),
+    Column("expires", Double, nullable=False),
+    Index(None, "expires"),
+)
+
+# What a session of the handshake eras has beyond its id: that it was ended, its log level, its subscriptions. `state`
+# is JSON.
+host_sessions: Final = Table(
+    "host_sessions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("agent_id", String(128), nullable=False),
+    Column("ended", Double),
+    Column("state", Text),
+    Column("expires", Double, nullable=False),
+    Index(None, "expires"),
+)
+
+# What each replica has used of a limit. `times` is JSON, see `storage/group/usage_rows.py`. `report` counts the
+# reports of one replica: an older one never replaces a newer.
+limit_usage: Final = Table(
+    "limit_usage",
+    metadata,
+    Column("counter", String(64), primary_key=True),
+    Column("replica", String(32), primary_key=True),
+    Column("report", BigInteger, nullable=False),
+    Column("used", Integer, nullable=False),
+    Column("times", Text),
+    Column("expires", Double, nullable=False),
+    Index(None, "expires"),
 )
 
 # `checked`: small, and read whole when a file is opened, so that damage shows at once.
@@ -158,23 +231,28 @@ mcp_tools: Final = Table(
     Index(None, "server", "digest"),
 )
 
-# The audit log: two tables, numbered as one. SQLite counts its own rows with what it calls INTEGER, and only that.
-_NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
+# The audit log: two tables, numbered as one.
 
 
 def _place() -> tuple[Column[Any], ...]:
-    """Return the columns for a row's place in the chain: length as digested, the digest before it, and its own."""
+    """Return the columns for a row's place in the log: length as digested, the digest before it in its chain, its own,
+    and the number of the chain.
+    """
     return (
         Column("bytes", Integer, nullable=False),
         Column("previous", String(64), nullable=False),
         Column("digest", String(64), nullable=False),
+        Column("chain", Integer, nullable=False, server_default="0"),
     )
 
+
+# The numbers of rows where processes do not take turns at writing. A number that was taken and not used stays unused.
+audit_numbers: Final = Sequence("audit_numbers", metadata=metadata)
 
 mcp_tool_call_log: Final = Table(
     "mcp_tool_call_log",
     metadata,
-    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, primary_key=True, autoincrement=False),
     Column("trace_id", Text, nullable=False),
     Column("span_id", Text, nullable=False),
     Column("parent_id", Text),
@@ -228,7 +306,7 @@ mcp_tool_call_log: Final = Table(
 audit_events: Final = Table(
     "audit_events",
     metadata,
-    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, primary_key=True, autoincrement=False),
     Column("kind", String(32), nullable=False),
     Column("at", Double, nullable=False),
     Column("summary", Text, nullable=False),
@@ -238,27 +316,33 @@ audit_events: Final = Table(
     *_place(),
 )
 
-# Calls that were begun and have no row of their own yet: `seq` is that of the event, `owner` names the process.
+# Calls that were begun and have no row of their own yet: `seq` is that of the event, `owner` names the process. Where
+# `owner` is empty, `seq` is the row that another process gave the call.
 audit_under_way: Final = Table(
     "audit_under_way",
     metadata,
     Column("trace_id", Text, primary_key=True),
     Column("span_id", Text, primary_key=True),
-    Column("seq", _NUMBER, nullable=False),
+    Column("seq", NUMBER, nullable=False),
     Column("owner", String(32), nullable=False),
 )
 
-# One row: the newest row of the log, the newest that was removed because of its age, and what the rest takes. Where the
-# chain has a key, `key_id` names it, and `mac` proves the rest of this row.
+# Rows of one chain are committed in the order of their numbers, and rows of two are not: so those who follow the log
+# read on in each chain. With SQLite all rows are committed in that order.
+for _table in (mcp_tool_call_log, audit_events):
+    Index(None, _table.c.chain, _table.c.seq).ddl_if(dialect="postgresql")
+
+# One row for each chain: its newest row, the newest that was removed because of its age, and what the rest takes. Where
+# the log has a key, `key_id` names it, and `mac` proves the rest of this row.
 audit_heads: Final = Table(
     "audit_heads",
     metadata,
-    Column("name", String(16), primary_key=True),
-    Column("seq", _NUMBER, nullable=False),
+    Column("chain", Integer, primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, nullable=False),
     Column("digest", String(64), nullable=False),
-    Column("trimmed_seq", _NUMBER, nullable=False),
+    Column("trimmed_seq", NUMBER, nullable=False),
     Column("trimmed_digest", String(64), nullable=False),
-    Column("bytes", _NUMBER, nullable=False),
+    Column("bytes", NUMBER, nullable=False),
     Column("key_id", String(16)),
     Column("mac", String(64)),
 )

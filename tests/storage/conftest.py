@@ -1,16 +1,30 @@
-"""A database of one's own, and a folder where file modes count."""
+"""A database of one's own, and a folder where file modes count.
+
+Each test runs on SQLite and on PostgreSQL, but for those of files, which ask for `path`.
+"""
 
 import codecs
+import inspect
 import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
+
+STORES: Final = ("sqlite", "postgres")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that uses a database on every kind of store."""
+    if "store" in metafunc.fixturenames:
+        of_files = "path" in inspect.signature(metafunc.function).parameters
+        metafunc.parametrize("store", STORES[:1] if of_files else STORES)
 
 
 @pytest.fixture
@@ -19,8 +33,11 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def url(path: Path) -> str:
-    return f"sqlite+aiosqlite:///{path}"
+def url(store: str, path: Path, request: pytest.FixtureRequest) -> str:
+    if store == "sqlite":
+        return f"sqlite+aiosqlite:///{path}"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
 
 
 @pytest.fixture

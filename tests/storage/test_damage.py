@@ -22,8 +22,9 @@ from aggregator.storage.records import KeyRecord
 from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.supervisor import Supervisor, Upstreams
+from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstream import Upstream
+from aggregator.upstream.upstreams import Upstreams
 from tests.storage.processes import other_process
 
 

@@ -28,6 +28,8 @@ from aggregator.storage.errors import StorageError
 from aggregator.storage.tables import REVISION, metadata
 
 SCRIPTS = ScriptDirectory(str(migrate.FOLDER))
+# Indexes for databases in which processes write at the same time, which SQLite does not have.
+WITHOUT_TURNS = {"ix_mcp_tool_call_log_chain_seq", "ix_audit_events_chain_seq"}
 REVISIONS = [script.revision for script in SCRIPTS.walk_revisions()]
 
 
@@ -37,7 +39,10 @@ def test_the_stamp_in_the_code_is_the_newest_revision() -> None:
 
 def _differences(connection: Connection) -> list[object]:
     context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-    return list(compare_metadata(context, metadata))
+    found = list(compare_metadata(context, metadata))
+    if connection.dialect.name != "sqlite":
+        return found
+    return [one for one in found if one[0] != "add_index" or one[1].name not in WITHOUT_TURNS]
 
 
 @pytest.mark.parametrize("first", [None, *REVISIONS])
@@ -182,8 +187,8 @@ async def test_a_status_more_leaves_the_rows_where_they_are(
     if forbidden:
         made = engine_module._made
 
-        def forbidding(*given: Any) -> AsyncEngine:
-            engine = made(*given)
+        def forbidding(*given: Any, bounded: bool) -> AsyncEngine:
+            engine = made(*given, bounded=bounded)
             event.listen(engine.sync_engine, "connect", _forbid)
             return engine
 

@@ -40,6 +40,12 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    async def wait_ended(self) -> None:
+        """Wait until every task, those started meanwhile too, has ended by itself."""
+        while self._tasks:
+            ended, _ = await asyncio.wait(list(self._tasks))
+            self._tasks.difference_update(ended)
+
     async def cancel(self) -> None:
         """Cancel everything and wait until it has ended."""
         while self._tasks:

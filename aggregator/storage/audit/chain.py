@@ -1,4 +1,6 @@
-"""The chain of the audit log: a row's digest covers the row, its number and the digest of the row before it.
+"""The chains of the audit log: a row's digest covers the row, its number and the digest of the row before it.
+
+Numbers are those of the whole log. Chain 0 is there from the beginning; each replica writes that of its slot.
 
 Rule: what is digested is the row as it is stored without its empty columns: a column added later changes no digest.
 """
@@ -20,6 +22,9 @@ BEGUN: Final = "call_begun"
 TRIMMED: Final = "log_trimmed"
 RECOVERED: Final = "log_recovered"
 MENDED: Final = "log_mended"
+CHAIN_BEGUN: Final = "chain_begun"
+# The end of a call that another process had given up, and has a row for.
+LATE: Final = "call_ended_late"
 # These columns are seconds, kept to the microsecond.
 TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
 MICRO: Final = 1_000_000
@@ -52,9 +57,10 @@ class ChainKey:
         """Return the HMAC-SHA256 of `text`, in hexadecimal."""
         return hmac.digest(self._secret, text.encode(), "sha256").hex()
 
-    def sign_ends(self, head: Head, trimmed: Head) -> str:
-        """Return the proof that the log ends with `head`, and that rows up to `trimmed` were removed for their age."""
-        return self.sign(f"ends\n{head.seq}\n{head.digest}\n{trimmed.seq}\n{trimmed.digest}")
+    def sign_ends(self, head: Head, trimmed: Head, chain: int = 0) -> str:
+        """Return the proof that a chain ends with `head`, and that rows up to `trimmed` were removed for their age."""
+        which = f"ends of chain {chain}" if chain else "ends"
+        return self.sign(f"{which}\n{head.seq}\n{head.digest}\n{trimmed.seq}\n{trimmed.digest}")
 
 
 class ChainEntry(NamedTuple):
@@ -142,19 +148,46 @@ def link(previous: str, seq: int, content: str, key: ChainKey | None = None) -> 
     return sha256(text.encode()).hexdigest() if key is None else key.sign(text)
 
 
-def trim_entry(removed: int, last: Head, now: float) -> ChainEntry:
-    """Return the event that proves a trim: `removed` rows, the newest of which was `last`."""
-    summary = f"{removed} rows were removed for their age or the size of the log, up to number {last.seq}."
-    details = json.dumps({"seq": last.seq, "digest": last.digest})
-    return entry(TRIMMED, {"at": round(now, 6), "summary": summary, "details": details})
+def genesis(chain: int) -> Head:
+    """Return what stands for the row before the first one of a chain; it differs, so that none passes for another."""
+    return Head(0, sha256(f"chain {chain}".encode()).hexdigest() if chain else GENESIS)
 
 
-def trimmed_by(values: Mapping[str, Any]) -> Head | None:
-    """Return the newest row that was removed, by the columns of a `log_trimmed` event; None if they do not say."""
+def trim_entry(removed: int, upto: int, trimmed: Mapping[int, Head], now: float) -> ChainEntry:
+    """Return the event that proves a trim: `removed` rows, up to number `upto`; `trimmed` has the newest row that was
+    ever removed of each chain, and so tells which chains there are.
+    """
+    summary = f"{removed} rows were removed for their age or the size of the log, up to number {upto}."
+    told: dict[str, Any] = trimmed[0]._asdict()
+    if len(trimmed) > 1:
+        told["chains"] = {str(chain): trimmed[chain]._asdict() for chain in sorted(trimmed) if chain}
+    return entry(TRIMMED, {"at": round(now, 6), "summary": summary, "details": json.dumps(told)})
+
+
+def trimmed_by(values: Mapping[str, Any]) -> dict[int, Head]:
+    """Return the newest row that was removed of each chain, by the columns of a `log_trimmed` event; none if they do
+    not say.
+    """
     try:
         told = json.loads(values["details"])
         # Events of the first versions have the number in their sentence only.
         seq = told["seq"] if "seq" in told else values["summary"].rstrip(".").rpartition(" ")[2]
-        return Head(int(seq), str(told["digest"]))
+        others = {int(name): Head(int(one["seq"]), str(one["digest"])) for name, one in told.get("chains", {}).items()}
+        return {0: Head(int(seq), str(told["digest"])), **others}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def begun_entry(chain: int, now: float) -> ChainEntry:
+    """Return the event of chain 0 that tells of the beginning of another, so that none can be taken away whole."""
+    summary = f"Chain {chain} of the log begins: another replica writes it."
+    return entry(CHAIN_BEGUN, {"at": round(now, 6), "summary": summary, "details": json.dumps({"chain": chain})})
+
+
+def begun_by(values: Mapping[str, Any]) -> int | None:
+    """Return which chain begins, by the columns of a `chain_begun` event; None if they do not say."""
+    try:
+        chain = json.loads(values["details"])["chain"]
     except (KeyError, TypeError, ValueError):
         return None
+    return chain if type(chain) is int and chain > 0 else None

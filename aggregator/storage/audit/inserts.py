@@ -1,4 +1,7 @@
-"""Insertion of audit rows: many in one statement where the database is a file, so that threads change rarely."""
+"""Insertion of audit rows: many in one statement where the database is a file, so that threads change rarely.
+
+Rule: a row of chain 0 does not name its chain, so that it costs what it did before there were others.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -11,6 +14,7 @@ from aggregator.storage.tables import audit_events, mcp_tool_call_log
 
 # What rows have besides their own columns.
 PLACE: Final = ("seq", "bytes", "previous", "digest")
+CHAIN: Final = "chain"
 # Databases whose driver takes statements with question marks, and pays for each statement and not for each row.
 TOGETHER: Final = frozenset({"sqlite"})
 # Every SQLite takes so many values in one statement.
@@ -21,8 +25,10 @@ _STATEMENTS: Final = 200
 RowsByColumns = Mapping[tuple[str, ...], list[Any]]
 
 
-def placed(head: Head, entries: Sequence[ChainEntry], key: ChainKey | None) -> tuple[RowsByColumns, Head]:
-    """Return the rows in their places behind `head`, and the head after them.
+def placed(
+    head: Head, entries: Sequence[ChainEntry], numbers: Sequence[int], key: ChainKey | None, chain: int = 0
+) -> tuple[RowsByColumns, Head]:
+    """Return the rows in their places behind `head`, with these numbers, and the head after them.
 
     Each has only the columns that are not empty: to bind a None takes `sqlite3` as long as to bind several texts.
     """
@@ -31,17 +37,19 @@ def placed(head: Head, entries: Sequence[ChainEntry], key: ChainKey | None) -> t
     # Most rows have the columns of the row before them.
     names: tuple[str, ...] = ()
     flat: list[Any] = []
-    for kind, values, content, size in entries:
-        seq += 1
+    place = PLACE if not chain else (*PLACE, CHAIN)
+    for seq, (kind, values, content, size) in zip(numbers, entries, strict=True):
         digest = link(previous, seq, content, key)
         own = tuple(values) if kind == CALL else (*values, "kind")
         if own != names:
             names = own
-            flat = rows.setdefault((*own, *PLACE), [])
+            flat = rows.setdefault((*own, *place), [])
         flat += values.values()
         if kind != CALL:
             flat.append(kind)
         flat += (seq, size, previous, digest)
+        if chain:
+            flat.append(chain)
         previous = digest
     return rows, Head(seq, previous)
 

@@ -1,36 +1,49 @@
-"""The audit log as rows: calls in one table, everything else in another, all in one chain.
+"""The audit log as rows: calls in one table, everything else in another, each row in the chain of its process.
 
-Rule: a row gets its number and its digest in the transaction that writes it, so that processes take turns.
+Rule: a row gets its number and its digest in the transaction that writes it, so that processes on one chain take turns.
+Only what concerns several chains (their beginning, a trim, calls of dead processes, files of others) locks chain 0.
 """
 
 import asyncio
-import hmac
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from itertools import chain as joined
+from typing import Any, Final, Protocol
 
-from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from aggregator.storage.audit.begun import settle, under_way
+from aggregator.storage.audit.begun import (
+    forget_given_up,
+    given_up,
+    owners,
+    settle,
+    under_way,
+    with_late_ends,
+)
 from aggregator.storage.audit.chain import (
     CALL,
-    GENESIS,
-    MENDED,
     RECOVERED,
-    TRIMMED,
     ChainBatch,
     ChainEntry,
     ChainKey,
     Head,
-    entry,
+    begun_entry,
     trim_entry,
-    trimmed_by,
 )
-from aggregator.storage.audit.inserts import PLACE, insert_rows, placed
+from aggregator.storage.audit.heads import (
+    ChainEnd,
+    chains,
+    keep_record,
+    lock,
+    make_record,
+    mended,
+    next_numbers,
+    read_end,
+)
+from aggregator.storage.audit.inserts import CHAIN, PLACE, insert_rows, placed
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import identity
 from aggregator.storage.engine.sqlite import damaged_table
@@ -45,18 +58,20 @@ TRIM_STEP: Final = 2000
 # Where trimming by size stops, so that it does not begin again at once.
 _TRIM_TO: Final = 0.9
 # The columns that a row has before it has its place.
-_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference(PLACE)
-_EVENTS: Final = frozenset(audit_events.c.keys()).difference((*PLACE, "kind"))
+_CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference((*PLACE, CHAIN))
+_EVENTS: Final = frozenset(audit_events.c.keys()).difference((*PLACE, CHAIN, "kind"))
 # What is not read as a whole when the file is opened.
 _LARGE: Final = tuple(table.name for table in metadata.sorted_tables if not table.info.get("checked"))
 _DAMAGED: Final = (
     "The database {path} is damaged in its table {table}: rows may be lost. Stop all who use it, keep a copy, and "
     "either mend it (`sqlite3 {path} .recover | sqlite3 mended.db`) or move it away, and make keys anew."
 )
-_OTHER_KEY: Final = (
-    "The audit log in this database is chained with a key that is not the `audit.chain_key` of this process: put that "
-    "key into the configuration, or name another database with `storage`."
-)
+
+
+class ChainOfProcess(Protocol):
+    """A function that returns the number of the chain that this process writes, such as its slot among the replicas."""
+
+    def __call__(self) -> int: ...
 
 
 class _FileGone(Exception):
@@ -64,15 +79,23 @@ class _FileGone(Exception):
 
 
 class AuditRows:
-    """The rows of the log: added at one end, removed at the other. With `key`, only its holders can do that."""
+    """The rows of the log: added at one end, removed at the other. With `key`, only its holders can do that.
+
+    Two processes may write one chain: they take turns. On several chains, they do not.
+    """
 
     def __init__(self, engine: Engine, key: ChainKey | None = None) -> None:
         self._engine = engine
         self._key = key
         self._file = identity(engine.path) if engine.path is not None else 0
-        # The newest row that was written here.
-        self._last: Head | None = None
+        self._chain: ChainOfProcess = lambda: 0
+        # The newest row that was written here, of each chain.
+        self._last: dict[int, Head] = {}
         self._begins = False
+
+    def write_chain(self, chain: ChainOfProcess) -> None:
+        """Write rows into the chain that this function names, from now on; it is 0 without."""
+        self._chain = chain
 
     @property
     def is_file(self) -> bool:
@@ -84,7 +107,8 @@ class AuditRows:
         return all(one.values.keys() <= (_CALLS if one.kind == CALL else _EVENTS) for one in entries)
 
     async def append(self, batch: ChainBatch) -> tuple[Head, int]:
-        """Write a batch, whole or not at all, and never twice; returns the end of the log and its size in bytes.
+        """Write a batch, whole or not at all, and never twice; returns the end of the chain and the size of the log in
+        bytes.
 
         Raises:
             StorageError: the database cannot do it. Whether it was written shows when the same batch is tried again.
@@ -115,12 +139,21 @@ class AuditRows:
             StorageError: the database cannot do it; nothing was removed.
         """
 
-        def work(connection: Connection) -> tuple[Head | None, int]:
+        def work(connection: Connection) -> tuple[dict[int, Head], int]:
             return self._trim(connection, before, keep_bytes, now)
 
-        end, removed = await self._engine.write_in_thread(work)
-        self._last = end or self._last
+        ends, removed = await self._engine.write_in_thread(work)
+        self._last |= ends
         return removed
+
+    async def owners_under_way(self) -> frozenset[str]:
+        """Return the names of the processes that have calls under way, as far as the log knows.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        async with self._engine.read() as connection:
+            return await connection.run_sync(owners)
 
     async def interrupt(self, gone: Callable[[str], bool]) -> int:
         """Write the rows of calls that were begun by processes which ended before them; returns how many.
@@ -130,18 +163,22 @@ class AuditRows:
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
+        number = self._chain()
 
         def work(connection: Connection) -> tuple[Head | None, int]:
             # First, because it lets one process in at a time.
-            end = self._end(connection)
+            lock(connection, 0)
+            end = self._end(connection, number)
             entries = settle(connection, gone)
             if not entries:
                 return None, 0
-            head, _ = self._write(connection, end, entries)
+            numbers, head = self._write(connection, end, entries)
+            given_up(connection, numbers[-len(entries) :], entries)
             return head, len(entries)
 
-        end, written = await self._engine.write_in_thread(work)
-        self._last = end or self._last
+        head, written = await self._engine.write_in_thread(work)
+        if head is not None:
+            self._last[number] = head
         return written
 
     async def damage(self) -> str | None:
@@ -157,127 +194,116 @@ class AuditRows:
         return _DAMAGED.format(path=path, table=table) if table is not None else None
 
     async def _append(self, batch: ChainBatch, *, by_rows: bool = False) -> tuple[Head, int]:
+        number = self._chain()
+
         def work(connection: Connection) -> tuple[Head, int]:
             if self._engine.path is not None and identity(self._engine.path) != self._file:
                 raise _FileGone
-            end = self._end(connection, by_rows=by_rows)
+            if batch.once is not None:
+                # Another process may write the same now, into its own chain.
+                lock(connection, 0)
+            end = self._end(connection, number, by_rows=by_rows)
             if _written_before(connection, batch):
-                return end.head, end.size
-            batch.tried, size = self._write(connection, end, batch.entries)
-            return batch.tried, size
+                return end.head, end.size + end.others
+            entries = batch.entries
+            if self._begins or batch.once is not None:
+                entries = with_late_ends(connection, entries)
+            _, batch.tried = self._write(connection, end, entries, anew=by_rows)
+            return batch.tried, end.size + end.others + sum(one.size for one in (*end.events, *entries))
 
         head, size = await self._engine.write_in_thread(work)
-        self._last = head
+        self._last[number] = head
         return head, size
 
-    def _end(self, connection: Connection, *, by_rows: bool = False) -> "_End":
-        """Return where the log ends, and what has to be written of that first: rows may have been cut off.
+    def _end(self, connection: Connection, number: int, *, by_rows: bool = False) -> ChainEnd:
+        """Return where a chain ends, and what has to be written of that first: rows may have been cut off.
 
         `by_rows`: as the rows say, and not their record.
 
         Raises:
             StorageError: the log is chained with another key.
         """
-        state = _state(connection)
-        if state is None or by_rows:
-            end = _end_of_rows(connection)
-            if state is None:
-                connection.execute(insert(audit_heads).values(name=NAME, **_columns(end)))
-            return end._replace(events=(_mend_event(end.head),)) if end.head.seq else end
-        key, last = self._key, self._last
-        if state.key_id is not None and (key is None or key.id != state.key_id):
-            raise StorageError(_OTHER_KEY)
-        end = _End(Head(state.seq, state.digest), state.bytes, Head(state.trimmed_seq, state.trimmed_digest))
-        cut = last is not None and (end.head.seq < last.seq or (end.head.seq == last.seq and end.head != last))
-        if state.key_id is not None and key is not None:
-            cut = cut or not hmac.compare_digest(str(state.mac), key.sign_ends(end.head, end.trimmed))
-        return end._replace(events=(_mend_event(end.head),)) if cut else end
+        end = read_end(connection, number, self._key, self._last.get(number), by_rows=by_rows)
+        if end is not None:
+            return end
+        if number:
+            # Before a look whether another process has begun it meanwhile; and the chain is told of there.
+            first = self._end(connection, 0, by_rows=by_rows)
+            if (end := read_end(connection, number, self._key)) is not None:
+                return end
+        end = mended(connection, number)
+        if number and not end.head.seq:
+            numbers, _ = self._write(connection, first, [begun_entry(number, time.time())], anew=by_rows)
+            end = end._replace(newest=max(end.newest, numbers[-1]))
+        make_record(connection, end)
+        return end
 
-    def _write(self, connection: Connection, end: "_End", entries: Sequence[ChainEntry]) -> tuple[Head, int]:
-        """Add rows behind the end of the log; returns the new one and the size of the log."""
+    def _write(
+        self, connection: Connection, end: ChainEnd, entries: Sequence[ChainEntry], *, anew: bool = False
+    ) -> tuple[Sequence[int], Head]:
+        """Add rows behind the end of a chain; returns their numbers and the new end."""
         entries = (*end.events, *entries)
-        rows, head = placed(end.head, entries, self._key)
+        numbers = next_numbers(connection, end, len(entries), anew=anew) if entries else ()
+        rows, head = placed(end.head, entries, numbers, self._key, end.chain)
         insert_rows(connection, rows)
-        self._begins = under_way(connection, end.head.seq + 1, entries, self._begins)
+        self._begins = under_way(connection, numbers, entries, self._begins)
         size = end.size + sum(one.size for one in entries)
-        columns = _columns(_End(head, size, end.trimmed))
-        if self._key is None:
-            connection.execute(_NEW_STATE, columns)
-        else:
-            proof = {"key_id": self._key.id, "mac": self._key.sign_ends(head, end.trimmed)}
-            connection.execute(_NEW_PROVED_STATE, {**columns, **proof})
-        return head, size
+        keep_record(connection, end._replace(head=head, size=size), self._key)
+        return numbers, head
 
     def _trim(
         self, connection: Connection, before: float | None, keep_bytes: int | None, now: float
-    ) -> tuple[Head | None, int]:
-        if _state(connection) is None:
-            return None, 0
-        end = self._end(connection)
-        floor = None if keep_bytes is None or end.size <= keep_bytes else int(keep_bytes * _TRIM_TO)
-        removed, freed, last = 0, 0, end.trimmed
-        for row in _oldest(connection):
+    ) -> tuple[dict[int, Head], int]:
+        """Remove the oldest rows of all chains, in the order of their numbers."""
+        known = chains(connection)
+        if 0 not in known or not self._trim_is_due(connection, before, keep_bytes):
+            return {}, 0
+        # No other writes any chain from here on: what is oldest is looked at again.
+        ends = {number: self._end(connection, number) for number in known}
+        total = sum(end.size for end in ends.values())
+        floor = None if keep_bytes is None or total <= keep_bytes else int(keep_bytes * _TRIM_TO)
+        removed = upto = 0
+        sizes = {number: end.size for number, end in ends.items()}
+        trimmed = {number: end.trimmed for number, end in ends.items()}
+        for row in _oldest(connection, known):
             old = before is not None and row.at < before
-            if not old and (floor is None or end.size - freed <= floor):
+            if not old and (floor is None or sum(sizes.values()) <= floor):
                 break
-            removed, freed, last = removed + 1, freed + row.bytes, Head(row.seq, row.digest)
+            removed, upto = removed + 1, row.seq
+            sizes[row.chain] -= row.bytes
+            trimmed[row.chain] = Head(row.seq, row.digest)
         if not removed:
-            return None, 0
+            for end in ends.values():
+                if end.unsigned:
+                    keep_record(connection, end, self._key)
+            return {}, 0
         for table in (mcp_tool_call_log, audit_events):
-            connection.execute(delete(table).where(table.c.seq <= last.seq))
-        end = end._replace(size=end.size - freed, trimmed=last)
-        head, _ = self._write(connection, end, [trim_entry(removed, last, now)])
-        return head, removed
+            connection.execute(delete(table).where(table.c.seq <= upto, table.c.chain.in_(known)))
+        forget_given_up(connection, upto)
+        heads = {}
+        newest = max(end.newest for end in ends.values())
+        for number in reversed(known):
+            if number and trimmed[number] == ends[number].trimmed and not ends[number].unsigned:
+                continue
+            end = ends[number]._replace(size=sizes[number], trimmed=trimmed[number], newest=newest)
+            told = [] if number else [trim_entry(removed, upto, trimmed, now)]
+            numbers, head = self._write(connection, end, told)
+            newest = max(newest, *numbers) if numbers else newest
+            heads[number] = head
+        return heads, removed
+
+    def _trim_is_due(self, connection: Connection, before: float | None, keep_bytes: int | None) -> bool:
+        """Return whether a row is too old, the log is too large, or a chain has no key yet. This locks nothing."""
+        taken = connection.execute(_TAKEN).one()
+        if (keep_bytes is not None and (taken.bytes or 0) > keep_bytes) or (self._key is not None and taken.unsigned):
+            return True
+        return before is not None and any(row.at < before for row in _oldest(connection, None, 1))
 
 
-class _End(NamedTuple):
-    """The newest row, what all take, the newest that was removed for its age, and what has to be written first."""
-
-    head: Head
-    size: int
-    trimmed: Head
-    events: tuple[ChainEntry, ...] = ()
-
-
-def _columns(end: _End) -> dict[str, Any]:
-    return {
-        "seq": end.head.seq,
-        "digest": end.head.digest,
-        "trimmed_seq": end.trimmed.seq,
-        "trimmed_digest": end.trimmed.digest,
-        "bytes": end.size,
-    }
-
-
-def _state(connection: Connection) -> Row[Any] | None:
-    """Return the one row of `audit_heads`, locked where a database has locks on rows."""
-    return connection.execute(_THE_STATE).first()
-
-
-# Made once: to make a statement takes longer than to execute it.
-_THE_STATE: Final = select(audit_heads).with_for_update()
-_ENDS: Final = ("seq", "digest", "trimmed_seq", "trimmed_digest", "bytes")
-_NEW_STATE: Final = update(audit_heads).values({name: bindparam(name) for name in _ENDS})
-_NEW_PROVED_STATE: Final = update(audit_heads).values({name: bindparam(name) for name in (*_ENDS, "key_id", "mac")})
-
-
-def _end_of_rows(connection: Connection) -> _End:
-    """Return what the record of the end must have said, where it is lost or wrong; the log goes on from there."""
-    last, size = Head(0, GENESIS), 0
-    for table in (mcp_tool_call_log, audit_events):
-        newest = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
-        found = connection.execute(newest).first()
-        last = max(last, Head(*found)) if found is not None else last
-        size += connection.scalar(select(func.coalesce(func.sum(table.c.bytes), 0))) or 0
-    trims = select(audit_events.c.summary, audit_events.c.details).where(audit_events.c.kind == TRIMMED)
-    newest_trim = connection.execute(trims.order_by(audit_events.c.seq.desc()).limit(1)).mappings().first()
-    trimmed = trimmed_by(dict(newest_trim)) if newest_trim is not None else None
-    return _End(last, size, trimmed or Head(0, GENESIS))
-
-
-def _mend_event(head: Head) -> ChainEntry:
-    summary = f"The record of the end of the log did not fit; rows behind number {head.seq} may have been cut off."
-    return entry(MENDED, {"at": round(time.time(), 6), "summary": summary})
+_TAKEN: Final = select(
+    func.sum(audit_heads.c.bytes).label("bytes"),
+    func.count().filter(audit_heads.c.key_id.is_(None)).label("unsigned"),
+)
 
 
 def _written_before(connection: Connection, batch: ChainBatch) -> bool:
@@ -293,10 +319,12 @@ def _holds(connection: Connection, table: Table, head: Head) -> bool:
     return bool(connection.scalar(select(table.c.digest).where(table.c.seq == head.seq)) == head.digest)
 
 
-def _oldest(connection: Connection) -> list[Any]:
-    """Return the first rows of the log, enough for one step."""
+def _oldest(connection: Connection, known: Sequence[int] | None, most: int = TRIM_STEP) -> list[Any]:
+    """Return the first rows of these chains, or of all; enough for one step."""
     found: list[Any] = []
     for table, at in ((mcp_tool_call_log, mcp_tool_call_log.c.ended), (audit_events, audit_events.c.at)):
-        query = select(table.c.seq, table.c.digest, table.c.bytes, at.label("at")).order_by(table.c.seq)
-        found.append(connection.execute(query.limit(TRIM_STEP)).all())
-    return sorted(chain(*found), key=lambda row: row.seq)[:TRIM_STEP]
+        query = select(table.c.seq, table.c.chain, table.c.digest, table.c.bytes, at.label("at")).order_by(table.c.seq)
+        if known is not None:
+            query = query.where(table.c.chain.in_(known))
+        found.append(connection.execute(query.limit(most)).all())
+    return sorted(joined(*found), key=lambda row: row.seq)[:most]

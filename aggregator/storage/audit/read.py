@@ -1,15 +1,19 @@
-"""Reading the audit log, calls and other events in the order of their numbers; nothing is ever changed."""
+"""Reading the audit log, calls and other events in the order of their numbers; nothing is ever changed.
+
+Rule: who follows the log reads on in each chain. Of two chains, a lower number may be committed later.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from aggregator.storage.audit.chain import BEGUN, CALL, GENESIS, Head
+from aggregator.storage.audit.chain import BEGUN, CALL, Head
+from aggregator.storage.audit.inserts import CHAIN, PLACE
 from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageError
@@ -17,12 +21,9 @@ from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import audit_events, audit_heads, mcp_tool_call_log
 
 PAGE: Final = 1000
-CALL_COLUMNS: Final = tuple(
-    column.name for column in mcp_tool_call_log.c if column.name not in ("seq", "bytes", "previous", "digest")
-)
-EVENT_COLUMNS: Final = tuple(
-    column.name for column in audit_events.c if column.name not in ("seq", "kind", "bytes", "previous", "digest")
-)
+_PLACE: Final = frozenset((*PLACE, CHAIN))
+CALL_COLUMNS: Final = tuple(column.name for column in mcp_tool_call_log.c if column.name not in _PLACE)
+EVENT_COLUMNS: Final = tuple(column.name for column in audit_events.c if column.name not in {*_PLACE, "kind"})
 By = Literal["server", "tool", "agent", "status"]
 _BY: Final = {
     "server": mcp_tool_call_log.c.server_id,
@@ -42,6 +43,7 @@ class LogRow:
     size: int
     previous: str
     digest: str
+    chain: int = 0
 
     @property
     def at(self) -> float:
@@ -73,7 +75,7 @@ ALL: Final = LogFilter(begun=True)
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """The record of where the log begins and ends: the newest row, and the newest that was removed for its age.
+    """The record of where a chain begins and ends: the newest row, and the newest that was removed for its age.
 
     `key_id` tells which key the chain has, if any; `mac` proves the two rows with it.
     """
@@ -82,6 +84,10 @@ class LogBounds:
     trimmed: Head
     key_id: str | None = None
     mac: str | None = None
+
+
+# The newest number of each chain that was read.
+LogPlace = Mapping[int, int]
 
 
 class AuditReader:
@@ -108,21 +114,44 @@ class AuditReader:
         async with self._engine.read() as connection:
             return await next_rows(connection, seq, wanted)
 
-    async def end(self) -> int:
-        """Return the number of the newest row."""
+    async def end(self) -> LogPlace:
+        """Return the newest row of each chain: all up to these can be read."""
         async with self._engine.read() as connection:
-            found = await ends(connection)
-        return found.head.seq if found is not None else 0
+            return await log_end(connection)
 
-    async def head(self) -> Head:
-        """Return the newest row, as the rows say."""
-        last = Head(0, GENESIS)
+    async def since(self, place: LogPlace, wanted: LogFilter) -> tuple[list[LogRow], LogPlace]:
+        """Return rows that came since this place of the log, in order, and the place behind them.
+
+        There are more where that is not the end yet.
+        """
+        found: list[LogRow] = []
         async with self._engine.read() as connection:
-            for table in (mcp_tool_call_log, audit_events):
-                query = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
-                found = (await connection.execute(query)).first()
-                last = max(last, Head(*found)) if found is not None else last
-        return last
+            end = await log_end(connection)
+            reached = dict(end)
+            for part in parts_between(place, end, connection.dialect.name):
+                rows, upto = [], part.upto
+                for table in _tables(wanted):
+                    query = _query(table, wanted).where(*part.of(table)).order_by(table.c.seq).limit(PAGE)
+                    page = [_row(table, row) for row in await connection.execute(query)]
+                    # Behind the last of a full page, rows of the other table may follow that were not read.
+                    upto = min(upto, page[-1].seq) if len(page) == PAGE else upto
+                    rows += page
+                found += [row for row in rows if row.seq <= upto]
+                reached |= dict.fromkeys(part.chains, upto)
+        return sorted(found, key=_seq), reached
+
+    async def heads(self) -> dict[int, Head]:
+        """Return the newest row of each chain, as the rows say; a chain without rows is left out."""
+        newest: dict[int, Head] = {}
+        async with self._engine.read() as connection:
+            known = (await connection.scalars(select(audit_heads.c.chain).order_by(audit_heads.c.chain))).all()
+            for chain in known or [0]:
+                for table in (mcp_tool_call_log, audit_events):
+                    query = select(table.c.seq, table.c.digest).where(table.c.chain == chain)
+                    found = (await connection.execute(query.order_by(table.c.seq.desc()).limit(1))).first()
+                    if found is not None:
+                        newest[chain] = max(newest.get(chain, Head(0, "")), Head(*found))
+        return newest
 
     async def find(self, reference: str) -> list[LogRow]:
         """Return the rows of a trace, named by its id or the beginning of it; or the row of this number."""
@@ -157,6 +186,8 @@ class AuditReader:
     async def frozen(self) -> AsyncIterator[AsyncConnection]:
         """Give the log as it is now; what is written meanwhile does not show."""
         async with self._engine.read() as connection:
+            if connection.dialect.name != "sqlite":
+                await connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield connection
 
 
@@ -198,12 +229,45 @@ def _looked_over(connection: Connection) -> tuple[list[str], bool]:
     return missing, all(known >= set(table.c.keys()) for table, known in columns.items())
 
 
-async def ends(connection: AsyncConnection) -> LogBounds | None:
-    """Return the record of both ends; None where it is lost, or not written by the gateway."""
-    row = (await connection.execute(select(audit_heads))).first()
-    if row is None or not isinstance(row.seq, int) or not isinstance(row.trimmed_seq, int):
-        return None
-    return LogBounds(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
+async def ends(connection: AsyncConnection) -> dict[int, LogBounds]:
+    """Return the record of both ends of each chain; none where it is lost, or not written by the gateway."""
+    rows = await connection.execute(select(audit_heads).order_by(audit_heads.c.chain))
+    return {
+        row.chain: LogBounds(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
+        for row in rows
+        if all(isinstance(one, int) for one in (row.chain, row.seq, row.trimmed_seq))
+    }
+
+
+async def log_end(connection: AsyncConnection) -> LogPlace:
+    """Return the newest row of each chain. Rows up to these show to every later reader."""
+    return {chain: bounds.head.seq for chain, bounds in (await ends(connection)).items()}
+
+
+class PartOfLog(NamedTuple):
+    """The rows of these chains behind number `after`, up to `upto`; unless `one_chain`, of all."""
+
+    chains: tuple[int, ...]
+    after: int
+    upto: int
+    one_chain: bool
+
+    def of(self, table: Table) -> list[ColumnElement[bool]]:
+        """Return the conditions on the rows of a table."""
+        found = [table.c.seq > self.after, table.c.seq <= self.upto]
+        return [table.c.chain == self.chains[0], *found] if self.one_chain else found
+
+
+def parts_between(place: LogPlace, end: LogPlace, dialect: str) -> list[PartOfLog]:
+    """Return what has come between two places of the log. A file has one writer: there the number says it all."""
+    if dialect == "sqlite":
+        after, upto = max(place.values(), default=0), max(end.values(), default=0)
+        return [PartOfLog(tuple(end), after, upto, one_chain=False)] if after < upto else []
+    return [
+        PartOfLog((chain,), place.get(chain, 0), upto, one_chain=True)
+        for chain, upto in sorted(end.items())
+        if place.get(chain, 0) < upto
+    ]
 
 
 async def next_rows(connection: AsyncConnection, seq: int, wanted: LogFilter = ALL) -> list[LogRow]:
@@ -269,7 +333,8 @@ def _row(table: Table, row: Any) -> LogRow:
         name: value for name in (CALL_COLUMNS if calls else EVENT_COLUMNS) if (value := columns[name]) is not None
     }
     kind = CALL if calls else columns["kind"]
-    return LogRow(columns["seq"], kind, values, columns["bytes"], columns["previous"], columns["digest"])
+    place = columns["bytes"], columns["previous"], columns["digest"], columns["chain"]
+    return LogRow(columns["seq"], kind, values, *place)
 
 
 def _seq(row: LogRow) -> int:

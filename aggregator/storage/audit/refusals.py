@@ -36,21 +36,17 @@ async def refusals_by_rule(engine: Engine, since: float, most: int) -> list[Rule
         StorageError: the database cannot be read.
     """
     columns = mcp_tool_call_log.c
-    is_limit = case((columns.error_code == _LIMIT, 1), else_=0)
-    times = func.count()
-    named = func.substr(func.coalesce(columns.tool_name, columns.asked_name), 1, _TEXT)
     async with engine.read() as connection:
         last = (await connection.execute(select(func.max(columns.seq)))).scalar() or 0
-        query = (
+        # A table of its own, so that the groups are named: two texts with parameters are never the same to PostgreSQL.
+        refused = (
             select(
-                func.substr(columns.rule, 1, _TEXT),
-                func.substr(columns.rule_source, 1, _TEXT),
-                is_limit,
-                times,
-                func.count(columns.agent_id.distinct()),
-                func.max(columns.started),
-                func.min(func.substr(columns.agent_id, 1, _TEXT)),
-                func.min(named),
+                func.substr(columns.rule, 1, _TEXT).label("rule"),
+                func.substr(columns.rule_source, 1, _TEXT).label("source"),
+                case((columns.error_code == _LIMIT, 1), else_=0).label("is_limit"),
+                columns.agent_id.label("agent"),
+                columns.started.label("started"),
+                func.substr(func.coalesce(columns.tool_name, columns.asked_name), 1, _TEXT).label("tool"),
             )
             .where(
                 columns.seq > last - LOOKED_AT,
@@ -59,8 +55,22 @@ async def refusals_by_rule(engine: Engine, since: float, most: int) -> list[Rule
                 # Not by the index of times: the numbers of rows say where to look.
                 columns.started + 0 >= since,
             )
-            .group_by(func.substr(columns.rule, 1, _TEXT), func.substr(columns.rule_source, 1, _TEXT), is_limit)
-            .order_by(times.desc())
+            .subquery()
+        )
+        found = refused.c
+        query = (
+            select(
+                found.rule,
+                found.source,
+                found.is_limit,
+                func.count(),
+                func.count(found.agent.distinct()),
+                func.max(found.started),
+                func.min(func.substr(found.agent, 1, _TEXT)),
+                func.min(found.tool),
+            )
+            .group_by(found.rule, found.source, found.is_limit)
+            .order_by(func.count().desc())
         )
         rows = [
             RuleRefusals(rule, source, bool(limit), *rest)

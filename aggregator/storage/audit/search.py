@@ -6,6 +6,7 @@ Law: a request looks at a bounded number of rows for a bounded time, says how fa
 import asyncio
 import json
 import operator
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from sqlalchemy import ColumnElement, case, false, func, not_, or_, select, unio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.audit.query import COLUMNS, Bound, CallQuery, SearchWord, Term
-from aggregator.storage.audit.read import CALL_COLUMNS
+from aggregator.storage.audit.read import CALL_COLUMNS, LogPlace, log_end, parts_between
 from aggregator.storage.engine import postgres, sqlite
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
@@ -41,12 +42,15 @@ SLOW: Final = 1.0
 _calls: Final = mcp_tool_call_log
 # What a list shows, and what may be long.
 LISTED: Final = tuple(name for name in CALL_COLUMNS if name not in ("arguments", "result", "steps"))
-_LISTED: Final = (_calls.c.seq, *(_calls.c[name] for name in LISTED))
-_WHOLE: Final = (_calls.c.seq, _calls.c.digest, _calls.c.previous, *(_calls.c[name] for name in CALL_COLUMNS))
+_LISTED: Final = (_calls.c.seq, _calls.c.chain, *(_calls.c[name] for name in LISTED))
+_WHOLE: Final = (*(_calls.c[name] for name in ("seq", "chain", "digest", "previous", *CALL_COLUMNS)),)
 _ARRIVED: Final = select(_calls.c.seq, _calls.c.status, _calls.c.started, _calls.c.duration)
 _NAMES: Final = ("error_message", "error_code", "tool_name", "asked_name")
 _VALUES: Final = ("arguments", "result")
 _COMPARE: Final = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+_PLACE: Final = re.compile(r"\d{1,18}(?:,\d{1,9}:\d{1,18})*", re.ASCII)
+_LONGEST_PLACE: Final = 4_000
 
 CallRow = Mapping[str, Any]
 
@@ -151,11 +155,28 @@ class CallSearch:
         async with self._engine.read() as connection:
             return await _newest(connection)
 
-    async def arrived(self, seq: int, limit: int = NEW) -> list[ArrivedCall]:
-        """Return the next calls after number `seq`, oldest first, as far as they are counted."""
+    async def end(self) -> LogPlace:
+        """Return the place behind all rows that can be read now."""
         async with self._engine.read() as connection:
-            query = _ARRIVED.where(_calls.c.seq > seq).order_by(_calls.c.seq).limit(limit)
-            return [ArrivedCall(*row) for row in await connection.execute(query)]
+            return await log_end(connection)
+
+    async def arrived(
+        self, place: LogPlace, limit: int = NEW, *, upto: LogPlace | None = None
+    ) -> tuple[list[ArrivedCall], LogPlace]:
+        """Return calls that came since this place of the log, oldest first, as far as they are counted, and the place
+        behind them. There are at least `limit` where there may be more. With `upto`, none behind that place.
+        """
+        found: list[ArrivedCall] = []
+        async with self._engine.read() as connection:
+            end = await log_end(connection) if upto is None else upto
+            reached = dict(end)
+            for part in parts_between(place, end, connection.dialect.name):
+                query = _ARRIVED.where(*part.of(_calls)).order_by(_calls.c.seq).limit(limit)
+                rows = [ArrivedCall(*row) for row in await connection.execute(query)]
+                if len(rows) == limit:
+                    reached |= dict.fromkeys(part.chains, rows[-1].seq)
+                found += rows
+        return sorted(found), reached
 
     async def some(self, seqs: Iterable[int]) -> list[CallRow]:
         """Return the calls with these numbers, oldest first."""
@@ -163,11 +184,15 @@ class CallSearch:
             query = select(*_LISTED).where(_calls.c.seq.in_(list(seqs))).order_by(_calls.c.seq)
             return [_row(row) for row in await connection.execute(query)]
 
-    async def revision_before(self, seq: int) -> str | None:
-        """Return the revision of the policies that were in force when row `seq` was written, if that is on record."""
+    async def revision_before(self, seq: int, chain: int = 0) -> str | None:
+        """Return the revision of the policies that were in force in the process that wrote row `seq`, if that is on
+        record.
+        """
         events = audit_events.c
         kinds = events.kind.in_(("policy_loaded", "policy_reloaded"))
-        newest = select(events.details).where(kinds, events.seq < seq, events.seq >= seq - WINDOW)
+        newest = select(events.details).where(
+            kinds, events.chain == chain, events.seq < seq, events.seq >= seq - WINDOW
+        )
         async with self._engine.read() as connection:
             details = await connection.scalar(newest.order_by(events.seq.desc()).limit(1))
         try:
@@ -196,6 +221,20 @@ class CallSearch:
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
         async with self._turns, self._engine.read() as connection:
             yield connection
+
+
+def place_text(place: LogPlace) -> str:
+    """Return a place of the log as a short text: `120`, or with other chains `120,1:118`."""
+    others = (f"{chain}:{seq}" for chain, seq in sorted(place.items()) if chain)
+    return ",".join((str(place.get(0, 0)), *others))
+
+
+def place_of(text: str) -> LogPlace | None:
+    """Return the place of the log that a text of `place_text` names; None where it is none."""
+    if len(text) > _LONGEST_PLACE or _PLACE.fullmatch(text) is None:
+        return None
+    first, *others = text.split(",")
+    return {0: int(first), **{int(chain): int(seq) for chain, _, seq in (one.partition(":") for one in others)}}
 
 
 def conditions_of(query: CallQuery, dialect: str, *, values: bool) -> list[ColumnElement[bool]]:
@@ -268,4 +307,5 @@ _NEWEST: Final = select(func.max(_ENDS.c.seq))
 
 
 def _row(row: Any) -> CallRow:
-    return {name: value for name, value in row._mapping.items() if value is not None}
+    """Return a row without its empty columns; chain 0, which is the only one of most logs, is not named."""
+    return {name: value for name, value in row._mapping.items() if value is not None and (value or name != "chain")}

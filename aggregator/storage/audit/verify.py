@@ -1,21 +1,26 @@
-"""The proof that the audit log is whole: every row unchanged, none missing, none added by another program.
+"""The proof that the audit log is whole: every row unchanged, none missing, none added by another program, and no chain
+taken away.
 
 Law: a program that can write the database and knows the key, if there is one, can also make a whole new chain; one that
 has an older state of the database can put that back. Only what was noted elsewhere shows either.
 """
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from aggregator.storage.audit.anchor import Anchor
 from aggregator.storage.audit.chain import (
-    GENESIS,
+    CHAIN_BEGUN,
     TIMES,
     TRIMMED,
     ChainKey,
     Head,
+    begun_by,
     digested,
+    genesis,
     link,
     trimmed_by,
     with_first_names,
@@ -34,113 +39,221 @@ _NO_KEY: Final = (
 
 
 class ChainFault(NamedTuple):
-    """A fault of the chain, at a row, or before it, or behind it."""
+    """A fault of a chain, at a row, or before it, or behind it."""
 
     seq: int
     what: str
+    chain: int = 0
+
+
+class ChainVerdict(NamedTuple):
+    """The result for one chain. `trimmed` is its newest row that was removed for its age or the size of the log.
+
+    `keyed_from` is the first row that only a holder of the key can have made.
+    """
+
+    chain: int
+    rows: int
+    head: Head
+    trimmed: Head
+    keyed_from: int | None
+    fault_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a verification. `trimmed` is the newest row that was removed for its age or the size of the log.
+    """The result of a verification. `head` is the newest row of any chain.
 
-    `keyed_from` is the first row that only a holder of the key can have made. `anchors_found` are rows noted elsewhere
-    that are there; those of `anchors_removed` can no longer be.
+    `anchors_found` are rows noted elsewhere that are there; those of `anchors_removed` can no longer be.
     """
 
     rows: int
     head: Head
-    trimmed: Head
+    chains: tuple[ChainVerdict, ...]
     faults: tuple[ChainFault, ...]
     fault_count: int
-    keyed_from: int | None = None
     anchors_found: int = 0
     anchors_removed: int = 0
 
+    @property
+    def trimmed(self) -> Head:
+        """The newest row of any chain that was removed for its age or the size of the log."""
+        return max((one.trimmed for one in self.chains), key=_seq_of)
+
+    @property
+    def keyed_from(self) -> int | None:
+        """The first row of any chain that only a holder of the key can have made."""
+        return min((one.keyed_from for one in self.chains if one.keyed_from is not None), default=None)
+
+
+class Faults:
+    """The faults of a log: as many as a person reads, and the number of all by chain."""
+
+    def __init__(self) -> None:
+        self.told: list[ChainFault] = []
+        self.counts: Counter[int] = Counter()
+
+    def add(self, chain: int, seq: int, what: str) -> None:
+        """Note a fault."""
+        self.counts[chain] += 1
+        if len(self.told) < FAULTS_AT_MOST:
+            self.told.append(ChainFault(seq, what, chain))
+
 
 class Verifier:
-    """The comparison of every row with the one before it: call `see` with each, in order, and `end` for the verdict."""
+    """The comparison of every row with the one before it in its chain: call `see` with each, in the order of their
+    numbers, and `end` for the verdict.
+    """
 
     def __init__(
         self,
-        record: LogBounds | None,
+        records: Mapping[int, LogBounds],
         expected: str | None = None,
-        anchors: Sequence[Head] = (),
+        anchors: Sequence[Anchor] = (),
         key: ChainKey | None = None,
     ) -> None:
-        self._record = record
-        self._trimmed = Head(0, GENESIS) if record is None else record.trimmed
-        self._trimmed_by_event: Head | None = None
-        self._last = self._trimmed
-        self._last_changed = False
+        self._records = records
+        self._anchors = anchors
+        self._key = key
+        self._faults = Faults()
         self._expected = expected
-        self._met = expected in (None, self._trimmed.digest)
+        first = records.get(0)
+        self._met = expected is None or (first is not None and expected == first.trimmed.digest)
+        self._chains: dict[int, _OneChain] = {}
+        for chain in (0, *records, *(one.chain for one in anchors)):
+            self._chain(chain)
+        # What chain 0 tells of the others: the row that tells of each, and where each was trimmed last.
+        self._told_in: dict[int, int] = {}
+        self._trimmed: dict[int, Head] = {}
+        self._rows = 0
+
+    def see(self, row: LogRow) -> None:
+        """Compare a row with the one before it in its chain."""
+        self._rows += 1
+        self._met = self._met or row.digest == self._expected
+        self._chain(row.chain).see(row, self._rows)
+        if row.chain == 0:
+            self._note_chains(row)
+
+    def end(self) -> Verdict:
+        """Return what was found, once every row was seen."""
+        for chain, one in sorted(self._chains.items()):
+            one.end(self._trimmed.get(chain, genesis(chain)))
+            if chain and chain in self._records and chain not in self._told_in:
+                self._faults.add(chain, one.last.seq, "Chain 0 does not tell of this chain: another program made it.")
+        for chain, seq in self._told_in.items():
+            if chain not in self._records:
+                self._faults.add(0, seq, f"Chain {chain}, of which this row tells, was taken away.")
+        head = max((one.last for one in self._chains.values()), key=_seq_of)
+        removed = sum(one.anchors_removed for one in self._chains.values())
+        if removed and removed == len(self._anchors):
+            upto = max(one.trimmed.seq for one in self._chains.values())
+            self._faults.add(0, upto, "All anchors are of rows that were removed: they prove nothing any more.")
+        if not self._met:
+            what = f"No row has the expected digest {self._expected}: the log was cut or made anew."
+            self._faults.add(0, head.seq, what)
+        counts = self._faults.counts
+        return Verdict(
+            self._rows,
+            head,
+            tuple(one.verdict(counts[chain]) for chain, one in sorted(self._chains.items())),
+            tuple(self._faults.told),
+            counts.total(),
+            sum(one.anchors_found for one in self._chains.values()),
+            removed,
+        )
+
+    def _chain(self, chain: int) -> "_OneChain":
+        if chain not in self._chains:
+            noted = (one for one in self._anchors if one.chain == chain)
+            self._chains[chain] = _OneChain(chain, self._records.get(chain), noted, self._key, self._faults)
+        return self._chains[chain]
+
+    def _note_chains(self, row: LogRow) -> None:
+        """Note what a row of chain 0 tells of the other chains."""
+        if row.kind == TRIMMED:
+            self._trimmed = trimmed_by(row.values)
+            self._told_in |= {chain: row.seq for chain in self._trimmed if chain}
+        elif row.kind == CHAIN_BEGUN and (chain := begun_by(row.values)) is not None:
+            if chain in self._told_in:
+                self._faults.add(0, row.seq, f"Chain {chain} begins here a second time: the first was taken away.")
+            self._told_in[chain] = row.seq
+
+
+class _OneChain:
+    """The comparison of the rows of one chain."""
+
+    def __init__(
+        self, chain: int, record: LogBounds | None, anchors: Iterable[Anchor], key: ChainKey | None, faults: Faults
+    ) -> None:
+        self.trimmed = genesis(chain) if record is None else record.trimmed
+        self.last = self.trimmed
+        self.anchors_found = self.anchors_removed = 0
+        self._number = chain
+        self._record = record
+        self._last_changed = False
+        # How many rows of all chains there were when the last one of this chain was seen.
+        self._seen_before = 0
         self._anchors: dict[int, list[str]] = {}
-        for seq, digest in anchors:
-            self._anchors.setdefault(seq, []).append(digest)
-        self._anchors_found = 0
+        for noted in anchors:
+            self._anchors.setdefault(noted.seq, []).append(noted.digest)
         self._key = key
         self._keyed_from: int | None = None
         self._rows = 0
-        self._faults: list[ChainFault] = []
-        self._fault_count = 0
+        self._faults = faults
 
-    def see(self, row: LogRow) -> None:
-        """Compare a row with the one before it."""
+    def see(self, row: LogRow, seen: int) -> None:
+        """Compare a row with the one before it; it is number `seen` of all rows that are there."""
         self._rows += 1
-        last = self._last
+        last = self.last
         if row.seq <= last.seq:
             twice = "There are two rows of this number." if row.seq == last.seq else "It should have been removed."
             self._fault(row.seq, twice)
             return
-        gap = row.seq > last.seq + 1
+        # Rows of other chains since then. A number that no row has is missing only where the digests do not fit.
+        others, self._seen_before = seen - self._seen_before - 1, seen
+        follows = row.previous == last.digest
+        gap = not follows and row.seq - last.seq - 1 > others
         if gap:
-            self._missing(last.seq + 1, row.seq - 1)
+            self._missing(last.seq, row.seq, others)
         changed = self._changed(row)
         if changed:
             self._fault(row.seq, "It was changed.")
-        elif not gap and row.previous != last.digest and not self._last_changed:
-            before = "the record of what was removed" if last.seq == self._trimmed.seq else f"row {last.seq}"
-            self._fault(row.seq, f"It does not follow {before}: one of the two was replaced.")
-        if row.kind == TRIMMED:
-            self._trimmed_by_event = trimmed_by(row.values)
-        self._met = self._met or row.digest == self._expected
+        elif not gap and not follows and not self._last_changed:
+            where = "the record of what was removed" if last.seq == self.trimmed.seq else f"row {last.seq}"
+            self._fault(row.seq, f"It does not follow {where}: one of the two was replaced.")
         self._hold_against_anchors(Head(row.seq, row.digest))
-        self._last, self._last_changed = Head(row.seq, row.digest), changed
+        self.last, self._last_changed = Head(row.seq, row.digest), changed
 
-    def end(self) -> Verdict:
-        """Return what was found, once every row was seen."""
-        record, last = self._record, self._last
+    def end(self, trimmed_by_event: Head) -> None:
+        """Compare the last row with the record of the end, and that with what the log says of the rows it removed."""
+        record, last = self._record, self.last
         if record is None:
-            self._fault(last.seq, "The record of where the log ends is missing: rows may be missing behind this one.")
+            which = f"of chain {self._number} " if self._number else ""
+            what = f"The record of where the log {which}ends is missing: rows may be missing behind this one."
+            self._fault(last.seq, what)
         elif record.head.seq > last.seq:
-            self._missing(last.seq + 1, record.head.seq, " at the end")
+            self._missing_at_the_end(last.seq, record.head.seq)
         elif record.head.seq < last.seq:
             self._fault(record.head.seq + 1, "From here on rows were added, or the record of the end was changed.")
         elif record.head.digest != last.digest and not self._last_changed:
             self._fault(
                 last.seq, "It is not the row that the log ended with: it or the record of the end was replaced."
             )
-        if record is not None and record.trimmed != (self._trimmed_by_event or Head(0, GENESIS)):
+        if record is not None and record.trimmed != trimmed_by_event:
             self._fault(
                 record.trimmed.seq,
                 "No event of the log says that the rows up to this one were removed for their age: they were cut off.",
             )
         if record is not None and self._key is not None:
             self._hold_against_key(record, self._key)
-        removed = self._end_of_anchors()
-        if not self._met:
-            self._fault(last.seq, f"No row has the expected digest {self._expected}: the log was cut or made anew.")
-        return Verdict(
-            self._rows,
-            last,
-            self._trimmed,
-            tuple(self._faults),
-            self._fault_count,
-            self._keyed_from,
-            self._anchors_found,
-            removed,
-        )
+        for seq in sorted(seq for seq in self._anchors if seq > self.last.seq):
+            self._fault(seq, "An anchor notes this row: the log was cut, or an older state of it was put back.")
+        self.anchors_removed = sum(len(digests) for seq, digests in self._anchors.items() if seq <= self.trimmed.seq)
+
+    def verdict(self, faults: int) -> ChainVerdict:
+        """Return what was found."""
+        return ChainVerdict(self._number, self._rows, self.last, self.trimmed, self._keyed_from, faults)
 
     def _changed(self, row: LogRow) -> bool:
         """Return whether a row is not what its digest says, under its present names or its first ones."""
@@ -159,59 +272,58 @@ class Verifier:
         return True
 
     def _hold_against_key(self, record: LogBounds, key: ChainKey) -> None:
-        if self._keyed_from is None:
-            self._fault(
-                self._last.seq, "No row was made with the key: the log was made anew, or has had no key so far."
-            )
-        elif not hmac.compare_digest(str(record.mac), key.sign_ends(record.head, record.trimmed)):
+        if self._keyed_from is None and record.mac is None:
+            self._fault(self.last.seq, "No row was made with the key: the log was made anew, or has had no key so far.")
+        elif not hmac.compare_digest(str(record.mac), key.sign_ends(record.head, record.trimmed, self._number)):
             self._fault(record.head.seq, "The record of where the log ends was made without the key.")
 
     def _hold_against_anchors(self, row: Head) -> None:
         for digest in self._anchors.get(row.seq, ()):
             if digest == row.digest:
-                self._anchors_found += 1
+                self.anchors_found += 1
             else:
                 self._fault(row.seq, "It is not the row that an anchor notes: the log was made anew.")
 
-    def _end_of_anchors(self) -> int:
-        """Return how many anchors are of rows that were removed."""
-        cut = [seq for seq in self._anchors if seq > self._last.seq]
-        for seq in sorted(cut):
-            self._fault(seq, "An anchor notes this row: the log was cut, or an older state of it was put back.")
-        removed = sum(len(digests) for seq, digests in self._anchors.items() if seq <= self._trimmed.seq)
-        if removed and removed == sum(map(len, self._anchors.values())):
-            self._fault(self._trimmed.seq, "All anchors are of rows that were removed: they prove nothing any more.")
-        return removed
+    def _missing(self, last: int, row: int, others: int) -> None:
+        if others:
+            self._fault(last + 1, f"Rows of this chain are missing between {last} and {row}.")
+        else:
+            rows = f"Row {row - 1} is" if last + 2 == row else f"Rows {last + 1} to {row - 1} are"
+            self._fault(last + 1, f"{rows} missing.")
 
-    def _missing(self, first: int, last: int, where: str = "") -> None:
-        rows = f"Row {first} is" if first == last else f"Rows {first} to {last} are"
-        self._fault(first, f"{rows} missing{where}.")
+    def _missing_at_the_end(self, last: int, ended: int) -> None:
+        rows = f"Row {ended} is" if last + 1 == ended else f"Rows {last + 1} to {ended} are"
+        if self._number:
+            rows = f"Rows behind {last}, up to {ended}, are"
+        self._fault(last + 1, f"{rows} missing at the end.")
 
     def _fault(self, seq: int, what: str) -> None:
-        self._fault_count += 1
-        if len(self._faults) < FAULTS_AT_MOST:
-            self._faults.append(ChainFault(seq, what))
+        self._faults.add(self._number, seq, what)
 
 
 async def verify(
-    reader: AuditReader, expected: str | None = None, anchors: Sequence[Head] = (), key: ChainKey | None = None
+    reader: AuditReader, expected: str | None = None, anchors: Sequence[Anchor] = (), key: ChainKey | None = None
 ) -> Verdict:
     """Read the whole log as it is now. `expected` is the digest of a row noted elsewhere; `anchors` are such rows.
 
     Raises:
-        StorageError: the database cannot be read, or its chain has a key that is not `key`.
+        StorageError: the database cannot be read, or the log has a key that is not `key`.
     """
     async with reader.frozen() as connection:
-        record = await ends(connection)
-        if record is not None and record.key_id is not None and (key is None or key.id != record.key_id):
+        records = await ends(connection)
+        if any(one.key_id is not None and (key is None or key.id != one.key_id) for one in records.values()):
             raise StorageError(_NO_KEY)
-        verifier = Verifier(record, expected, anchors, key)
+        verifier = Verifier(records, expected, anchors, key)
         last = _LEAST
         while rows := await next_rows(connection, last):
             for row in rows:
                 verifier.see(row)
             last = rows[-1].seq
     return verifier.end()
+
+
+def _seq_of(head: Head) -> int:
+    return head.seq
 
 
 def _contents(row: LogRow) -> Iterator[str]:

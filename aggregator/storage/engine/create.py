@@ -25,7 +25,7 @@ def create_tables(connection: Connection) -> bool:
         return False
     metadata.create_all(connection, checkfirst=False)
     head = {"seq": 0, "digest": _NO_DIGEST, "trimmed_seq": 0, "trimmed_digest": _NO_DIGEST, "bytes": 0}
-    connection.execute(insert(audit_heads).values(name="log", **head))
+    connection.execute(insert(audit_heads).values(chain=0, **head))
     STAMP.create(connection, checkfirst=True)
     connection.execute(insert(STAMP).values(version_num=REVISION))
     return True

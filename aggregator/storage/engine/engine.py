@@ -1,22 +1,26 @@
 """Transactions on the one database, of either kind. Writers of this process queue here, so that none polls a lock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, insert, make_url, select, update
+from sqlalchemy import Connection, func, insert, select
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from aggregator import DISTRIBUTION
 from aggregator.storage.engine import postgres, sqlite
 from aggregator.storage.engine.files import identity, lost
-from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.engine.postgres_connections import postgres_engine
+from aggregator.storage.engine.postgres_url import PostgresUrl, postgres_url
+from aggregator.storage.errors import DriverMissing, StorageBusy, StorageError
 from aggregator.storage.tables import changes
 
 T = TypeVar("T")
@@ -36,15 +40,22 @@ class OnFileReplaced(Protocol):
     def __call__(self) -> None: ...
 
 
+class OnChangesWritten(Protocol):
+    """A function that is called when a change was written and committed."""
+
+    def __call__(self) -> None: ...
+
+
 class Engine:
     """The transactions of one database; `path` is the file, or None when the database is not a file.
 
-    Without `remake`, a file that was deleted stays so.
+    Without `remake`, a file that was deleted stays so. Unless `bounded`, a statement on a server may take any time.
     """
 
-    def __init__(self, url: str, path: Path | None, remake: RemakeFile | None = None) -> None:
+    def __init__(self, url: str, path: Path | None, remake: RemakeFile | None = None, *, bounded: bool = True) -> None:
         self.path = path
-        self._engine = _made(url, path)
+        self.server = postgres_url(url) if path is None else None
+        self._engine = _made(self.server, path, bounded=bounded)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
         self._thread_engine: SyncEngine | None = None
         # A thread of its own: writing waits for no other work in threads.
@@ -54,6 +65,9 @@ class Engine:
         self._file = identity(path) if path else 0
         self._remake = remake
         self._on_file_replaced: list[OnFileReplaced] = []
+        self._on_changes: list[OnChangesWritten] = []
+        # The replica that this process is, once it is one: what it writes into `changes` says so.
+        self.origin: str | None = None
 
     def __repr__(self) -> str:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
@@ -67,6 +81,10 @@ class Engine:
         """Call `listener` each time the file is another one from now on; a second time changes nothing."""
         if listener not in self._on_file_replaced:
             self._on_file_replaced.append(listener)
+
+    def on_changes_written(self, listener: OnChangesWritten) -> None:
+        """Call `listener` each time this process has written a change that others watch."""
+        self._on_changes.append(listener)
 
     async def close(self) -> None:
         """End every connection."""
@@ -84,8 +102,20 @@ class Engine:
             yield connection
 
     @asynccontextmanager
-    async def write(self, *subjects: str) -> AsyncIterator[AsyncConnection]:
-        """Give one transaction that writes, whole or not at all; processes that watch one of `subjects` notice.
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """Give the database as it is at the first look, however long the reading takes and however much is written.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        options = {} if self.path is not None else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        async with self._faults(), self._engine.execution_options(**options).begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self, *subjects: str, body: Mapping[str, Any] | None = None) -> AsyncIterator[AsyncConnection]:
+        """Give one transaction that writes, whole or not at all; processes that watch one of `subjects` notice, and are
+        told `body`.
 
         Raises:
             StorageError: the database cannot do it; nothing was written.
@@ -93,9 +123,35 @@ class Engine:
         async with self._in_turn(), self._faults(), self._writing.begin() as connection:
             yield connection
             for subject in subjects:
-                counted = update(changes).where(changes.c.subject == subject).values(version=changes.c.version + 1)
-                if (await connection.execute(counted)).rowcount == 0:
-                    await connection.execute(insert(changes).values(subject=subject, version=1))
+                await self._note(connection, subject, body)
+        self._noted(subjects)
+
+    async def publish(self, subject: str, body: Mapping[str, Any] | None = None) -> None:
+        """Write a change that other processes are told of, with what they need to know of it.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        async with self._in_turn(), self._faults(), self._writing.begin() as connection:
+            await self._note(connection, subject, body)
+        self._noted((subject,))
+
+    async def _note(self, connection: AsyncConnection, subject: str, body: Mapping[str, Any] | None) -> None:
+        """Add a change to the log. No other is numbered before this transaction ends: so numbers are in the order of
+        the commits, and who reads on from a number misses none.
+        """
+        if self.path is None:
+            await connection.execute(postgres.lock("changes"))
+        newest = await connection.scalar(select(func.max(changes.c.seq)))
+        text = json.dumps(body) if body is not None else None
+        row = {"seq": (newest or 0) + 1, "subject": subject, "origin": self.origin, "at": time.time(), "body": text}
+        await connection.execute(insert(changes).values(row))
+
+    def _noted(self, subjects: Iterable[str]) -> None:
+        """Have the processes that wait for changes look for them now."""
+        if any(True for _ in subjects):
+            for listener in self._on_changes:
+                listener()
 
     async def write_in_thread(self, work: Callable[[Connection], T]) -> T:
         """One transaction that writes, which `work` does whole: on a thread, so that it costs the event loop little.
@@ -129,7 +185,7 @@ class Engine:
         if self.path is not None:
             await self._keep_to(self.path)
         async with self.read() as connection:
-            found = await connection.scalar(select(changes.c.version).where(changes.c.subject == subject))
+            found = await connection.scalar(select(func.max(changes.c.seq)).where(changes.c.subject == subject))
         return self._file, found or 0
 
     async def _keep_to(self, path: Path) -> None:
@@ -184,8 +240,9 @@ class Engine:
 
     def fault(self, error: BaseException) -> StorageError | None:
         """Return what an operator is told, where it is the database's fault."""
-        if self.path is None:
-            return postgres.translated(error, self._engine.url)
+        if self.server is not None:
+            return postgres.translated(error, self.server)
+        assert self.path is not None
         return sqlite.translated(error, self.path) if isinstance(error, DBAPIError) else None
 
 
@@ -194,19 +251,12 @@ def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:
         return work(connection)
 
 
-def _made(url: str, path: Path | None) -> AsyncEngine:
-    if path is not None:
+def _made(server: PostgresUrl | None, path: Path | None, *, bounded: bool) -> AsyncEngine:
+    if server is None:
+        assert path is not None
         return sqlite.sqlite_engine(path)
     try:
-        given = make_url(url)
-        connecting = postgres.connect_options(given)
-        return create_async_engine(given, hide_parameters=True, pool_pre_ping=True, connect_args=connecting)
+        return postgres_engine(server, bounded=bounded)
     except ImportError as error:
-        install = f"pip install '{DISTRIBUTION}[postgres]'" if "postgresql" in url else "see its documentation"
-        raise StorageError(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
-    except StorageError:
-        raise
-    except Exception as error:
-        # The URL may hold a password: it is not repeated.
-        known = "sqlite+aiosqlite:///PATH and postgresql://USER:PASSWORD@HOST/DATABASE can"
-        raise StorageError(f"The storage URL cannot be used; {known}.") from error
+        install = f"pip install '{DISTRIBUTION}[postgres]'"
+        raise DriverMissing(f"The storage URL needs {error.name}, which is not installed: {install}.") from error

@@ -12,8 +12,9 @@ from aggregator.storage.errors import StorageError, StorageReadOnly
 log = logging.getLogger(__name__)
 
 # The file, and what SQLite keeps beside it: they belong together.
-_PARTS: Final = ("", "-wal", "-shm")
+_PARTS: Final = ("", "-wal", "-shm", "-journal")
 _ASIDE: Final = ".damaged-"
+_REPLACED: Final = ".replaced-"
 
 
 def make_file(path: Path) -> None:
@@ -88,10 +89,52 @@ def unmake(path: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Move a damaged file out of the way, with what belongs to it; returns where it is now."""
+    return _moved(path, _free(path, _ASIDE))
+
+
+def put_in_place(new: Path, path: Path, *, keep: bool) -> Path | None:
+    """Put a whole database, which has no other parts, in the place of `path`; returns where the file before it is now.
+
+    With `keep` that stays beside it; otherwise it was empty, and is gone. After a crash there is one of the two at
+    `path`, or none where the file before had parts that belong to it.
+
+    Raises:
+        OSError: that cannot be done.
+    """
+    aside = None
+    if keep and path.exists():
+        aside = _free(path, _REPLACED)
+        try:
+            if len(_parts(path)) > 1:
+                raise OSError
+            os.link(path, aside)
+        except OSError:
+            _moved(path, aside)
+    for part in _parts(path):
+        if part != path:
+            part.unlink()
+    with new.open("rb") as file:
+        os.fsync(file.fileno())
+    new.replace(path)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return aside
+
+
+def _free(path: Path, mark: str) -> Path:
+    """Return the first name beside this one, with the mark and the time, that is not taken."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     number = 1
-    while (target := Path(f"{path}{_ASIDE}{stamp}-{number}")).exists():
+    while (target := Path(f"{path}{mark}{stamp}-{number}")).exists():
         number += 1
+    return target
+
+
+def _moved(path: Path, target: Path) -> Path:
     # The file last: a crash half-way leaves it to be set aside again.
     for part in reversed(_parts(path)):
         part.rename(Path(f"{target}{part.name.removeprefix(path.name)}"))

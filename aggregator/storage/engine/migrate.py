@@ -11,6 +11,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
+from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageTooNew
 
@@ -30,10 +31,27 @@ def upgrade(url: str, path: Path | None, stamp: str | None, revision: str) -> No
     asyncio.run(_upgrade(url, path, stamp, revision))
 
 
-async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str) -> None:
+def upgrade_within(connection: Connection, revision: str) -> None:
+    """Run the steps up to `revision` in the transaction that this connection is in."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def is_known(revision: str) -> bool:
+    """Return whether there is a step to this revision."""
+    return _known(_config(), revision)
+
+
+def _config() -> Config:
     config = Config(attributes={})
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
+    return config
+
+
+async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str) -> None:
+    config = _config()
     if stamp is not None and not _known(config, stamp):
         raise StorageTooNew(
             f"The database {path or ''} was made by a newer version of aggregator (schema {stamp}). "
@@ -41,12 +59,16 @@ async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str
         )
 
     def run(connection: Connection) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        upgrade_within(connection, revision)
 
-    engine = Engine(url, path)
+    # A step may rebuild a large table: it takes the time that it takes.
+    engine = Engine(url, path, bounded=False)
     try:
         async with engine.write() as connection:
+            if path is None:
+                # One process at a time; those that come later find that nothing is left to be done.
+                await connection.execute(postgres.wait_for_locks(postgres.MIGRATING))
+                await connection.execute(postgres.lock(postgres.SCHEMA))
             await connection.run_sync(run)
     finally:
         await engine.close()

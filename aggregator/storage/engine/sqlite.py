@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from aggregator.storage.engine.files import lost, unwritable
+from aggregator.storage.engine.pool import ClosingPool
 from aggregator.storage.errors import StorageBusy, StorageDamaged, StorageError, StorageFull, StorageReadOnly
 
 # In its verbose mode its messages would hold values from the rows.
@@ -47,6 +48,7 @@ def sqlite_engine(path: Path) -> AsyncEngine:
     engine = create_async_engine(
         _url("sqlite+aiosqlite", path),
         hide_parameters=True,
+        poolclass=ClosingPool,
         pool_size=3,
         max_overflow=2,
         pool_timeout=BUSY_SECONDS,
@@ -86,8 +88,13 @@ def _url(driver: str, path: Path) -> URL:
 
 def _set_up(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
-    for pragma in ("foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON", "synchronous = FULL"):
-        cursor.execute(f"PRAGMA {pragma}")
+    try:
+        for pragma in ("foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON", "synchronous = FULL"):
+            cursor.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        # SQLAlchemy forgets a connection whose set-up failed, without closing it.
+        connection.close()
+        raise
     cursor.close()
 
 
@@ -124,6 +131,27 @@ async def use_write_ahead_log(engine: AsyncEngine, path: Path) -> None:
         version = (await connection.exec_driver_sql("PRAGMA user_version")).scalar_one()
         await connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
         await connection.exec_driver_sql("ROLLBACK")
+
+
+def others_use(path: Path) -> bool | None:
+    """Return whether another connection has the file open, of whichever process; None where it is no sound database.
+
+    If none has, everything is in the file afterwards, and nothing beside it. Call it in a thread.
+
+    An error of SQLite says that the file cannot be written.
+    """
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=0.0)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            name = getattr(error, "sqlite_errorname", "") or ""
+            if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                return True
+            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                return None
+            raise
+    return False
 
 
 async def check(engine: AsyncEngine, tables: Iterable[str]) -> None:

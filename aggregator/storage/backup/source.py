@@ -1,0 +1,68 @@
+"""The snapshot that a backup is made from: every table as it was at one moment, while processes write on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sqlalchemy import Table, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aggregator.storage.backup.contents import kept_tables, refuse_newer, revision_of
+from aggregator.storage.backup.errors import BackupError
+from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import full_url, sqlite_path
+
+# Rows that are in memory at a time.
+PAGE: Final = 1000
+
+
+class DatabaseSnapshot:
+    """A database at one moment. `schema` is the revision of its tables, `store` the kind of database.
+
+    `tables` are those of a backup, each behind those that its rows refer to.
+    """
+
+    def __init__(self, connection: AsyncConnection, schema: str, tables: Sequence[Table]) -> None:
+        self.schema = schema
+        self.tables = tables
+        self.store = connection.dialect.name
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"<DatabaseSnapshot of {self.store}, schema {self.schema}>"
+
+    async def rows(self, table: Table) -> AsyncIterator[Sequence[Sequence[Any]]]:
+        """Yield the rows of a table in the order of its key, some at a time."""
+        query = select(table).order_by(*table.primary_key.columns)
+        async with self._connection.stream(query, execution_options={"yield_per": PAGE}) as result:
+            async for page in result.partitions():
+                yield page
+
+
+@asynccontextmanager
+async def open_snapshot(url: str, *, audit: bool = True) -> AsyncIterator[DatabaseSnapshot]:
+    """Give the database behind `url` as it is now; it is neither made nor mended nor migrated for it.
+
+    Raises:
+        StorageError: there is none, or it cannot be read, or a newer version made it.
+    """
+    url = full_url(url)
+    path = sqlite_path(url)
+    if path is not None and not await asyncio.to_thread(path.exists):
+        raise StorageError(f"There is no database {path}: nothing was kept yet. Is this the configuration you mean?")
+    engine = Engine(url, path)
+    if path is not None:
+        sqlite.only_look(engine.raw)
+    try:
+        async with engine.snapshot() as connection:
+            schema = await connection.run_sync(revision_of)
+            if schema is None:
+                raise BackupError("The database has no tables of aggregator: there is nothing to take from it.")
+            refuse_newer(schema, f"The database {path or ''}".rstrip())
+            tables = await connection.run_sync(lambda sync: kept_tables(sync, audit=audit))
+            yield DatabaseSnapshot(connection, schema, tables)
+    finally:
+        await engine.close()

@@ -1,0 +1,70 @@
+"""A word to the other processes that a change was written, so that they look for it at once and not at their next look.
+
+Rule: it only wakes, outside of every transaction that writes, and at most so often; a word that is lost costs a moment.
+"""
+
+import asyncio
+import logging
+from pkgutil import resolve_name
+from typing import Any, Final, Protocol
+
+from aggregator.storage.engine.postgres_connections import DRIVER, connector
+from aggregator.storage.engine.postgres_url import PostgresUrl
+from aggregator.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+_CHANNEL: Final = "aggregator_changes"
+# Seconds: between two words of one process, for one statement, between two looks at the connection, and between tries.
+_APART: Final = 0.05
+_STATEMENT: Final = 5.0
+_LOOK_EVERY: Final = 20.0
+_AGAIN: Final = 1.0
+
+
+class OnWoken(Protocol):
+    """A function that is called when some process has written a change."""
+
+    def __call__(self) -> None: ...
+
+
+class ChangeWake:
+    """A connection of its own that says and hears when changes were written; `note_change` counts once it runs."""
+
+    def __init__(self, url: PostgresUrl) -> None:
+        self._connect = connector(url, _STATEMENT)
+        self._written = asyncio.Event()
+
+    def note_change(self) -> None:
+        """Have the others told soon that a change was written."""
+        self._written.set()
+
+    async def run(self, wake: OnWoken) -> None:
+        """Call `wake` for each word that comes, until cancelled; a connection that ends is made anew."""
+        errors = resolve_name(DRIVER)
+        while True:
+            try:
+                connection = await self._connect()
+                try:
+                    await connection.add_listener(_CHANNEL, lambda *_: wake())
+                    # What was written while there was no connection.
+                    wake()
+                    await self._speak(connection)
+                finally:
+                    connection.terminate()
+            except (OSError, StorageError, errors.PostgresError, errors.InterfaceError) as error:
+                log.debug("nothing is heard of changes for a moment: %s", type(error).__name__)
+            await asyncio.sleep(_AGAIN)
+
+    async def _speak(self, connection: Any) -> None:
+        """Say when something was written; raise an error of the driver once the connection does not answer."""
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_EVERY):
+                    await self._written.wait()
+            except TimeoutError:
+                await connection.execute("SELECT 1")
+                continue
+            self._written.clear()
+            await connection.execute("SELECT pg_notify($1, '')", _CHANNEL)
+            await asyncio.sleep(_APART)

@@ -1,0 +1,175 @@
+"""The removal of rows that are kept for no longer, in short transactions, so that no writer waits for long.
+
+Law: what this removes, no process needs: it has expired, or is older than its table's rows are kept.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select
+
+from aggregator.storage.approvals import KEPT as APPROVALS_KEPT
+from aggregator.storage.audit.log import AuditRows
+from aggregator.storage.catalogs import KEPT as CATALOGS_KEPT
+from aggregator.storage.console_sessions import IDLE_FOR
+from aggregator.storage.engine.engine import Engine
+from aggregator.storage.retention.audit_rows import count_to_trim
+from aggregator.storage.tables import (
+    approvals,
+    changes,
+    console_links,
+    console_sessions,
+    host_sessions,
+    limit_usage,
+    mcp_servers,
+    mcp_tool_versions,
+    mcp_tools,
+    oauth_clients,
+    oauth_connects,
+    replicas,
+    used_states,
+)
+
+# Seconds. A replica that did not look for changes for so long reads everything anew.
+CHANGES_KEPT: Final = 3600.0
+REPLICAS_KEPT: Final = 86400.0
+# Beyond the time at which a sealed state or a session expires: clocks differ.
+MARGIN: Final = 300.0
+# Rows removed in one transaction.
+STEP: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRules:
+    """Bounds of the audit log: rows stay for `keep_for` seconds and `keep_bytes` at most, None without a bound.
+
+    `before` is a time before which audit rows go in any case. Without `audited`, they are left alone.
+    """
+
+    keep_for: float | None
+    keep_bytes: int | None
+    before: float | None = None
+    audited: bool = True
+
+
+class Removed(NamedTuple):
+    """The number of rows of one kind that were removed, or would be; `why` says which."""
+
+    kind: str
+    rows: int
+    why: str
+
+
+class _Kind(NamedTuple):
+    """One kind of rows: those that `gone` is true of go, in the order of a column."""
+
+    name: str
+    why: str
+    table: Table
+    order: Column[Any]
+    gone: ColumnElement[bool]
+
+
+async def prune(engine: Engine, audit: AuditRows, rules: RetentionRules, *, now: float) -> list[Removed]:
+    """Remove what is kept for no longer; return how much of each kind went. `now` is in seconds since 1970.
+
+    Raises:
+        StorageError: the database cannot do it. What was removed before stays removed.
+    """
+    done = []
+    if rules.audited:
+        before, rows = _audit_before(rules, now), 0
+        while removed := await audit.trim(before=before, keep_bytes=rules.keep_bytes, now=now):
+            rows += removed
+        done.append(Removed("audit rows", rows, _audit_why(rules)))
+    done += [Removed(kind.name, await _removed(engine, kind), kind.why) for kind in _kinds(rules, now)]
+    return done
+
+
+async def would_prune(engine: Engine, rules: RetentionRules, *, now: float) -> list[Removed]:
+    """Return how much of each kind `prune` would remove now.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    found = []
+    if rules.audited:
+        rows = await count_to_trim(engine, before=_audit_before(rules, now), keep_bytes=rules.keep_bytes)
+        found.append(Removed("audit rows", rows, _audit_why(rules)))
+    async with engine.read() as connection:
+        for kind in _kinds(rules, now):
+            count = await connection.scalar(select(func.count()).select_from(kind.table).where(kind.gone))
+            found.append(Removed(kind.name, count or 0, kind.why))
+    return found
+
+
+async def _removed(engine: Engine, kind: _Kind) -> int:
+    """Remove the rows of a kind, some in each transaction; return how many went."""
+    table, order, rows = kind.table, kind.order, 0
+    some = select(order).where(kind.gone).order_by(order).limit(STEP).subquery()
+    bound = select(func.max(some.c[order.name])).scalar_subquery()
+    while True:
+        async with engine.read() as connection:
+            if (await connection.execute(select(order).where(kind.gone).limit(1))).first() is None:
+                return rows
+        async with engine.write() as connection:
+            done = await connection.execute(delete(table).where(kind.gone, order <= bound))
+        rows += done.rowcount
+
+
+def _audit_before(rules: RetentionRules, now: float) -> float | None:
+    times = [now - rules.keep_for] if rules.keep_for is not None else []
+    return max([*times, rules.before] if rules.before is not None else times, default=None)
+
+
+def _audit_why(rules: RetentionRules) -> str:
+    said = ["older than audit.keep_for"] if rules.keep_for is not None else []
+    if rules.before is not None:
+        said.append("before --before")
+    if rules.keep_bytes is not None:
+        said.append("beyond audit.keep_bytes")
+    return " or ".join(said) or "all are kept"
+
+
+def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
+    """Yield the kinds of rows besides the audit, those first that others refer to."""
+    yield _Kind(
+        "approvals",
+        f"over for {APPROVALS_KEPT / 86400:g} days",
+        approvals,
+        approvals.c.expires,
+        approvals.c.expires < now - APPROVALS_KEPT,
+    )
+    ended = or_(console_sessions.c.expires <= now, console_sessions.c.last_seen <= now - IDLE_FOR)
+    yield _Kind("console sessions", "ended", console_sessions, console_sessions.c.expires, ended)
+    yield _Kind("console links", "expired", console_links, console_links.c.expires, console_links.c.expires <= now)
+    ended = oauth_connects.c.expires <= now
+    yield _Kind("accounts that were not connected", "expired", oauth_connects, oauth_connects.c.expires, ended)
+    ended = oauth_clients.c.expires <= now
+    yield _Kind("client ids at issuers", "expired", oauth_clients, oauth_clients.c.expires, ended)
+    for name, table in (
+        ("sealed states", used_states),
+        ("sessions of hosts", host_sessions),
+        ("use of limits", limit_usage),
+    ):
+        yield _Kind(name, "expired", table, table.c.expires, table.c.expires <= now - MARGIN)
+    newest = select(func.max(changes.c.seq)).group_by(changes.c.subject)
+    old = changes.c.at < now - CHANGES_KEPT
+    hours = f"older than {CHANGES_KEPT / 3600:g} h"
+    yield _Kind("changes", hours, changes, changes.c.seq, old & changes.c.seq.not_in(newest))
+    lost = replicas.c.seen < now - REPLICAS_KEPT
+    yield _Kind("replicas", "not seen for a day", replicas, replicas.c.seen, lost)
+    lists = mcp_servers.c.connected < now - CATALOGS_KEPT
+    days = f"not connected for {CATALOGS_KEPT / 86400:g} days"
+    yield _Kind("catalogs of servers", days, mcp_servers, mcp_servers.c.connected, lists)
+    if rules.keep_for is not None:
+        # Rows of the audit name the definition that was called.
+        kept = max(rules.keep_for, CATALOGS_KEPT)
+        versions = mcp_tool_versions.c
+        listed = select(mcp_tools.c.digest).where(
+            mcp_tools.c.server == versions.server, mcp_tools.c.digest == versions.digest
+        )
+        unused = (versions.last_seen < now - kept) & ~listed.exists()
+        why = f"in no list for {kept / 86400:g} days"
+        yield _Kind("definitions of tools", why, mcp_tool_versions, versions.last_seen, unused)

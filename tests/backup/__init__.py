@@ -1,0 +1,1 @@
+"""Backups of the database, restored into either kind of store; retention; the commands for both."""
