@@ -1,0 +1,31 @@
+"""The time that all replicas agree on, within the time of one query: that of the database's clock."""
+
+import time
+from typing import Protocol
+
+
+class Monotonic(Protocol):
+    """A clock that never goes back; seconds."""
+
+    def __call__(self) -> float: ...
+
+
+class GroupClock:
+    """The estimate of the database's clock. Until it was measured, it is this machine's."""
+
+    def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._offset = time.time() - monotonic()
+        self.measured = False
+
+    def __repr__(self) -> str:
+        return f"<GroupClock {'measured' if self.measured else 'not measured'}>"
+
+    def now(self) -> float:
+        """Return the seconds since 1970 by the database's clock."""
+        return self._monotonic() + self._offset
+
+    def measure(self, before: float, theirs: float, after: float) -> None:
+        """Take over what the database said was the time, asked between two readings of the monotonic clock."""
+        self._offset = theirs - (before + after) / 2
+        self.measured = True

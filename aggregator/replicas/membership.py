@@ -1,0 +1,166 @@
+"""The replicas of the group as this one sees them, kept up to date by a heartbeat."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from aggregator import __version__
+from aggregator.replicas.clock import GroupClock
+from aggregator.storage.errors import StorageError
+from aggregator.storage.records import Beat, ReplicaRecord
+
+log = logging.getLogger(__name__)
+
+# Seconds between two heartbeats.
+EVERY: Final = 1.0
+
+
+class HeartbeatTable(Protocol):
+    """The table in which replicas write that they are there, such as `storage.group.replicas.ReplicaRows`."""
+
+    async def beat(self, me: ReplicaRecord) -> Beat: ...
+
+    async def leave(self, id: str) -> None: ...
+
+    async def last_seen(self) -> Mapping[str, float]: ...
+
+
+class OwnReport(Protocol):
+    """A function that returns what this replica says of itself to the others; plain JSON, small."""
+
+    def __call__(self) -> Mapping[str, Any]: ...
+
+
+class OnReplicasChanged(Protocol):
+    """A function that is called when a replica came or went."""
+
+    def __call__(self) -> None: ...
+
+
+class Membership:
+    """The group of this process. `id` is its own name in it, made anew for each process.
+
+    While the database cannot be asked, the last answer stands: the others may well be there.
+    """
+
+    def __init__(self, clock: GroupClock, lease: float) -> None:
+        self.id = secrets.token_hex(8)
+        self.clock = clock
+        self.lease = lease
+        self.address: str | None = None
+        # The slot; 0 until the first heartbeat was written.
+        self.slot = 0
+        self.problem: str | None = None
+        self.joined = asyncio.Event()
+        # Since when heartbeats come through, and the last one that did.
+        self._steady: float | None = None
+        self._beaten = 0.0
+        self._rows: HeartbeatTable | None = None
+        self._replicas: Mapping[str, ReplicaRecord] = {}
+        self._facts: list[OwnReport] = []
+        self._on_changed: list[OnReplicasChanged] = []
+
+    def __repr__(self) -> str:
+        return f"<Membership {self.id} in slot {self.slot}, {len(self._replicas)} replicas>"
+
+    @property
+    def joined_as(self) -> str | None:
+        """The id under which the others see this process; None before the first heartbeat was written."""
+        return self.id if self.joined.is_set() else None
+
+    @property
+    def count(self) -> int:
+        """The number of replicas that are there, this one included."""
+        return max(1, len(self._replicas))
+
+    def all(self) -> tuple[ReplicaRecord, ...]:
+        """Return every replica that is there, this one included, by slot."""
+        return tuple(self._replicas.values())
+
+    def others(self) -> tuple[ReplicaRecord, ...]:
+        """Return every other replica that is there, by slot."""
+        return tuple(one for one in self._replicas.values() if one.id != self.id)
+
+    def get(self, id: str) -> ReplicaRecord | None:
+        """Return a replica that is there; None if it is not."""
+        return self._replicas.get(id)
+
+    def say(self, facts: OwnReport) -> None:
+        """Have these facts told to the others with each heartbeat."""
+        self._facts.append(facts)
+
+    def on_changed(self, listener: OnReplicasChanged) -> None:
+        """Call `listener` each time a replica came or went."""
+        self._on_changed.append(listener)
+
+    async def join(self, rows: HeartbeatTable) -> None:
+        """Enter the group.
+
+        Raises:
+            StorageError: the database cannot do it; `run` tries again.
+        """
+        self._rows = rows
+        await self._beat()
+
+    async def gone(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return which of these replicas, of any group, were not seen for `lease` seconds, as the database says now.
+
+        None is, where the database was away until a moment ago: no replica could write its heartbeat.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        if self._rows is None or self._steady is None or time.monotonic() - self._steady < self.lease + 2 * EVERY:
+            return frozenset()
+        seen = await self._rows.last_seen()
+        least = self.clock.now() - self.lease
+        return frozenset(id for id in ids if id != self.id and seen.get(id, 0.0) < least)
+
+    async def run(self) -> None:
+        """Write heartbeats until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            if self._rows is None:
+                continue
+            try:
+                await self._beat()
+            except StorageError as error:
+                if self.problem is None:
+                    log.warning("the other replicas cannot be seen: %s", error)
+                self.problem = str(error)
+
+    async def leave(self) -> None:
+        """Leave the group, so that the others need not wait for the end of the lease."""
+        if self._rows is not None:
+            try:
+                await self._rows.leave(self.id)
+            except StorageError as error:
+                log.info("the group could not be told of the end: %s", error)
+
+    async def _beat(self) -> None:
+        assert self._rows is not None, "a heartbeat comes after `join`"
+        facts = {name: value for one in self._facts for name, value in one().items()}
+        me = ReplicaRecord(self.id, self.slot, self.address, __version__, 0.0, 0.0, facts)
+        before = time.monotonic()
+        beat = await self._rows.beat(me)
+        self.clock.measure(before, beat.now, time.monotonic())
+        now = time.monotonic()
+        if self._steady is None or now - self._beaten > 2 * EVERY:
+            self._steady = now
+        self._beaten = now
+        found = {one.id: one for one in beat.replicas}
+        if self.problem is not None:
+            log.info("the other replicas are seen again: %d in all", len(found))
+            self.problem = None
+        changed = found.keys() != self._replicas.keys()
+        self._replicas = found
+        if self.id in found:
+            self.slot = found[self.id].slot
+        self.joined.set()
+        if changed:
+            log.info("replicas: %s", ", ".join(f"{one.id} (slot {one.slot})" for one in found.values()))
+            for listener in self._on_changed:
+                listener()

@@ -1,0 +1,40 @@
+"""The key that the replicas of a group share, and the keys for single purposes that follow from it."""
+
+import hashlib
+import hmac
+import secrets
+from typing import Final, Literal
+
+Purpose = Literal["sessions", "states", "hops"]
+_BYTES: Final = 32
+
+
+class SharedKey:
+    """A secret of the group. Until `use` gives it one, it is of this process alone.
+
+    What was made with the key of this process stays good in it, as `derive_all` says.
+    """
+
+    def __init__(self) -> None:
+        self._own = secrets.token_bytes(_BYTES)
+        self._shared: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"<SharedKey {'of the group' if self._shared is not None else 'of this process'}>"
+
+    def use(self, secret: str) -> None:
+        """Take over the secret of the group."""
+        self._shared = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+    def derive(self, purpose: Purpose) -> bytes:
+        """Return the key to seal or sign with for one purpose: 32 bytes."""
+        return _derived(self._shared or self._own, purpose)
+
+    def derive_all(self, purpose: Purpose) -> tuple[bytes, ...]:
+        """Return the keys to open and verify with: that of the group first."""
+        keys = (self._shared, self._own) if self._shared is not None else (self._own,)
+        return tuple(_derived(key, purpose) for key in keys)
+
+
+def _derived(key: bytes, purpose: Purpose) -> bytes:
+    return hmac.digest(key, f"aggregator {purpose}".encode(), hashlib.sha256)

@@ -1,0 +1,278 @@
+"""Reports of the replicas to each other of their usage of limits: in the background, all that changed at once.
+
+A call waits for it in two cases only: this replica has charged a slice of the limit and the database does not have it
+yet; or calls of others, which may have ended, take the last places. While the database is away no call waits.
+"""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from itertools import islice
+from typing import Final, Protocol
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.replicas.clock import GroupClock
+from aggregator.replicas.membership import Membership
+from aggregator.replicas.usage import MINUTE, Usage, UsageLevel, UsageWindow, Used
+from aggregator.storage.errors import StorageError
+from aggregator.storage.group.usage_rows import UsageRow
+
+log = logging.getLogger(__name__)
+
+# Seconds between a charge and its report: where there is time, and where half of a slice is used.
+SOON: Final = 0.25
+PROMPTLY: Final = 0.02
+# Seconds for the database to take one report. After that it counts as away.
+PATIENCE: Final = 2.0
+_AGAIN: Final = 1.0
+_AT_ONCE: Final = 500
+# Of a limit, all replicas together have so large a part as slices.
+_PART: Final = 4
+# Seconds that a row is kept for longer than what it says counts.
+_MARGIN: Final = 1.0
+# Seconds after its last call at which a conversation counts as over.
+CONVERSATION_OVER: Final = 24 * 3600.0
+
+
+class UsageTable(Protocol):
+    """The table of usage, such as `aggregator.storage.group.limit_usage.LimitUsage`."""
+
+    async def report(self, replica: str, number: int, rows: Sequence[UsageRow]) -> None: ...
+
+    async def of_others(
+        self, replica: str, counters: Collection[str], now: float
+    ) -> Mapping[str, Sequence[UsageRow]]: ...
+
+
+class SharedUsage:
+    """The limits that the replicas keep together. `on`: this process is one of several; if not, nothing here is used.
+
+    `away`: the database cannot be asked, so this replica keeps to its share of each limit.
+    """
+
+    def __init__(self, group: str, membership: Membership, clock: GroupClock) -> None:
+        self.on = False
+        self.away = True
+        self.problem: str | None = None
+        self._group = group
+        self._membership = membership
+        self._clock = clock
+        self._table: UsageTable | None = None
+        self._count = 1
+        self._number = 0
+        self._changed: dict[Usage, None] = {}
+        self._leased: dict[Usage, None] = {}
+        self._waiting: defaultdict[Usage, list[asyncio.Future[None]]] = defaultdict(list)
+        self._wake = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._tasks = Tasks("the limits of replicas")
+        membership.on_changed(self._count_again)
+
+    def __repr__(self) -> str:
+        return f"<SharedUsage {'away' if self.away else 'in touch'}, {len(self._changed)} to tell>"
+
+    def window(self, *names: str) -> UsageWindow:
+        """Return a new usage of a counter of calls a minute."""
+        return UsageWindow(self._key(names))
+
+    def level(self, *names: str, lease: float | None = None) -> UsageLevel:
+        """Return a new usage of a counter of calls under way, or of a conversation."""
+        if lease is not None:
+            return UsageLevel(self._key(names), lease)
+        return UsageLevel(self._key(names), self._membership.lease, leased=True)
+
+    def slice_of(self, most: int) -> int:
+        """Return how many calls this replica may charge to a limit before the database has them."""
+        return max(1, most // (_PART * self._count))
+
+    def share_of(self, most: int) -> int:
+        """Return how many calls this replica may charge to a limit while the database is away."""
+        return max(1, most // self._count)
+
+    def has_room(self, usage: Usage, most: int, now: float) -> bool | None:
+        """Return whether a call may be charged to a limit of `most`, where `on`; None: that has to be asked first."""
+        if usage.used(now) >= most:
+            # Calls of a minute grow old at times that are known; those under way end unforeseen.
+            known = self.away or usage.foreseen or usage.own(now) >= most
+            return False if known else None
+        if self.away:
+            return usage.own(now) < self.share_of(most)
+        return True if usage.unknown(now) < self.slice_of(most) else None
+
+    def charged(self, usage: Usage, most: int, now: float) -> None:
+        """Take note of a call that was charged, where `on`."""
+        self._changed[usage] = None
+        if usage.leased:
+            self._leased[usage] = None
+        if 2 * usage.unknown(now) >= self.slice_of(most):
+            self._wake.set()
+
+    def given_back(self, usage: UsageLevel) -> None:
+        """Take note that a call counts no more."""
+        if self.on and usage.stale:
+            self._changed[usage] = None
+            self._wake.set()
+
+    async def ask(self, usage: Usage) -> None:
+        """Wait until the database has what was charged, and what the others charged is known; or it is away."""
+        if self.away or not self.on:
+            return
+        answered = asyncio.get_running_loop().create_future()
+        self._waiting[usage].append(answered)
+        self._changed[usage] = None
+        self._asked.set()
+        self._wake.set()
+        await answered
+
+    async def start(self, table: UsageTable) -> None:
+        """Begin to tell the others.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        await table.of_others(self._membership.id, (), self._clock.now())
+        self._table = table
+        self.away = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Tell and ask inside, if this process is one of several."""
+        async with Tasks("the limits of replicas") as self._tasks:
+            if self.on:
+                self._tasks.start(self._run())
+            yield
+
+    async def end(self) -> None:
+        """Tell the last, so that the others need not wait until it counts no more; no call waits from here on."""
+        await self._tasks.cancel()
+        await self.exchange()
+        self.away = True
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._pause()
+                await self.exchange()
+        finally:
+            self.away = True
+            self._answer(self._waiting)
+
+    async def exchange(self) -> None:
+        """Write what changed, and read what the others have used of it."""
+        if self._table is None:
+            return
+        now = asyncio.get_running_loop().time()
+        self._renew(now)
+        if not self._changed and not self.away:
+            return
+        batch = list(islice(self._changed, _AT_ONCE))
+        waiting = {usage: self._waiting.pop(usage) for usage in batch if usage in self._waiting}
+        for usage in batch:
+            del self._changed[usage]
+        told = False
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._report(self._table, batch, now)
+                told = True
+        except (StorageError, TimeoutError) as error:
+            self._lost(str(error) or "it did not answer in time")
+        else:
+            self._found()
+        finally:
+            if not told:
+                self._changed.update(dict.fromkeys(batch))
+            self._answer(waiting)
+
+    async def _report(self, table: UsageTable, batch: Sequence[Usage], now: float) -> None:
+        # What is written is committed before what the others wrote is read: of two replicas that do this at one time,
+        # one sees the other's.
+        theirs = self._clock.now()
+        self._number += 1
+        rows = [row for usage in batch if (row := _row(usage, now, theirs)) is not None]
+        if rows:
+            await table.report(self._membership.id, self._number, rows)
+        keys = [usage.key for usage in batch if usage.key is not None]
+        found = await table.of_others(self._membership.id, keys, self._clock.now())
+        shift = asyncio.get_running_loop().time() - self._clock.now()
+        for usage in batch:
+            usage.acknowledge(now, _used(found.get(usage.key or "", ()), shift))
+            if usage.stale:
+                self._changed[usage] = None
+
+    async def _pause(self) -> None:
+        if self.away:
+            await asyncio.sleep(_AGAIN)
+            return
+        try:
+            async with asyncio.timeout(SOON):
+                await self._wake.wait()
+            async with asyncio.timeout(PROMPTLY):
+                await self._asked.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+        self._asked.clear()
+        if len(self._changed) > _AT_ONCE:
+            self._wake.set()
+
+    def _renew(self, now: float) -> None:
+        """Write anew the calls under way whose row would not count much longer."""
+        soon = now + self._membership.lease * 2 / 3
+        for usage in list(self._leased):
+            if usage.expires_before(soon):
+                self._changed[usage] = None
+            elif not usage.own(now) and usage not in self._changed:
+                del self._leased[usage]
+
+    def _lost(self, why: str) -> None:
+        if not self.away:
+            log.warning("limits are not shared with the other replicas: each keeps to its share of them: %s", why)
+        self.away, self.problem = True, why
+        # Also those who wait for the report after this one.
+        self._answer(self._waiting)
+        self._waiting.clear()
+
+    def _found(self) -> None:
+        if self.problem is not None:
+            log.info("limits are shared with the other replicas again")
+        self.away, self.problem = False, None
+
+    def _answer(self, waiting: Mapping[Usage, Iterable["asyncio.Future[None]"]]) -> None:
+        for futures in waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_result(None)
+
+    def _count_again(self) -> None:
+        self._count = self._membership.count
+
+    def _key(self, names: Sequence[str]) -> str | None:
+        if not self.on:
+            return None
+        text = json.dumps([self._group, *names])
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
+
+
+def _row(usage: Usage, now: float, theirs: float) -> UsageRow | None:
+    """Return what to write of a usage; None where there is nothing to tell. `theirs` is `now` by the group's clock."""
+    calls, spans = usage.send(now)
+    key = usage.key or ""
+    if isinstance(usage, UsageLevel):
+        return UsageRow(key, calls, None, theirs + usage.lease + _MARGIN)
+    if not spans:
+        return None
+    times = tuple((round(theirs + until - MINUTE - now, 3), number) for until, number in spans)
+    return UsageRow(key, calls, times, times[-1][0] + MINUTE + _MARGIN)
+
+
+def _used(rows: Iterable[UsageRow], shift: float) -> Iterable[Used]:
+    """Return what rows say, with the times of the event loop, which are those of the group's clock and `shift`."""
+    for row in rows:
+        if row.times is None:
+            yield Used(row.expires + shift, row.used)
+        else:
+            yield from (Used(at + MINUTE + shift, calls) for at, calls in row.times)

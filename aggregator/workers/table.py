@@ -1,0 +1,88 @@
+"""A table in memory that all workers and their supervisor share: a line for each worker.
+
+Law: a line is written by its own worker alone, and emptied by the supervisor once that process has ended.
+"""
+
+import mmap
+import os
+import struct
+from typing import Final
+
+from aggregator.workers.kept_counters import TABLE_BYTES, KeptCounters, file_bytes
+
+# The process, its connections, how often it has reported, and 1 while it takes connections; 0 in all for a free line.
+_LINE: Final = struct.Struct("=qqqq")
+_PID, _CONNECTIONS, _BEATS, _ACCEPTS = range(0, _LINE.size, 8)
+_FIELD: Final = struct.Struct("=q")
+
+
+def make_table_file(lines: int) -> int:
+    """Return the descriptor of a file that child processes may inherit: an empty table, and room for counters."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("workers")
+    else:
+        # As `tempfile` does, which takes 2 MiB of memory to import.
+        path = f"{os.environ.get('TMPDIR', '/tmp')}/aggregator-{os.urandom(12).hex()}"  # noqa: S108
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(path)
+    os.truncate(descriptor, file_bytes(lines))
+    return descriptor
+
+
+class WorkerTable:
+    """The table in the file `descriptor`, with all of its lines."""
+
+    def __init__(self, descriptor: int) -> None:
+        lines = KeptCounters(descriptor).lines
+        self._memory = mmap.mmap(descriptor, TABLE_BYTES)
+        self._starts = range(0, lines * _LINE.size, _LINE.size)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def enter(self, line: int, pid: int) -> None:
+        """Take a line for a process."""
+        _LINE.pack_into(self._memory, self._starts[line], pid, 0, 0, 0)
+
+    def clear(self, line: int) -> None:
+        """Free a line."""
+        _LINE.pack_into(self._memory, self._starts[line], 0, 0, 0, 0)
+
+    def free(self) -> int:
+        """Return a free line. There are more lines than processes."""
+        return next(line for line, start in enumerate(self._starts) if not self._get(start + _PID))
+
+    def beat(self, line: int) -> None:
+        """Report that the event loop of a worker runs."""
+        self._put(self._starts[line] + _BEATS, self.beats(line) + 1)
+
+    def beats(self, line: int) -> int:
+        """Return how often a worker has reported."""
+        return self._get(self._starts[line] + _BEATS)
+
+    def accept(self, line: int, accepts: bool) -> None:
+        """Note whether a worker takes connections."""
+        self._put(self._starts[line] + _ACCEPTS, int(accepts))
+
+    def count(self, line: int, connections: int) -> None:
+        """Note how many connections a worker has."""
+        self._put(self._starts[line] + _CONNECTIONS, connections)
+
+    def connections(self, line: int) -> int:
+        """Return how many connections a worker has."""
+        return self._get(self._starts[line] + _CONNECTIONS)
+
+    def fewer_elsewhere(self, line: int, connections: int) -> bool:
+        """Return whether another worker that takes connections has fewer."""
+        for start in self._starts:
+            if start == self._starts[line] or not self._get(start + _ACCEPTS):
+                continue
+            if self._get(start + _CONNECTIONS) < connections:
+                return True
+        return False
+
+    def _get(self, at: int) -> int:
+        return int(_FIELD.unpack_from(self._memory, at)[0])
+
+    def _put(self, at: int, value: int) -> None:
+        _FIELD.pack_into(self._memory, at, value)

@@ -1,0 +1,183 @@
+"""The parts of workers, with plain values: the shared table, counters that stay, pages and reports put together."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.app.reports.merged_report import Told, merge_reports
+from aggregator.storage.records import ReplicaRecord
+from aggregator.telemetry.merged_text import counted, merged
+from aggregator.workers import orders
+from aggregator.workers.cores import cores
+from aggregator.workers.kept_counters import KeptCounters
+from aggregator.workers.table import WorkerTable, make_table_file
+
+PAGE = b"""# HELP aggregator_calls_total Calls that are over, by how they ended.
+# TYPE aggregator_calls_total counter
+aggregator_calls_total{server="a b",status="ok"} %d
+# HELP aggregator_call_own_seconds The part of it that was the aggregator's own.
+# TYPE aggregator_call_own_seconds histogram
+aggregator_call_own_seconds_bucket{le="0.1"} %d
+aggregator_call_own_seconds_bucket{le="+Inf"} %d
+aggregator_call_own_seconds_sum 0.5
+aggregator_call_own_seconds_count %d
+# HELP aggregator_upstream_up 1 while it is ready.
+# TYPE aggregator_upstream_up gauge
+aggregator_upstream_up{server="a"} %d
+# HELP aggregator_open What hosts have open.
+# TYPE aggregator_open gauge
+aggregator_open{limit="sessions"} %d
+"""
+
+
+def page(calls: int, up: int = 1, sessions: int = 0) -> bytes:
+    return PAGE % (calls, calls, calls, calls, up, sessions)
+
+
+@pytest.fixture
+def shared() -> Iterator[int]:
+    descriptor = make_table_file(6)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_a_line_is_free_until_it_is_entered_and_after_it_is_cleared(shared: int) -> None:
+    table, seen = WorkerTable(shared), WorkerTable(shared)
+    assert len(table) == 6
+    for expected in range(3):
+        assert table.free() == expected
+        table.enter(expected, 100 + expected)
+    table.clear(1)
+    assert seen.free() == 1
+    table.beat(2)
+    table.beat(2)
+    assert seen.beats(2) == 2
+
+
+def test_a_connection_is_for_the_worker_with_the_fewest(shared: int) -> None:
+    table = WorkerTable(shared)
+    for line, connections in enumerate((3, 2, 2)):
+        table.enter(line, 1)
+        table.accept(line, True)
+        table.count(line, connections)
+    assert table.fewer_elsewhere(0, 3)
+    assert not table.fewer_elsewhere(1, 2)
+    table.accept(1, False)
+    table.accept(2, False)
+    assert not table.fewer_elsewhere(0, 3), "the others take none"
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=200)), max_size=20))
+def test_the_newest_counters_of_each_line_are_kept(kept: list[tuple[int, bytes]]) -> None:
+    descriptor = make_table_file(6)
+    try:
+        counters = KeptCounters(descriptor)
+        for line, text in kept:
+            assert counters.keep(line, text)
+        newest = dict(kept)
+        assert [counters.read(line) for line in range(6)] == [newest.get(line, b"") for line in range(6)]
+    finally:
+        os.close(descriptor)
+
+
+def test_counters_that_were_half_written_are_those_before(shared: int) -> None:
+    counters = KeptCounters(shared)
+    counters.keep(1, b"first")
+    counters.keep(1, b"second")
+
+    class Stopped(Exception):
+        pass
+
+    def pwrite(descriptor: int, text: bytes, at: int) -> int:
+        os.pwrite(descriptor, text[:3], at)
+        raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aggregator.workers.kept_counters.os", type("Os", (), {"pread": os.pread, "pwrite": pwrite}))
+        with pytest.raises(Stopped):
+            counters.keep(1, b"third")
+    assert counters.read(1) == b"second"
+    assert not counters.keep(1, bytes(64 * 1024 * 1024)), "longer than there is room for"
+    assert counters.read(1) == b"second"
+
+
+def test_pages_become_one_with_one_header_each() -> None:
+    whole = merged([page(3, up=1, sessions=2), page(4, up=0, sessions=5)])
+    assert whole == page(7, up=0, sessions=7).replace(b"sum 0.5", b"sum 1.0")
+    assert merged([page(3)]) == page(3)
+
+
+def test_the_counters_of_the_gone_stay_and_their_gauges_do_not() -> None:
+    kept = counted(page(5, up=0, sessions=9))
+    assert b"gauge" not in kept
+    whole = merged([page(2, sessions=1)], [kept, kept])
+    assert whole == page(12, sessions=1).replace(b"sum 0.5", b"sum 1.5")
+    assert counted(counted(page(5))) == counted(page(5))
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
+def test_a_sum_does_not_depend_on_the_order(calls: list[int]) -> None:
+    pages = [page(number) for number in calls]
+    assert sorted(merged(pages).splitlines()) == sorted(merged(reversed(pages)).splitlines())
+
+
+def replica(number: int) -> ReplicaRecord:
+    return ReplicaRecord(f"id{number}", number, None, "1", 0.0, 0.0, {"worker": number + 1})
+
+
+def seen(state: str, reason: str = "", in_flight: int = 0) -> dict[str, Any]:
+    return {"state": state, "reason": reason, "in_flight": in_flight, "tools": 1}
+
+
+def test_a_server_is_as_bad_as_the_worst_replica_has_it() -> None:
+    own: dict[str, Any] = {
+        "ready": True,
+        "servers": {"a": seen("ready", in_flight=2), "b": seen("ready")},
+        "sessions": {"http": 2},
+    }
+    other = {"ready": True, "servers": {"a": seen("unavailable", "no reply", 1), "b": seen("stopped")}, "keys": "lost"}
+    told = [Told(replica(0), own), Told(replica(1), other), Told(replica(2), None, "it is silent")]
+    found = merge_reports(own, "id0", told)
+    assert found["servers"]["a"] == seen("unavailable", "worker 2: no reply", 3)
+    assert found["servers"]["b"] == seen("ready")
+    assert found["keys"] == "worker 2: lost"
+    assert [one.get("problem") for one in found["replicas"]] == [None, None, "it is silent"]
+    assert [one["asked"] for one in found["replicas"]] == [True, False, False]
+    assert own["servers"]["a"]["state"] == "ready", "what was given stays as it is"
+
+
+def test_a_file_that_one_replica_cannot_read_is_told() -> None:
+    well = {"servers": {}, "config": {"broken": False, "problems": []}}
+    broken = {"servers": {}, "config": {"broken": True, "problems": ["line 3"]}}
+    found = merge_reports(well, "id0", [Told(replica(0), well), Told(replica(1), broken)])
+    assert found["config"] == {"broken": True, "problems": ["worker 2: line 3"]}
+
+
+@pytest.mark.parametrize(("quota", "expected"), [("max 100000", None), ("150000 100000", 2), ("10000 100000", 1)])
+def test_a_container_has_the_cores_it_is_given(tmp_path: Path, quota: str, expected: int | None) -> None:
+    file = tmp_path / "cpu.max"
+    file.write_text(f"{quota}\n")
+    here = cores(tmp_path / "none")
+    assert cores(file) == (min(expected, here) if expected is not None else here)
+
+
+def test_an_order_comes_whole_with_its_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket() as bound:
+        orders.send(ours, orders.SERVES)
+        orders.send(ours, orders.LISTENS, bound, level="info")
+        reader, said, descriptors = orders.OrderReader(), list[dict[str, Any]](), list[int]()
+        while len(said) < 2:
+            data, found = orders.receive(theirs)
+            descriptors += found
+            for piece in (data[:3], data[3:]):
+                said += list(reader.feed(piece))
+        assert said == [{"is": orders.SERVES}, {"is": orders.LISTENS, "level": "info"}]
+        assert len(descriptors) == 1
+        os.close(descriptors[0])
