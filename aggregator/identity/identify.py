@@ -1,6 +1,7 @@
 """Identification of the agent behind a request by its credentials, never by `clientInfo`, which anyone may write.
 
-Rule: exactly one credential, in a header. A refusal tells the sender only what the sentences below say.
+Rule: exactly one credential, in a header. A refusal tells the sender only what the sentences below say. An access token
+is told from a key by how it begins, and left to `identity/tokens`.
 """
 
 import re
@@ -52,15 +53,32 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class SentToken:
+    """An access token that a request was sent with; it is not verified yet."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """An HTTP status and a sentence for the host; `retry_after` is in seconds, with 429."""
+    """An HTTP status and a sentence for the host; `retry_after` is in seconds, with 429 and 503.
+
+    error: the code for the challenge where credentials were sent (RFC 6750, 3.1).
+    """
 
     status: int
     reason: str
     retry_after: int | None = None
+    error: str | None = None
+
+
+INVALID_TOKEN: Final = "invalid_token"  # noqa: S105 - a code of RFC 6750
 
 
 _NEEDED: Final = Refused(401, "A key is needed: send `Authorization: Bearer agk_...` or `X-API-Key: agk_...`.")
+_NEEDED_OF_EITHER: Final = Refused(
+    401, "An access token or a key is needed: send `Authorization: Bearer TOKEN`, or `X-API-Key: agk_...`."
+)
 _IN_URL: Final = Refused(
     400,
     "A key in a URL ends up in logs and histories. Send it as `Authorization: Bearer agk_...`; if this one was real, "
@@ -73,26 +91,35 @@ _OTHERS: Final = Refused(403, "This key is not for this agent's endpoint.")
 _ELSEWHERE: Final = Refused(403, "Without a key only this machine is served, under a loopback name.")
 _FORWARDED: Final = Refused(403, "Without a key only this machine is served, and a proxy passed this request on.")
 _WRONG: Final[Mapping[str, Refused]] = {
-    "malformed": Refused(401, "This is not a key of this aggregator, or it was mistyped."),
-    "unknown": Refused(401, "This key is not known."),
-    "expired": Refused(401, "This key has expired."),
-    "revoked": Refused(401, "This key was revoked."),
+    "malformed": Refused(401, "This is not a key of this aggregator, or it was mistyped.", error=INVALID_TOKEN),
+    "unknown": Refused(401, "This key is not known.", error=INVALID_TOKEN),
+    "expired": Refused(401, "This key has expired.", error=INVALID_TOKEN),
+    "revoked": Refused(401, "This key was revoked.", error=INVALID_TOKEN),
 }
 
 
-def identify(facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float) -> Claim | Refused:
-    """Return the agent behind credentials, or the reason for a refusal. `now` is the wall clock."""
+def identify(
+    facts: RequestFacts, keyring: Keyring, throttle: Throttle, mode: Mode, now: float, *, tokens: bool = False
+) -> Claim | Refused | SentToken:
+    """Return the agent behind credentials, or the reason for a refusal. `now` is the wall clock.
+
+    tokens: access tokens are accepted too; one that was sent is returned as it is.
+    """
     if facts.frontend == "stdio":
         # The user who starts the process may choose any agent: there is nothing to prove.
         return Claim(facts.launch_agent or LOCAL.agent_id)
-    refused = _of_query(facts.query, mode)
+    needed = _NEEDED_OF_EITHER if tokens else _NEEDED
+    ignores = mode == "open" and not tokens
+    refused = _of_query(facts.query, ignores=ignores)
     if refused is not None:
         return refused
-    credential = _credential(facts, mode)
+    credential = _credential(facts, ignores=ignores)
     if isinstance(credential, Refused):
         return credential
     if credential is None:
-        return _local(facts) if mode == "open" else _NEEDED
+        return _local(facts, needed) if mode == "open" else needed
+    if tokens and not facts.api_key and not credential.startswith(PREFIX):
+        return SentToken(credential)
     return _by_key(credential, facts, keyring, throttle, now)
 
 
@@ -102,28 +129,29 @@ def _by_key(text: str, facts: RequestFacts, keyring: Keyring, throttle: Throttle
         # An expired or revoked key was valid once, so it is no guess.
         guessed = record.reason in ("malformed", "unknown")
         wait = throttle.failed(facts.source.address, now) if guessed else 0.0
-        return _WRONG[record.reason] if wait == 0.0 else _slowed(wait)
+        return _WRONG[record.reason] if wait == 0.0 else slowed(wait)
     if facts.endpoint_agent not in (None, record.agent_id):
         return _OTHERS
     return Claim(record.agent_id, record.key_id)
 
 
-def _slowed(wait: float) -> Refused:
+def slowed(wait: float) -> Refused:
+    """Return the refusal of a wrong credential whose sender has to wait so many seconds."""
     seconds = int(wait) + 1
     reason = f"This key is wrong, as were too many others from this address; try another one in {seconds} s."
     return Refused(429, reason, seconds)
 
 
-def _local(facts: RequestFacts) -> Claim | Refused:
+def _local(facts: RequestFacts, needed: Refused) -> Claim | Refused:
     if not facts.source.local:
         return _FORWARDED if facts.source.forwarded else _ELSEWHERE
-    return Claim(LOCAL.agent_id) if facts.endpoint_agent is None else _NEEDED
+    return Claim(LOCAL.agent_id) if facts.endpoint_agent is None else needed
 
 
-def _credential(facts: RequestFacts, mode: Mode) -> str | Refused | None:
-    """Return the one key that was sent; in open mode, anything that is no key of ours is ignored."""
+def _credential(facts: RequestFacts, *, ignores: bool) -> str | Refused | None:
+    """Return the one key or token that was sent; `ignores`: anything that is no key of ours is ignored."""
     sent = (*facts.authorization, *facts.api_key)
-    if mode == "open" and not any(PREFIX in value.lower() for value in sent):
+    if ignores and not any(PREFIX in value.lower() for value in sent):
         return None
     if len(facts.authorization) > 1 or len(facts.api_key) > 1:
         return _TWICE
@@ -138,7 +166,7 @@ def _credential(facts: RequestFacts, mode: Mode) -> str | Refused | None:
     return keys[0] if len(set(keys)) == 1 else _TWICE
 
 
-def _of_query(query: str, mode: Mode) -> Refused | None:
+def _of_query(query: str, *, ignores: bool) -> Refused | None:
     """Return the refusal of a query that holds a key. The query is untrusted and may be long: it is not decoded as a
     whole.
     """
@@ -151,4 +179,4 @@ def _of_query(query: str, mode: Mode) -> Refused | None:
         return _TOO_MANY_FIELDS
     names = (unquote_plus(field.partition("=")[0][:_LONGEST_NAME]).lower() for field in fields)
     telling = any(name.replace("-", "").replace("_", "") in _TELLING for name in names)
-    return _IN_URL if telling and mode == "keys" else None
+    return _IN_URL if telling and not ignores else None

@@ -57,6 +57,11 @@ class Throttle:
         entry.until = now + wait
         return wait
 
+    def waits(self, peer: str | None, now: float) -> bool:
+        """Return whether the peer was told to wait, and the time is not over. Nothing is counted."""
+        entry = self._peers.peek(peer_group(peer))
+        return entry is not None and 0.0 < entry.until - now <= LONGEST
+
     def _of(self, group: str, now: float) -> _Failures:
         entry = self._peers.get(group)
         if entry is None or not 0.0 <= now - entry.last <= FORGET:

@@ -12,6 +12,7 @@ from aggregator.policy.annotations import WORST, ToolAnnotations, Trusted, claim
 from aggregator.policy.decide import Finding, decisive_finding
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
+from aggregator.policy.who import WhoDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,17 @@ class Explanation:
         }
 
 
-def explain(rulebook: Rulebook, agent_id: str, thing: ToolRecord | Target, *, trusted: bool = False) -> Explanation:
-    """Explain the decision on one tool, resource or prompt."""
+def explain(
+    rulebook: Rulebook,
+    agent_id: str,
+    thing: ToolRecord | Target,
+    *,
+    trusted: bool = False,
+    found: WhoDecision | None = None,
+) -> Explanation:
+    """Explain the decision on one tool, resource or prompt; `found`: for the agent that a token stands for."""
     target = thing if isinstance(thing, Target) else target_of(thing)
-    rules = rulebook.for_agent(agent_id)
+    rules = rulebook.for_agent(agent_id) if found is None else rulebook.for_token(found)
     if rules is None:
         change = did_you_mean(agent_id, rulebook.agents) or f"Add {agent_id!a} under `agents:`."
         return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), ())
@@ -105,10 +113,14 @@ def agents_allowed(
 
 
 def tools_allowed(
-    rulebook: Rulebook, agent_id: str, tools: Iterable[ToolRecord], trusted: Trusted = None
+    rulebook: Rulebook,
+    agent_id: str,
+    tools: Iterable[ToolRecord],
+    trusted: Trusted = None,
+    found: WhoDecision | None = None,
 ) -> list[tuple[ToolRecord, Decision]]:
-    """Return the tools that an agent sees, with the decision on each."""
-    rules = rulebook.for_agent(agent_id)
+    """Return the tools that an agent sees, with the decision on each; `found`: of the agent a token stands for."""
+    rules = rulebook.for_agent(agent_id) if found is None else rulebook.for_token(found)
     if rules is None:
         return []
     decided = ((tool, rules.decide(tool, trusted=is_trusted(trusted, tool.server))) for tool in tools)
@@ -148,6 +160,8 @@ def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> 
         return
     for tightening in ruling.tightening:
         yield f"its arguments must also fit a schema: {tightening.rule} ({tightening.source})"
+    if ruling.scopes:
+        yield f"an access token needs the scopes {', '.join(ruling.scopes)}; API keys and stdio need none"
     for limit in ruling.limits.counted:
         yield f"{limit.rule} ({limit.source})"
     if ruling.limits.result is not None:

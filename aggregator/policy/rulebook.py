@@ -8,9 +8,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
+from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
-from aggregator.domain.principal import Principal
+from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotations, claimed_annotations, with_declared
@@ -19,11 +20,15 @@ from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import Limits, limits_of
 from aggregator.policy.patterns import Target
-from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting
+from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting, body_of
+from aggregator.policy.who import WhoDecision, decide_who, names_taken
 
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
 _REMEMBERED: Final = 100_000
 
+# Tokens, and agents that rules `who` make, that are remembered.
+_TOKENS: Final = 10_000
+_NO_RULES: Final = RuleIndex(())
 # Rules that grant something. For a name with invisible characters they must match it both with and without these;
 # for any other rule one of the two is enough, so that such a name cannot evade it.
 GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
@@ -66,7 +71,7 @@ class Ruling(NamedTuple):
     """The decision on one tool for one agent with everything that goes with it.
 
     `retry` is the reason why a call may be repeated, None for no reason. `read_only`: an operator or a trusted server
-    says that the tool only reads.
+    says that the tool only reads. `scopes`: what a token must have for it, as the rules write it.
     """
 
     decision: Decision
@@ -75,6 +80,7 @@ class Ruling(NamedTuple):
     retry: str | None
     pinned: bool = False
     read_only: bool = False
+    scopes: tuple[str, ...] = ()
 
 
 class SharedRules(NamedTuple):
@@ -89,15 +95,18 @@ class SharedRules(NamedTuple):
 class AgentRules:
     """The rules of one agent. Made by `Rulebook`."""
 
-    def __init__(self, body: Body, shared: SharedRules) -> None:
+    def __init__(self, body: Body, shared: SharedRules, number: int = 0) -> None:
         documents = shared.documents
         self._shared = shared
+        # Agents that rules `who` make may have one name and differ in their rules; no name of an agent has a blank.
+        self.key: Final = f"{body.name} {number}" if number else body.name
         self.agent_id: Final = body.name
         self.source: Final = str(body.place)
         self.steps: Final = chain(body, documents)
         self.roles: Final = tuple(step.body.name for step in self.steps if step.body.kind == "role")
         self.keys: Final = body.keys
-        self._indexes = tuple((step, shared.indexes[step.body.owner]) for step in self.steps)
+        # The body of an agent that a rule `who` makes is in no file, and has no rules of its own.
+        self._indexes = tuple((step, shared.indexes.get(step.body.owner, _NO_RULES)) for step in self.steps)
 
         settings = {name: setting(body, documents, name) for name in SETTINGS}
         self.settings: Final[Mapping[str, Setting]] = MappingProxyType({n: s for n, s in settings.items() if s})
@@ -136,7 +145,7 @@ class AgentRules:
     def rule(self, tool: ToolRecord, *, trusted: bool) -> Ruling:
         """Return the decision with everything that goes with it; cached."""
         annotations = claimed_annotations(tool.definition, trusted=trusted)
-        key = (self.agent_id, tool.server, tool.prefix, tool.own_name, annotations)
+        key = (self.key, tool.server, tool.prefix, tool.own_name, annotations)
         memory = self._shared.memory
         known = memory.get(key)
         if known is None:
@@ -206,6 +215,10 @@ class AgentRules:
             rules = sorted(matching, key=lambda rule: (rule.pattern.text, rule.place))
             yield from (MatchedRule(rule, step.route) for rule in rules)
 
+    def scopes_of(self, target: Target) -> tuple[str, ...]:
+        """Return the scopes that a token must have for a tool, resource or prompt, as the rules write them."""
+        return _scopes(by_field(self.matching(target))["scopes"])
+
     # -- conditions of a call
 
     def tightening(self, tool: ToolRecord) -> tuple[Tightening, ...]:
@@ -237,7 +250,8 @@ class AgentRules:
         )
         limits = limits_of(self.agent_id, found["limits"])
         read_only = claims.read_only or bool(found["read_only"])
-        return Ruling(decided, tightened, limits, _may_repeat(found, claims), bool(found["pinned"]), read_only)
+        pinned, scopes = bool(found["pinned"]), _scopes(found["scopes"])
+        return Ruling(decided, tightened, limits, _may_repeat(found, claims), pinned, read_only, scopes)
 
 
 class Rulebook:
@@ -249,13 +263,60 @@ class Rulebook:
         bodies = [*documents.agents.values(), *documents.roles.values()]
         bodies += [documents.defaults] if documents.defaults is not None else []
         indexes = {body.owner: RuleIndex(body.rules) for body in bodies}
-        shared = SharedRules(documents, indexes, _claims(documents), {})
+        shared = self._shared = SharedRules(documents, indexes, _claims(documents), {})
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
         )
+        self._taken = names_taken(documents.who, self.agents)
+        self._known_tokens: LruCache[tuple[object, ...], WhoDecision] = LruCache(_TOKENS)
+        self._made: LruCache[tuple[str, int], AgentRules] = LruCache(_TOKENS)
 
     def __repr__(self) -> str:
         return f"<Rulebook {self.revision}: {len(self.agents)} agents, {len(self.documents.roles)} roles>"
+
+    def who(self, token: TokenFacts, *, one_issuer: bool = True) -> WhoDecision:
+        """Return the agent that a verified token stands for. `one_issuer`: the tokens of one alone are accepted."""
+        key = (token.issuer, token.subject, token.client, token.groups, token.scopes, one_issuer)
+        found = self._known_tokens.get(key)
+        if found is None:
+            found = decide_who(self.documents.who, token, self._taken, one_issuer=one_issuer)
+            if found.agent_id in self.agents:
+                found = found._replace(made=False)
+            self._known_tokens.put(key, found)
+        return found
+
+    def for_principal(self, principal: Principal) -> AgentRules | None:
+        """Return the rules of the agent behind a request, also of one that a rule `who` makes; None for an unknown one.
+
+        A token that stands for another agent by now has no rules.
+        """
+        if principal.token is None:
+            return self.agents.get(principal.agent_id)
+        found = self.who(principal.token)
+        return self.for_token(found) if found.agent_id == principal.agent_id else None
+
+    def for_token(self, found: WhoDecision) -> AgentRules | None:
+        """Return the rules of the agent that a token stands for."""
+        if found.agent_id is None or not found.made:
+            return self.agents.get(found.agent_id) if found.agent_id is not None else None
+        rule = next(rule for rule in self.documents.who if str(rule) == found.rule)
+        known = self._made.get((found.agent_id, rule.number))
+        if known is None:
+            known = AgentRules(body_of(rule, found.agent_id), self._shared, rule.number)
+            self._made.put((found.agent_id, rule.number), known)
+        return known
+
+    @property
+    def agents_and_made(self) -> dict[str, AgentRules]:
+        """The agents of the files, and such as each rule `who` makes, by names like `s-{subject} (rule 2 of who)`."""
+        made = {f"{rules.agent_id} (rule {rules.key.split()[1]} of who)": rules for rules in self.made_by_rules()}
+        return {**self.agents, **made}
+
+    def made_by_rules(self) -> Iterator[AgentRules]:
+        """Yield, for each rule `who` that makes agents, the rules of such an agent, by the name as the rule has it."""
+        for rule in self.documents.who:
+            if rule.agent not in self.agents:
+                yield AgentRules(body_of(rule, rule.agent), self._shared, rule.number)
 
     def for_agent(self, agent_id: str) -> AgentRules | None:
         """Return the rules of one agent; None for an agent that no policy file has, which may do nothing."""
@@ -263,7 +324,7 @@ class Rulebook:
 
     def decide(self, principal: Principal, tool: ToolRecord, *, trusted: bool) -> Decision:
         """Decide for the agent of `principal`, also for one that no policy file has."""
-        rules = self.agents.get(principal.agent_id)
+        rules = self.for_principal(principal)
         return rules.decide(tool, trusted=trusted) if rules is not None else unknown_agent(principal.agent_id)
 
     @property
@@ -281,6 +342,10 @@ def unknown_agent(agent_id: str) -> Decision:
 def target_of(tool: ToolRecord) -> Target:
     """Return a tool as patterns see it: one without a prefix by the id of its server."""
     return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
+
+
+def _scopes(rules: tuple[MatchedRule, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(scope for rule, _ in rules for scope in rule.value))
 
 
 def _may_repeat(found: Mapping[RuleField, tuple[MatchedRule, ...]], claims: ToolAnnotations) -> str | None:

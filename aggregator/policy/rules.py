@@ -1,17 +1,28 @@
 """The content of policy files once they are merged: rules, settings and their owners, each with its place."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from aggregator.policy.patterns import Pattern
 
 RuleField = Literal[
-    "allow", "deny", "confirm", "confirm_people", "arguments", "limits", "read_only", "idempotent", "retry", "pinned"
+    "allow",
+    "deny",
+    "confirm",
+    "confirm_people",
+    "arguments",
+    "limits",
+    "read_only",
+    "idempotent",
+    "retry",
+    "pinned",
+    "scopes",
 ]
 RULE_FIELDS: Final[tuple[RuleField, ...]] = (
     "deny", "allow", "confirm", "confirm_people", "arguments", "limits", "read_only", "idempotent", "retry", "pinned",
+    "scopes",
 )  # fmt: skip
 BodyKind = Literal["agent", "role", "defaults"]
 
@@ -94,11 +105,34 @@ def owner(kind: BodyKind, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class WhoRule:
+    """One rule that says which agent a token stands for. What is None or empty fits every token.
+
+    number: its place among the rules, from 1. agent: a name, or `PREFIX{subject}` or `PREFIX{client}`. tenant, roles:
+    those of an agent that no policy file names.
+    """
+
+    number: int
+    agent: str
+    place: Place
+    issuer: str | None = None
+    subject: str | None = None
+    client: str | None = None
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    tenant: str | None = None
+    roles: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"rule {self.number} of who"
+
+
+@dataclass(frozen=True, slots=True)
 class Documents:
     """All policy files, merged and checked: every role and tenant named exists, no role inherits itself.
 
     `tenants`: name -> server id -> where it is claimed; no server is claimed twice. `revision` is a digest of the
-    files' names and contents.
+    files' names and contents. `who`: in the order of the one file that has them.
     """
 
     agents: Mapping[str, Body]
@@ -107,3 +141,17 @@ class Documents:
     tenants: Mapping[str, Mapping[str, Place]]
     revision: str
     files: tuple[str, ...] = ()
+    who: tuple[WhoRule, ...] = ()
+
+
+def made_by(documents: Documents) -> Iterator[Body]:
+    """Yield, for each rule `who` that makes an agent, the body of such an agent."""
+    for rule in documents.who:
+        if rule.agent not in documents.agents:
+            yield body_of(rule, rule.agent)
+
+
+def body_of(rule: WhoRule, agent_id: str) -> Body:
+    """Return the body of an agent that a rule `who` makes: the rule's roles and tenant, and nothing of its own."""
+    settings = {"tenant": Setting(rule.tenant, str(rule), rule.place)} if rule.tenant is not None else {}
+    return Body("agent", agent_id, rule.place, roles=dict.fromkeys(rule.roles, rule.place), settings=settings)

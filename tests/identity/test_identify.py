@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.domain.errors import OperatorError
 from aggregator.identity import keys
-from aggregator.identity.identify import Claim, FrontendName, Mode, Refused, RequestFacts, identify
+from aggregator.identity.identify import Claim, FrontendName, Mode, Refused, RequestFacts, SentToken, identify
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import new_key
 from aggregator.identity.launch import launch_agent
@@ -44,7 +44,9 @@ def known(
 
 
 def ask(mode: Mode = "keys", throttle: Throttle | None = None, now: float = NOW, **facts: Any) -> Claim | Refused:
-    return identify(known(**facts), ring(), throttle or Throttle(), mode, now)
+    found = identify(known(**facts), ring(), throttle or Throttle(), mode, now)
+    assert not isinstance(found, SentToken)
+    return found
 
 
 def status(answer: Claim | Refused) -> int | Claim:

@@ -140,6 +140,7 @@ async def test_following_notes_uses_by_the_hour(database: Database, keyring: Key
         assert key.last_used == noted
     assert pauses.lengths == {0.5}
     task.cancel()
+    await asyncio.wait([task])
 
 
 class _Broken:
@@ -182,6 +183,7 @@ async def test_a_database_that_fails_is_told_and_followed_on(caplog: pytest.LogC
     assert ring.problem is None
     assert source.touches == 1
     task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_without_a_database_there_is_nothing_to_follow() -> None:

@@ -19,6 +19,7 @@ from aggregator.policy.files.documents import (
     PolicyFile,
     RolePart,
     TenantPart,
+    WhoPart,
 )
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.yamltree import parse as parse_yaml
@@ -44,6 +45,7 @@ def test_every_field_has_its_heading() -> None:
     wanted = {*DefaultsPart.model_fields, *RolePart.model_fields, *AgentPart.model_fields, *TenantPart.model_fields}
     wanted |= {f"limits.{name}" for name in LimitsPart.model_fields}
     wanted |= {f"annotations.{name}" for name in AnnotationsPart.model_fields}
+    wanted |= {f"who.{name}" for name in WhoPart.model_fields}
     wanted |= {f"cases.{name}" for name in PolicyCase.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
     assert set(headings) == wanted

@@ -14,6 +14,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted
 from aggregator.policy.compare.causes import Cause, Side, agent_cause, causes
 from aggregator.policy.compare.decided_tools import DecidedTools, RuledTools, rule_keys
+from aggregator.policy.compare.tokens import token_changes
 from aggregator.policy.compare.tool_sets import ToolSet, ToolSets
 from aggregator.policy.rulebook import AgentRules, Rulebook
 from aggregator.policy.rules import Body
@@ -86,7 +87,7 @@ class PolicyDiff(NamedTuple):
 
     `confirmers`: agents of both rulebooks with another `confirm_by`. `affected`: agents whose list may look different
     now, changed argument rules included. `uncounted`: how many agents were left out because comparing would take too
-    long.
+    long. `tokens`: a line for each change of what is said of access tokens.
     """
 
     groups: tuple[ChangeGroup, ...] = ()
@@ -96,6 +97,7 @@ class PolicyDiff(NamedTuple):
     uncounted: int = 0
     confirmers: tuple[ConfirmerChange, ...] = ()
     sets: ToolSets | None = None
+    tokens: tuple[str, ...] = ()
 
     def changes(self) -> Iterator[VerdictChange]:
         """Yield every change; there may be as many as agents times tools."""
@@ -127,7 +129,7 @@ class PolicyDiff(NamedTuple):
             shown = ", ".join(names) + (f" and {more} more" if more else "")
             made.append(f"{agent} {'gained' if gained else 'lost'} {shown}")
         left_out = max(0, len(by_agent) - room - 1)
-        made += map(str, self.confirmers)
+        made += [*map(str, self.confirmers), *self.tokens]
         if self.uncounted:
             made.append(f"{self.uncounted} more agents with changed rules were not compared")
         total = len(made) + left_out
@@ -146,8 +148,8 @@ def diff_steps(old: Rulebook | None, new: Rulebook | None, sets: ToolSets) -> St
 
     Without an old rulebook every agent gains all it has, without a new one it loses that.
     """
-    before: Mapping[str, AgentRules] = old.agents if old is not None else {}
-    after: Mapping[str, AgentRules] = new.agents if new is not None else {}
+    before: Mapping[str, AgentRules] = old.agents_and_made if old is not None else {}
+    after: Mapping[str, AgentRules] = new.agents_and_made if new is not None else {}
     everyone = sorted({*before, *after})
     keys = _BodyKeys()
     comparing = _Comparing(sets, old, new)
@@ -174,6 +176,7 @@ def diff_steps(old: Rulebook | None, new: Rulebook | None, sets: ToolSets) -> St
             if name in before and name in after and before[name].confirm_by != after[name].confirm_by
         ),
         sets,
+        tuple(token_changes(old, new)),
     )
 
 

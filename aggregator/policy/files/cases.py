@@ -1,6 +1,6 @@
 """Tests of policies that stand beside them: `policies/cases/*.yaml`, run by `aggregator policy test`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.principal import TokenFacts
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted, is_trusted
@@ -17,7 +18,9 @@ from aggregator.policy.files.checking import read_model
 from aggregator.policy.files.documents import People, PolicyModel
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.full_names import find_by_full_name
-from aggregator.policy.rulebook import Rulebook, Tightening
+from aggregator.policy.patterns import Target
+from aggregator.policy.rulebook import AgentRules, Rulebook, Tightening, target_of
+from aggregator.policy.scopes import lacking
 
 FOLDER: Final = "cases"
 Expected = Literal["allow", "deny", "confirm", "invalid"]
@@ -29,10 +32,36 @@ class CheckArguments(Protocol):
     def __call__(self, schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any], /) -> str | None: ...
 
 
+class CaseToken(PolicyModel):
+    """The claims of a token in a case."""
+
+    subject: str = Field(min_length=1, description="The person or program.")
+    issuer: str = Field(default="", description="Its issuer.")
+    client: str | None = Field(default=None, description="The program that the token was issued to.")
+    groups: list[str] = Field(default=[], description="The groups of the person.")
+    scopes: list[str] = Field(default=[], description="The scopes of the token.")
+
+    def facts(self, issuers: Sequence[str]) -> TokenFacts:
+        """Return the claims as those of a verified token, of the one issuer there is if none is named."""
+        issuer = self.issuer or (issuers[0] if len(issuers) == 1 else "")
+        return TokenFacts(issuer, self.subject, self.client, tuple(self.groups), frozenset(self.scopes))
+
+
 class PolicyCase(PolicyModel):
     """One line of the table: what an agent asks for, and what must come of it."""
 
-    agent: str = Field(min_length=1, description="The agent's id.", examples=["shop"])
+    agent: str = Field(
+        min_length=1,
+        description="The agent's id. With `token`, the agent that the token must stand for.",
+        examples=["shop"],
+    )
+    token: CaseToken | None = Field(
+        default=None,
+        description="The claims of an access token that the call comes with: `subject`, and where they matter "
+        "`client`, `groups`, `scopes`, and `issuer`, which is the one of the configuration if that has one. A token "
+        "that stands for no agent, or lacks the scopes that the tool wants, is denied.",
+        examples=[{"subject": "ann", "groups": ["staff"]}],
+    )
     tool: str = Field(
         min_length=1,
         description="The full name of a tool, or of a resource or prompt with `resource:` or `prompt:` before it.",
@@ -80,11 +109,15 @@ class CaseOutcome:
     reason: str
     by: ConfirmBy | None = None
     people: int | None = None
+    # The token of the case stands for another agent.
+    other: bool = False
 
     @property
     def passed(self) -> bool:
         """True if the result is the one expected."""
         case = self.case
+        if self.other:
+            return False
         return self.got == case.expect and case.confirm_by in (None, self.by) and case.people in (None, self.people)
 
     def __str__(self) -> str:
@@ -121,16 +154,30 @@ def run_case(
     tools: Iterable[ToolRecord] = (),
     trusted: Trusted = None,
     check_arguments: CheckArguments | None = None,
+    issuers: Sequence[str] = (),
 ) -> CaseOutcome:
-    """Run one case. `servers`: ids by prefix; `tools`: the tools known, others are decided about by name alone."""
+    """Run one case.
+
+    servers: ids by prefix. tools: the tools known; others are decided about by name alone. issuers: those whose tokens
+    are accepted.
+    """
     try:
         thing = find_by_full_name(case.tool, servers, tools)
     except OperatorError as error:
         return CaseOutcome(case, place, "invalid", str(error))
     known = is_trusted(trusted, thing.server)
-    decided = explain(rulebook, case.agent, thing, trusted=known).decision
+    facts = case.token.facts(issuers) if case.token is not None else None
+    found = rulebook.who(facts, one_issuer=len(issuers) < 2) if facts is not None else None
+    if found is not None and found.agent_id != case.agent:
+        stands = f"agent {found.agent_id}" if found.agent_id is not None else "no agent"
+        said = f"the token stands for {stands}: {found.reason}"
+        return CaseOutcome(case, place, "deny", said, other=found.agent_id is not None)
+    decided = explain(rulebook, case.agent, thing, trusted=known, found=found).decision
     reason = _reason(decided)
-    rules = rulebook.for_agent(case.agent)
+    rules = rulebook.for_agent(case.agent) if found is None else rulebook.for_token(found)
+    lacks = _lacking(rules, thing, facts) if decided.visible else ()
+    if lacks:
+        return CaseOutcome(case, place, "deny", f"the token lacks the scope {' '.join(lacks)}")
     asked = case.arguments if case.arguments is not None else ({} if case.expect == "invalid" else None)
     if decided.visible and rules is not None and asked is not None and isinstance(thing, ToolRecord):
         tightening = rules.tightening(thing)
@@ -145,6 +192,13 @@ def run_case(
 
 def _reason(decided: Decision) -> str:
     return f"{decided.reason} ({decided.source})" if decided.source else decided.reason
+
+
+def _lacking(rules: AgentRules | None, thing: ToolRecord | Target, facts: TokenFacts | None) -> tuple[str, ...]:
+    """Return the scopes that the token of a case lacks."""
+    if rules is None or facts is None:
+        return ()
+    return lacking(rules.scopes_of(thing if isinstance(thing, Target) else target_of(thing)), facts.scopes)
 
 
 def _fault(

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from aggregator.config.files.report import did_you_mean
+from aggregator.domain.principal import LOCAL
 from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
-from aggregator.policy.rules import Body, Documents, Place
+from aggregator.policy.rules import Body, Documents, Place, WhoRule, made_by
 
 # Levels of roles below a role, itself counted.
 DEEPEST: Final = 50
@@ -17,7 +18,7 @@ _SHOWN: Final = 20
 
 def crosscheck(documents: Documents) -> list[Problem]:
     """Return every problem between bodies. Without an error here every agent's rules can be worked out."""
-    problems = [*_roles(documents), *_tenants(documents), *_keys(documents)]
+    problems = [*_roles(documents), *_tenants(documents), *_keys(documents), *_who(documents), *_one_name(documents)]
     return problems or [*_conflicts(documents)]
 
 
@@ -115,8 +116,48 @@ def _keys(documents: Documents) -> Iterator[Problem]:
                 yield _problem(key.place, body, message, "A key stands for one agent: make another.", "keys")
 
 
+def _who(documents: Documents) -> Iterator[Problem]:
+    for rule in documents.who:
+        where = f"who.{rule.number - 1}"
+        if rule.agent in documents.agents and (rule.roles or rule.tenant is not None):
+            said = f"The agent {rule.agent} has roles and a tenant of its own."
+            yield Problem(rule.place.whole, where, said, "Take `roles` and `tenant` out of this rule.", "error")
+        if rule.agent == LOCAL.agent_id:
+            said = f"`{LOCAL.agent_id}` is the agent of this machine, which needs no token."
+            yield Problem(rule.place.whole, f"{where}.agent", said, "Give it another name.", "error")
+        for name in rule.roles:
+            if name not in documents.roles:
+                fix = did_you_mean(name, documents.roles) or "Define it under `roles:`, in this file or another."
+                yield Problem(rule.place.whole, f"{where}.roles", f"There is no role {name}.", fix, "error")
+        if rule.tenant is not None and rule.tenant not in documents.tenants:
+            fix = did_you_mean(rule.tenant, documents.tenants) or "Define it under `tenants:`, in this file or another."
+            yield Problem(rule.place.whole, f"{where}.tenant", f"There is no tenant {rule.tenant}.", fix, "error")
+
+
+def _one_name(documents: Documents) -> Iterator[Problem]:
+    """Yield errors about rules that could give two people, or a person and a program, agents of one name."""
+    seen: list[WhoRule] = []
+    for rule in documents.who:
+        if "{" not in rule.agent:
+            continue
+        other = next((one for one in seen if _may_meet(one, rule)), None)
+        if other is not None:
+            said = f"Agents of two callers could have one name: `{other.agent}` ({other.place}) and `{rule.agent}`."
+            fix = "Have their names begin so that neither beginning is part of the other, such as `a-` and `b-`."
+            yield Problem(rule.place.whole, f"who.{rule.number - 1}.agent", said, fix, "error")
+        seen.append(rule)
+
+
+def _may_meet(one: WhoRule, other: WhoRule) -> bool:
+    """Return whether two rules could make one name of claims of two callers."""
+    if one.agent == other.agent:
+        return None not in (one.issuer, other.issuer) and one.issuer != other.issuer
+    first, second = (rule.agent.partition("{")[0].lower() for rule in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
 def _conflicts(documents: Documents) -> Iterator[Problem]:
-    for agent in documents.agents.values():
+    for agent in (*documents.agents.values(), *made_by(documents)):
         wanted = [("names", "names"), ("expose", "expose")]
         wanted += [(name, f"bindings.{name}") for name in bound_names(chain(agent, documents))]
         for name, what in wanted:

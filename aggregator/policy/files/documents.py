@@ -11,6 +11,10 @@ from aggregator.config.fields import Bytes
 Verdict = Literal["allow", "deny", "confirm"]
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVER_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
+# `{subject}` and `{client}` stand for claims of a token, after something that no claim can change.
+WHO_AGENT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(\{(subject|client)\})?$"
+# RFC 6749, 3.3; of several with `|` between, one is enough.
+SCOPE_PATTERN: Final = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
 KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
 # How many different people a rule may want, and for how many seconds a call may wait for them.
 PEOPLE_AT_MOST: Final = 10
@@ -51,6 +55,11 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=64)]
 Server = Annotated[str, StringConstraints(pattern=SERVER_PATTERN, max_length=128)]
 HashedKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=1000)]
 PatternText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+WhoAgent = Annotated[str, StringConstraints(pattern=WHO_AGENT_PATTERN, max_length=52)]
+Claim = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=500)]
+Claims = Annotated[list[Claim], BeforeValidator(_no_list)]
+Scopes = Annotated[list[Scope], BeforeValidator(_no_list)]
 Count = Annotated[int, BeforeValidator(_count), Field(ge=1, le=10**9)]
 People = Annotated[
     int, BeforeValidator(_people), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": PEOPLE_AT_MOST})
@@ -161,6 +170,13 @@ class DefaultsPart(PolicyModel):
         description="Per pattern how much may be used. Every limit whose pattern matches counts, each for itself.",
         examples=[{"amap.*": {"per_minute": 30}}],
     )
+    scopes: Annotated[Mapping[PatternText, Scopes], BeforeValidator(_none_is_empty)] = Field(
+        default={},
+        description="Per pattern the scopes that an access token must have for a call or a read; every line whose "
+        "pattern matches counts. `issues.read|issues` is content with either, and asks for the first. It grants "
+        "nothing, and does not concern API keys and programs on stdio, which have no scopes.",
+        examples=[{"jira.create_*": ["issues.write"]}],
+    )
     annotations: AnnotationsPart = Field(
         default=AnnotationsPart.model_construct(),
         description="What becomes of allowed tools by their nature.",
@@ -268,6 +284,34 @@ class TenantPart(PolicyModel):
     )
 
 
+class WhoPart(PolicyModel):
+    """A rule that says which agent an access token stands for; every field but `agent` narrows the tokens it is for.
+
+    In `subject`, `client` and `groups` a `*` stands for any characters.
+    """
+
+    issuer: Claim | None = Field(
+        default=None,
+        description="The issuer of the token, exactly as `auth.issuers` has it.",
+        examples=["https://login.example.com"],
+    )
+    subject: Claim | None = Field(
+        default=None, description="The person or program.", examples=["alice@example.com", "*@example.com"]
+    )
+    client: Claim | None = Field(
+        default=None, description="The program that the token was issued to.", examples=["claude-code"]
+    )
+    groups: Claims = Field(default=[], description="One of these groups is needed.", examples=[["engineering"]])
+    scopes: Scopes = Field(default=[], description="All of these scopes are needed.", examples=[["mcp"]])
+    agent: WhoAgent = Field(
+        description="The agent: one of `agents`, whose rules then count, or a name that no file has. `{subject}` or "
+        "`{client}` at its end makes an agent for each; a value that no name can have becomes 20 hexadecimal digits.",
+        examples=["shop", "dev-{subject}"],
+    )
+    tenant: Name | None = Field(default=None, description="The tenant of an agent that no file has.", examples=["acme"])
+    roles: Names = Field(default=[], description="The roles of an agent that no file has.", examples=[["reader"]])
+
+
 class PolicyFile(PolicyModel):
     """One file of `policies/`. All files count together, in no order."""
 
@@ -281,3 +325,9 @@ class PolicyFile(PolicyModel):
         default={}, description="Tenants by name, and the servers that belong to each."
     )
     defaults: DefaultsPart | None = Field(default=None, description="What every agent has, as if it were a role.")
+    who: Annotated[list[WhoPart], BeforeValidator(_no_list)] = Field(
+        default=[],
+        description="Which agent an access token stands for. The first rule that fits counts; a token that none fits "
+        "is refused. They stand in one file.",
+        examples=[[{"groups": ["engineering"], "agent": "dev-{subject}", "roles": ["reader"]}]],
+    )

@@ -14,7 +14,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted, is_trusted
 from aggregator.policy.patterns import Pattern
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
-from aggregator.policy.rules import Body, Place, Rule
+from aggregator.policy.rules import Body, Place, Rule, WhoRule
+from aggregator.policy.who import covers
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class KnownNames:
     servers: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ToolRecord, ...] | None = None
     trusted: Trusted = None
+    # Those whose tokens are accepted; None where the configuration is not known.
+    issuers: tuple[str, ...] | None = None
 
     @cached_property
     def ids(self) -> frozenset[str]:
@@ -50,6 +53,7 @@ def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
     found += _bindings(rulebook, reached, known)
     found += _tenants(rulebook, known)
     found += _confirmed(rulebook, reached)
+    found += _who(rulebook, known)
     return sorted(found, key=lambda problem: (problem.file.rpartition(":")[0], _line(problem), problem.where))
 
 
@@ -64,10 +68,35 @@ def _bodies(rulebook: Rulebook) -> Iterator[Body]:
 def _reached(rulebook: Rulebook) -> dict[str, list[AgentRules]]:
     """Return the agents that each body's rules count for."""
     reached: dict[str, list[AgentRules]] = {}
-    for rules in rulebook.agents.values():
+    for rules in (*rulebook.agents.values(), *rulebook.made_by_rules()):
         for step in rules.steps:
             reached.setdefault(step.body.owner, []).append(rules)
     return reached
+
+
+def _who(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
+    """Yield warnings about rules `who` that no token reaches, or that give nothing."""
+    rules = rulebook.documents.who
+    for rule in rules:
+        fault = _issuer(rule, known.issuers) if known.issuers is not None else None
+        if fault is not None:
+            yield Problem(rule.place.whole, f"who.{rule.number - 1}.issuer", *fault, "warning")
+        earlier = next((one for one in rules[: rule.number - 1] if covers(one, rule)), None)
+        if earlier is not None:
+            message = f"It can never count: {earlier} ({earlier.place}) fits every token that it fits, and comes first."
+            yield Problem(
+                rule.place.whole, f"who.{rule.number - 1}", message, "Put it first, or take it out.", "warning"
+            )
+    allows = {
+        rules.source
+        for rules in rulebook.made_by_rules()
+        if any(each.field == "allow" for step in rules.steps for each in step.body.rules) or METRICS_ROLE in rules.roles
+    }
+    for rule in rules:
+        if rule.agent not in rulebook.agents and str(rule.place) not in allows:
+            message = f"Nothing is allowed to the agents it makes ({rule.agent}), so they may do nothing."
+            fix = "Give it `roles` that allow something, or name an agent of the files."
+            yield Problem(rule.place.whole, f"who.{rule.number - 1}.agent", message, fix, "warning")
 
 
 def _idle(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
@@ -80,6 +109,19 @@ def _idle(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterat
     for role in rulebook.documents.roles.values():
         if role.owner not in reached:
             yield _warning(role.place, role, None, "No agent has this role.", "Name it under `roles:` of an agent.")
+
+
+def _issuer(rule: WhoRule, issuers: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return a message and a fix where no token has the issuer of a rule."""
+    if rule.issuer is None:
+        if len(issuers) < 2:
+            return None
+        return "It fits no token: `auth.issuers` has several issuers, and it names none.", "Give it an `issuer`."
+    if rule.issuer in issuers:
+        return None
+    suggestion = nearest(rule.issuer, issuers)
+    fix = f"Did you mean `{suggestion}`?" if suggestion else "Add it to `auth.issuers`, or take the rule out."
+    return f"It fits no token: `auth.issuers` has no issuer {rule.issuer}.", fix
 
 
 def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
@@ -112,7 +154,7 @@ def _suggestion(pattern: Pattern, found: str | None, shape: str) -> str:
 
 def _without_effect(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
     """Return a message where a rule counts for none of its agents, because all it speaks of is denied to them."""
-    if rule.field not in ("allow", "confirm", "confirm_people", "arguments", "limits") or not holders:
+    if rule.field not in ("allow", "confirm", "confirm_people", "arguments", "limits", "scopes") or not holders:
         return None
     covering = [next((d for d in _denials(rules) if _covers(d.pattern, rule.pattern)), None) for rules in holders]
     if all(covering):

@@ -3,17 +3,29 @@
 Law: the order of the files changes nothing but the order of complaints.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.config.files.report import dotted
 from aggregator.domain.problems import Problem
 from aggregator.policy.files.crosscheck import crosscheck
-from aggregator.policy.files.documents import AgentPart, DefaultsPart, LimitsPart, PolicyFile, RolePart
+from aggregator.policy.files.documents import AgentPart, DefaultsPart, LimitsPart, PolicyFile, RolePart, WhoPart
 from aggregator.policy.files.yamltree import Path, YamlTree
 from aggregator.policy.patterns import Pattern, PatternError, parse
-from aggregator.policy.rules import RULE_FIELDS, Body, BodyKind, Documents, Key, Place, Rule, RuleField, Setting, owner
+from aggregator.policy.rules import (
+    RULE_FIELDS,
+    Body,
+    BodyKind,
+    Documents,
+    Key,
+    Place,
+    Rule,
+    RuleField,
+    Setting,
+    WhoRule,
+    owner,
+)
 
 # Rules for tools only: `resource:` and `prompt:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
@@ -73,6 +85,7 @@ def merge(
         tenants=merging.tenants,
         revision=revision,
         files=files,
+        who=merging.who,
     )
     problems += crosscheck(documents)
     return documents
@@ -87,6 +100,7 @@ class _Merging:
         self.roles: dict[str, _Draft] = {}
         self.defaults: _Draft | None = None
         self.tenants: dict[str, dict[str, Place]] = {}
+        self.who: tuple[WhoRule, ...] = ()
 
     def add(self, part: CheckedFile) -> None:
         """Merge all of one file."""
@@ -105,6 +119,12 @@ class _Merging:
             servers = self.tenants.setdefault(name, {})
             for at, server in enumerate(tenant.servers if tenant is not None else ()):
                 servers.setdefault(server, here.place("tenants", name, "servers", at))
+
+        if content.who and self.who:
+            fix = "Put all of them into one file: their order counts."
+            self._error(here, ("who",), f"Another file has rules `who` already ({self.who[0].place}).", fix)
+        elif content.who:
+            self.who = tuple(_who_rules(content.who, here))
 
     def _draft(self, drafts: dict[str, _Draft], kind: BodyKind, name: str, place: Place) -> _Draft:
         return drafts.setdefault(name, _Draft(kind, name, place))
@@ -186,6 +206,22 @@ class _Merging:
 
     def _error(self, here: "_Position", path: Path, message: str, fix: str) -> None:
         self.problems.append(Problem(here.place(*path).whole, dotted(path), message, fix, "error"))
+
+
+def _who_rules(parts: Iterable[WhoPart], here: "_Position") -> Iterator[WhoRule]:
+    for at, part in enumerate(parts):
+        yield WhoRule(
+            at + 1,
+            part.agent,
+            here.place("who", at),
+            part.issuer,
+            part.subject,
+            part.client,
+            tuple(part.groups),
+            tuple(part.scopes),
+            part.tenant,
+            tuple(part.roles),
+        )
 
 
 @dataclass(frozen=True, slots=True)

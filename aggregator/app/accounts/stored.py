@@ -1,0 +1,42 @@
+"""The accounts that are in the database, for a command that connects servers without keeping anything itself."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Final
+
+from aggregator.config.load import Loaded
+from aggregator.storage.locate import default_url, full_url, sqlite_path
+
+if TYPE_CHECKING:
+    from aggregator.grants.grants import Grants
+
+# Loaded where a server has `auth`: `cryptography` takes 50 ms.
+_OPEN: Final = "aggregator.app.accounts.open_grants:open_grants"
+# As in `aggregator.grants.vault_key`.
+_KEY: Final = ".vault-key"
+_OF_PEOPLE: Final = "authorization_code"
+
+
+@asynccontextmanager
+async def stored_accounts(loaded: Loaded) -> AsyncIterator["Grants | None"]:
+    """Give the accounts that servers are connected with; None where there are none, and no database is made for that.
+
+    A server that gets its tokens without a person needs a database to keep them, so that one is made.
+    """
+    grants = {server.auth.grant for server in loaded.config.servers if server.enabled and server.auth is not None}
+    if not grants or (grants == {_OF_PEOPLE} and not _is_there(loaded)):
+        yield None
+        return
+    open_grants: Callable[[Loaded], AbstractAsyncContextManager[Grants]] = resolve_name(_OPEN)
+    async with open_grants(loaded) as opened:
+        yield opened
+
+
+def _is_there(loaded: Loaded) -> bool:
+    """Return whether there is a database with its key; one on a server is taken to be."""
+    path = sqlite_path(full_url(loaded.storage or default_url(os.environ)))
+    if path is None:
+        return True
+    return path.exists() and (loaded.config.auth.vault_key is not None or path.with_name(path.name + _KEY).exists())

@@ -1,0 +1,98 @@
+"""The field `auth` of a server: the aggregator gets access tokens for it by OAuth."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from aggregator.config.auth.issuers import check_address
+from aggregator.config.fields import ConfigModel, Texts
+
+GrantType = Literal["authorization_code", "client_credentials", "token_exchange", "enterprise"]
+
+
+class ServerAuthConfig(ConfigModel):
+    """OAuth towards one server: whose account is used, and how tokens are got."""
+
+    type: Literal["oauth"] = Field(default="oauth", description="OAuth 2.1, as MCP has it.")
+    per: Literal["user", "agent", "shared"] = Field(
+        description="Whose account calls are made with: that of the person behind the host's token (`user`; that of "
+        "the agent where there is no token), of the agent (`agent`), or one for all (`shared`). An account is never "
+        "used for another.",
+        examples=["user"],
+    )
+    grant: GrantType = Field(
+        default="authorization_code",
+        description="`authorization_code`: a person agrees in their browser, once. `client_credentials`: the "
+        "aggregator is the account. `token_exchange`: the host's token is exchanged at the server's issuer (RFC 8693). "
+        "`enterprise`: the company's issuer vouches for the person (enterprise-managed authorization).",
+        examples=["client_credentials"],
+    )
+    issuer: str | None = Field(
+        default=None,
+        description="The server's authorization server. Default: the first that the server names.",
+        examples=["https://login.example.com"],
+    )
+    client_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The aggregator's client id there. Default: its metadata document where that is supported, else "
+        "one from dynamic registration.",
+        examples=["aggregator"],
+    )
+    client_secret: str | None = Field(
+        default=None, min_length=1, repr=False, description="Its secret there.", examples=["${EXAMPLE_TOKEN}"]
+    )
+    private_key: str | None = Field(
+        default=None,
+        min_length=1,
+        repr=False,
+        description="A private key in PEM, with which the aggregator proves itself there instead of a secret "
+        "(`private_key_jwt`, RFC 7523).",
+        examples=["${EXAMPLE_KEY}"],
+    )
+    scopes: Texts = Field(
+        default=(),
+        description="The scopes to ask for. Default: those that the server asks for.",
+        examples=[["read:issues"]],
+    )
+    lists: Literal["gateway", "connected"] = Field(
+        default="gateway",
+        description="With whose account the server's lists of tools are read where accounts are of single people or "
+        "agents: that of the aggregator itself (`aggregator connect SERVER`), or that of anyone who has connected, for "
+        "which the lists of all must be the same (`connected`).",
+        examples=["connected"],
+    )
+    idp: str | None = Field(
+        default=None,
+        description="`enterprise`: the issuer of `auth.issuers` that vouches for people; it needs `sign_in`.",
+        examples=["https://login.example.com"],
+    )
+    subject_token: str | None = Field(
+        default=None,
+        min_length=1,
+        repr=False,
+        description="`enterprise`, `token_exchange`: a token of the aggregator's own to exchange, in place of a "
+        "person's.",
+        examples=["${EXAMPLE_TOKEN}"],
+    )
+
+    @field_validator("issuer", "idp")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        if url is not None:
+            check_address(url)
+        return url
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ServerAuthConfig":
+        if self.client_id is None and (self.client_secret is not None or self.private_key is not None):
+            raise ValueError("expected `client_id` beside `client_secret` or `private_key`")
+        if self.client_secret is not None and self.private_key is not None:
+            raise ValueError("expected one of `client_secret` and `private_key`")
+        if self.grant == "client_credentials" and self.client_id is None:
+            raise ValueError("`client_credentials` needs `client_id`, with `client_secret` or `private_key`")
+        if self.grant == "client_credentials" and self.per != "shared":
+            raise ValueError('`client_credentials` is one account for all: write "per": "shared"')
+        if self.grant == "enterprise" and self.idp is None:
+            raise ValueError("`enterprise` needs `idp`, an issuer of `auth.issuers`")
+        return self

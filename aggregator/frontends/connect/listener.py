@@ -1,0 +1,61 @@
+"""The pages for connecting at a socket of their own, which only this machine reaches."""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import uvicorn
+
+from aggregator.config.settings import HttpConfig
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.frontends.connect.pages import ConnectPages
+from aggregator.frontends.connect.parts import CONNECT_PATH, ConnectingGrants, OutcomeSeen
+from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.web.connection_limits import BoundedConnection
+from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, respond
+from aggregator.frontends.web.own_address import OwnAddress
+
+# Seconds for a request to arrive, and for the last answers to be sent.
+_ARRIVING: Final = 10.0
+_LAST_BYTES: Final = 1
+
+
+@asynccontextmanager
+async def serving(bound: socket.socket, grants: ConnectingGrants, seen: OutcomeSeen | None) -> AsyncIterator[None]:
+    """Serve the pages inside; there are no keys here, so that links for holders of keys are refused."""
+    own = OwnAddress(HttpConfig())
+    pages = ConnectPages(grants, own, seen=seen)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if f"{scope['path']}/".startswith(f"{CONNECT_PATH}/"):
+            await pages.serve(scope, receive, send, "")
+        else:
+            await respond(send, 404, {"error": "There are only pages for connecting accounts here."})
+
+    def connection(*given: Any, **more: Any) -> BoundedConnection:
+        return BoundedConnection(_ARRIVING, Counter(), None, *given, **more)
+
+    config = uvicorn.Config(
+        HostGuard(app, own, (), (CONNECT_PATH,)),
+        http=cast("type[asyncio.Protocol]", connection),
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_LAST_BYTES,
+    )
+    server = HttpServer(config)
+    async with Tasks("the listener for connecting") as tasks:
+        running = tasks.start(server.serve(sockets=[bound]))
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            await asyncio.wait([running])

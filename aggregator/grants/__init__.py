@@ -1,0 +1,14 @@
+"""Grants: the tokens that the aggregator holds for upstream servers, each on behalf of one owner.
+
+They are kept encrypted in the database, refreshed ahead of their expiry by one process at a time, and never used for
+another owner, another server or another authorization server than they were given for.
+
+Terms:
+  grant: the tokens for one server from one authorization server on behalf of one owner
+  owner: the person, the agent, all agents together, or the aggregator itself (`domain/grant_owner.py`)
+  vault: the part of the database that holds grants and registrations, encrypted
+  connecting: the way of a person through their browser that ends with a grant
+
+Entry point: `grants.Grants`, which `app` hands to the upstreams as their source of credentials.
+Must not import: `upstream`, `identity` and the other services beside it; tests/test_layers.py holds that.
+"""

@@ -1,0 +1,116 @@
+"""The way to the authorization server of an account: fetches, discovery, and the aggregator's client id there."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from aggregator.domain.bounds.lru import LruCache
+from aggregator.grants.account import Account
+from aggregator.grants.ports import GrantSettings
+from aggregator.grants.store import GrantStore
+from aggregator.oauth.challenges import Challenge
+from aggregator.oauth.discovery import ProtectedServer, discover
+from aggregator.oauth.fetch import FetchFailed, GuardedFetch
+from aggregator.oauth.metadata import IssuerMetadata, read_issuer
+from aggregator.oauth.probe import ask_for_challenge
+from aggregator.oauth.registration import Registration, configured_client, register
+
+_SERVERS: Final = 1_000
+
+
+class Issuers:
+    """The authorization servers of accounts.
+
+    Rule: what a server named is never asked in a private network, unless that server itself is in it by configuration.
+    """
+
+    def __init__(self, settings: GrantSettings, store: GrantStore, fetch: GuardedFetch | None = None) -> None:
+        self._settings = settings
+        self._store = store
+        self._fetch = fetch or GuardedFetch(settings.auth.private_hosts)
+        self._found: LruCache[tuple[str, str, str | None], ProtectedServer] = LruCache(_SERVERS)
+
+    def fetch(self, account: Account) -> GuardedFetch:
+        """Return the fetches for one account."""
+        fetch = self._fetch.within(account.url, account.server.proxy)
+        issuer = account.auth.issuer
+        return fetch.within(issuer, account.server.proxy) if issuer is not None else fetch
+
+    def fetch_of(self, issuer: str) -> GuardedFetch:
+        """Return the fetches for an issuer that the operator configured."""
+        return self._fetch.within(issuer)
+
+    async def discover(self, account: Account, challenge: Challenge | None) -> ProtectedServer:
+        """Return what protects a server, asked anew.
+
+        Raises:
+            DiscoveryFailed: it was not found.
+        """
+        found = await discover(self._fetch, account.url, challenge, account.auth.issuer)
+        self._found.put(self._key(account), found)
+        return found
+
+    async def known(self, account: Account, challenge: Challenge | None) -> ProtectedServer:
+        """Return what protects a server, as it was found before if it was.
+
+        Raises:
+            DiscoveryFailed: it was not found.
+        """
+        found = self._found.get(self._key(account))
+        if found is not None:
+            return found
+        if challenge is None:
+            challenge = await ask_for_challenge(self.fetch(account), account.url, account.server.headers)
+        return await self.discover(account, challenge)
+
+    def forget(self, account: Account) -> None:
+        """Have the server asked anew the next time."""
+        self._found.pop(self._key(account))
+
+    def _key(self, account: Account) -> tuple[str, str, str | None]:
+        return account.server.id, account.url, account.auth.issuer
+
+    async def read_again(self, account: Account, issuer: IssuerMetadata) -> IssuerMetadata:
+        """Return the metadata of an issuer as they are now; as they were known, where they cannot be read."""
+        if issuer.assumed:
+            return issuer
+        try:
+            return await read_issuer(self.fetch(account), issuer.issuer)
+        except FetchFailed:
+            return issuer
+
+    async def client(self, account: Account, issuer: IssuerMetadata, redirect_uri: str) -> Registration:
+        """Return the aggregator's client id: one that is known, or a new one.
+
+        Raises:
+            RegistrationFailed: there is no way to one.
+        """
+        if account.client is None:
+            kept = await self._store.client(issuer.issuer, redirect_uri)
+            if kept is not None and redirect_uri in kept.redirect_uris:
+                return kept
+        found = await register(
+            self.fetch(account),
+            issuer,
+            redirect_uri,
+            configured=account.client,
+            client_id_url=self._document(redirect_uri),
+            scopes=account.auth.scopes or None,
+        )
+        if found.kind == "dynamic":
+            await self._store.put_client(found, redirect_uri)
+        return found
+
+    def _document(self, redirect_uri: str) -> str | None:
+        """Return the aggregator's metadata document, where it names this redirect address."""
+        url = self._settings.client_id_url
+        configured = self._settings.auth.client_id_url
+        if url is None or configured is not None:
+            return configured
+        return url if urlsplit(url).netloc == urlsplit(redirect_uri).netloc else None
+
+    def current_client(self, account: Account, issuer: IssuerMetadata, client: Registration) -> Registration:
+        """Return the client id of a grant with the secret that is configured for it now."""
+        configured = account.client
+        if configured is not None and configured.client_id == client.client_id:
+            return configured_client(issuer, configured)
+        return client

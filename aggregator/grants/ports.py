@@ -1,0 +1,106 @@
+"""The settings and the ports of grants: servers, where pages for connecting are, and who is told of tokens."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from aggregator.config.auth.issuers import AuthConfig
+from aggregator.config.model import ServerConfig
+from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.principal import TokenFacts
+from aggregator.grants.values import ConnectOutcome, ConnectPage
+from aggregator.oauth.authorization import LoginAttempt
+from aggregator.oauth.token_response import TokenResponse
+
+# Give the configuration of a server by its id; None where there is none.
+FindServer = Callable[[str], ServerConfig | None]
+# Give a configuration with the values of its secrets; raises UpstreamError where one has none.
+CompleteServer = Callable[[ServerConfig], Awaitable[ServerConfig]]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantSettings:
+    """The settings of grants.
+
+    find, complete: the servers. client_id_url: the aggregator's client id metadata document. lease: seconds that one
+    process has for getting new tokens, more than a request takes.
+    """
+
+    find: FindServer
+    complete: CompleteServer
+    auth: AuthConfig = field(default_factory=AuthConfig)
+    client_id_url: str | None = None
+    lease: float = 15.0
+
+
+TokenEventKind = Literal["connected", "refreshed", "refresh_refused", "revoked", "connect_refused"]
+
+
+class ConnectBase(Protocol):
+    """The place of the pages on which a person connects an account."""
+
+    async def address(self) -> str | None:
+        """Return the address that `/connect/CODE` is appended to; None where this process has no pages.
+
+        A process without a web server may open a listener on this machine first.
+        """
+        ...
+
+
+class TokenEvents(Protocol):
+    """The audit of tokens. No argument has a secret in it."""
+
+    def token_event(
+        self, kind: TokenEventKind, said: str, server: str, owner: GrantOwner, details: Mapping[str, Any]
+    ) -> None:
+        """Take note of an event. said: one sentence for people."""
+        ...
+
+
+class AccountChanged(Protocol):
+    """A function that is told that an account was connected, or is not connected any more."""
+
+    def __call__(self, server: str, account: GrantOwner, *, connected: bool) -> None: ...
+
+
+class RunningGrants(Protocol):
+    """The grants of a process, as what starts and ends them knows them; see `grants.Grants`."""
+
+    base: ConnectBase
+    on_change: AccountChanged | None
+
+    def running(self) -> AbstractAsyncContextManager[None]: ...
+
+    async def opened(self, code: str) -> ConnectPage | None: ...
+
+    async def begin_sign_in(self, code: str, attempt: LoginAttempt, browser: str) -> None: ...
+
+    async def sign_in_answered(
+        self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
+    ) -> tuple[str, LoginAttempt]: ...
+
+    async def signed_in(self, code: str, person: TokenFacts, tokens: TokenResponse) -> None: ...
+
+    async def start(self, code: str, redirect_uri: str, browser: str) -> str: ...
+
+    async def answered(
+        self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
+    ) -> ConnectOutcome: ...
+
+
+class NoPages:
+    """A process in which accounts cannot be connected by a link."""
+
+    async def address(self) -> str | None:
+        """See `ConnectBase`."""
+        return None
+
+
+class Unrecorded:
+    """Token events of a process without an audit."""
+
+    def token_event(
+        self, kind: TokenEventKind, said: str, server: str, owner: GrantOwner, details: Mapping[str, Any]
+    ) -> None:
+        """See `TokenEvents`."""

@@ -1,0 +1,100 @@
+"""A person connects an account once, in one browser; what comes back otherwise is refused."""
+
+import asyncio
+
+import pytest
+
+from aggregator.domain.principal import Principal
+from aggregator.grants.errors import ConnectFailed
+from tests.grants.harness import REDIRECT, Accounts, Events, owner, process
+
+
+async def test_another_process_can_finish_what_one_began(both: Accounts) -> None:
+    link = await both.grants.begin(both.config, owner("alice"), Principal("alice", roles=("dev",)))
+    async with process(both.url, both.config, Events()) as other:
+        page = await other.opened(link.code)
+        assert page is not None
+        assert (page.owner, page.asked_by, page.issuer) == (
+            owner("alice"),
+            Principal("alice", roles=("dev",)),
+            both.idp.issuer,
+        )
+        params = await both.agreed(await other.start(link.code, REDIRECT, "browser"), "alice")
+        assert (await both.grants.answered(params, "browser")).connected
+        assert await other.opened(link.code) is None
+        credentials = other.credentials(both.config, owner("alice"))
+        await credentials.ready()
+        assert credentials.header is not None
+
+
+@pytest.mark.parametrize("browser", [None, "", "theirs"])
+async def test_an_answer_that_another_browser_brought_counts_in_none(here: Accounts, browser: str | None) -> None:
+    link = await here.grants.begin(here.config, owner("alice"), Principal("alice"))
+    params = await here.agreed(await here.grants.start(link.code, REDIRECT, "mine"), "alice")
+    assert not (await here.grants.answered(params, browser)).connected
+    # Its address is known to two by now.
+    assert not (await here.grants.answered(params, "mine")).connected
+    assert here.idp.counts["token"] == 0
+    params = await here.agreed(await here.grants.start(link.code, REDIRECT, "mine"), "alice")
+    assert (await here.grants.answered(params, "mine")).connected
+    assert not (await here.grants.answered(params, "mine")).connected
+
+
+async def test_an_answer_of_another_issuer_is_refused_without_its_words(here: Accounts) -> None:
+    here.idp.answer_issuer = "https://evil.example"
+    outcome = await here.connect("alice")
+    assert not outcome.connected
+    assert "evil" not in outcome.said
+    assert here.idp.counts["token"] == 0
+
+
+async def test_who_declines_can_begin_again_at_the_same_link(here: Accounts) -> None:
+    link = await here.grants.begin(here.config, owner("alice"), Principal("alice"))
+    here.idp.refuses = "access_denied"
+    outcome = await here.answer(await here.grants.start(link.code, REDIRECT, "b"), "alice", "b")
+    assert not outcome.connected
+    assert "access_denied" in outcome.said
+    here.idp.refuses = None
+    assert (await here.answer(await here.grants.start(link.code, REDIRECT, "b"), "alice", "b")).connected
+    assert here.events.kinds == ["connect_refused", "connected"]
+
+
+async def test_an_issuer_without_pkce_is_refused_in_words(here: Accounts) -> None:
+    here.idp.metadata["code_challenge_methods_supported"] = None
+    link = await here.grants.begin(here.config, owner("alice"), Principal("alice"))
+    with pytest.raises(ConnectFailed, match="PKCE"):
+        await here.grants.start(link.code, REDIRECT, "browser")
+
+
+async def test_a_device_is_agreed_to_elsewhere(here: Accounts) -> None:
+    prompt = await here.grants.begin_device(here.config, owner("alice"), Principal("alice"))
+    here.idp.agree(prompt.user_code, "alice")
+    assert (await here.grants.finish_device(prompt.code)).connected
+    assert await here.header("alice") is not None
+    assert not (await here.grants.finish_device(prompt.code)).connected
+
+
+async def test_who_waits_hears_of_it(both: Accounts) -> None:
+    async with process(both.url, both.config, Events()) as other:
+        assert not await other.wait(owner("alice"), both.config, 0.01)
+        waiting = asyncio.create_task(other.wait(owner("alice"), both.config, 20))
+        await asyncio.sleep(0)
+        await both.connect("alice")
+        assert await waiting
+
+
+async def test_owners_never_swap(here: Accounts) -> None:
+    """Links of several people are opened, answered and renewed in each other's midst."""
+    names = [f"agent-{number}" for number in range(6)]
+    links = {name: await here.grants.begin(here.config, owner(name), Principal(name)) for name in names}
+    urls = {name: await here.grants.start(links[name].code, REDIRECT, name) for name in names}
+    back = {name: await here.agreed(urls[name], name) for name in reversed(names)}
+    for name, other in zip(names[::2], names[1::2], strict=True):
+        assert not (await here.grants.answered(back[name], other)).connected
+        back[name] = await here.agreed(await here.grants.start(links[name].code, REDIRECT, name), name)
+    for name in names[::2] + names[1::2]:
+        assert (await here.grants.answered(back[name], name)).connected
+    for name in names * 3:
+        header = await here.header(name)
+        assert header is not None
+        assert here.idp.access[header.removeprefix("Bearer ")]["sub"] == name
