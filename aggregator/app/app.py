@@ -3,18 +3,20 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from typing import Any, Final
 
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.database import LazyDatabase
-from aggregator.app.key_sync import KeySync
+from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
+from aggregator.app.replication import Replication
+from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.model import Config
@@ -24,6 +26,7 @@ from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.grants.ports import RunningGrants
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -38,9 +41,10 @@ LAST_WORDS: Final = 1.0
 class App:
     """All parts of one process except the frontends; `build_app` makes it.
 
-    `supervisor` runs the upstreams, `gateway` answers requests, `browser` shows people the tools, `access`
-    authenticates requests, `live` holds the policies, `telemetry` the audit, spans and metrics, `database` what is
-    stored, `status` the health of it all, `notices` who is told what needs a person.
+    `grants` has the accounts at servers with `auth`; `supervisor` runs the upstreams, `gateway` answers requests,
+    `browser` shows people the tools, `access` authenticates requests, `live` holds the policies, `telemetry` the audit,
+    spans and metrics, `database` what is stored, `replication` this process as one of several, `status` the health of
+    it all, `notices` who is told what needs a person.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class App:
         live: LivePolicies | None,
         telemetry: CallTelemetry,
         database: LazyDatabase,
+        replication: Replication,
+        retention: Retention | None,
         status: Status,
         reconfiguration: Reconfiguration,
         events: AuditEvents,
@@ -64,7 +70,9 @@ class App:
         catalog_sync: CatalogSync | None,
         policy_reload: PolicyReload | None,
         config_reload: ConfigReload | None,
+        grants: RunningGrants | None = None,
     ) -> None:
+        self.grants = grants
         self.supervisor = supervisor
         self.gateway = gateway
         self.answers = answers
@@ -75,6 +83,8 @@ class App:
         self.live = live
         self.telemetry = telemetry
         self.database = database
+        self.replication = replication
+        self.retention = retention
         self.status = status
         self.catalog_sync = catalog_sync
         self.key_sync = key_sync
@@ -112,7 +122,13 @@ class App:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Connect the upstreams and watch the files inside; end everything on the way out."""
-        async with self.database, self.telemetry.running(self._started), Tasks("the app") as tasks:
+        async with (
+            self.database,
+            self.replication.running(),
+            self.telemetry.running(self._started),
+            self.grants.running() if self.grants is not None else nullcontext(),
+            Tasks("the app") as tasks,
+        ):
             self._events.policies_loaded(self.live)
             if self.policy_reload is not None:
                 tasks.start(self.policy_reload.run())
@@ -120,8 +136,11 @@ class App:
                 tasks.start(self._config_reload.run())
             tasks.start(self.gateway.run())
             tasks.start(self.updates.run())
+            tasks.start(self.access.run())
             if self.key_sync.wanted:
                 tasks.start(self.key_sync.run())
+            if self.retention is not None:
+                tasks.start(self.replication.alone("retention", self.retention.run))
             async with (
                 self.supervisor.running(),
                 self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
@@ -137,6 +156,21 @@ class App:
     async def _started(self) -> None:
         await self.supervisor.wait_all_tried(SETTLE)
 
+    async def leave(self) -> bool:
+        """Say at `/readyz` that the process ends, and go on serving for `shutdown_delay`, or until `hurry` is set.
+
+        Returns whether there was such a time.
+        """
+        delay = self.config.shutdown_delay
+        if delay is None:
+            return False
+        self.gateway.drain.leaving = True
+        log.info("leaving: everything is served for another %g s, while hosts are sent elsewhere", delay)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self.hurry.wait()
+        return True
+
     async def drain(self, enough: asyncio.Event | None = None) -> None:
         """Refuse new requests and wait for running ones: at most `shutdown_timeout` seconds, and only until `hurry` or
         `enough` is set.
@@ -149,20 +183,31 @@ class App:
         self.answers.close()
         async with Tasks("the end") as tasks:
             ends = {tasks.start(event.wait()) for event in (self.hurry, enough) if event is not None}
-            ends.add(tasks.start(drain.wait_idle(limit)))
+            ends.add(tasks.start(self._idle(limit)))
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if len(drain):
                 log.warning("%d requests are still under way; they are ended", len(drain))
                 tasks.start(self.supervisor.stop())
                 await drain.wait_idle(LAST_WORDS)
 
-    async def load_keys(self) -> None:
-        """Read the keys of the database and of the policy files, before a frontend opens that needs them.
+    async def _idle(self, limit: float) -> None:
+        """Wait for the running requests, and until other replicas have what this one alone ran, so that they go on."""
+        async with Tasks("the hand-over of servers") as tasks:
+            handing_over = tasks.start(self.supervisor.hand_over(limit))
+            await self.gateway.drain.wait_idle(limit)
+            await asyncio.wait([handing_over], timeout=limit)
+
+    async def load_keys(self, *, beside_others: bool = False) -> None:
+        """Read the keys of the database and of the policy files, and accept the issuers' tokens, before a frontend
+        opens that needs them.
+
+        With `beside_others`, other processes serve meanwhile, so there is more time for it.
 
         Raises:
             StorageError: the database cannot be used; without its keys, requests without a key would be let in.
         """
-        await self.key_sync.load()
+        self.access.accept(self.config.auth)
+        await self.key_sync.load(PATIENCE_BESIDE_OTHERS if beside_others else PATIENCE)
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""

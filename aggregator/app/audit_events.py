@@ -12,6 +12,8 @@ from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.catalog.difference import ToolChanges as OtherTools
 from aggregator.config.difference import ConfigChanges
+from aggregator.domain.grant_owner import GrantOwner
+from aggregator.grants.ports import TokenEventKind
 from aggregator.identity.identify import Refused, RequestFacts
 from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.storage.records import Approval
@@ -126,6 +128,14 @@ class AuditEvents:
         """Record what a person did to a server in the console."""
         said = f"{server} was {done} by {by}"
         self._telemetry.record_event("console", said, server=server, details={"action": done, "by": by})
+
+    def token_event(
+        self, kind: TokenEventKind, said: str, server: str, owner: GrantOwner, details: Mapping[str, Any]
+    ) -> None:
+        """Record what happened to the tokens of an account."""
+        agent = owner.names[1] if owner.kind == "agent" else None
+        found = {"what": kind, "owner": str(owner), **details}
+        self._telemetry.record_event("account", said, agent=agent, server=server, details=found)
 
     def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
         """Record a new configuration, or the reasons why it is not used."""

@@ -5,8 +5,12 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 """
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Final, Protocol
 
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
@@ -18,17 +22,21 @@ from aggregator.app.key_sync import KeySync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
+from aggregator.app.reload.group_facts import POLICIES, GroupFacts
 from aggregator.app.reload.policy_changes import PolicyChanges
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
+from aggregator.app.replication import Replication
+from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
-from aggregator.config.model import Config
+from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.agent_items import AgentItems
+from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.browse.tools import ToolBrowser
@@ -60,12 +68,43 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
+from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
+from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT
+from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
-from aggregator.upstream.process.process import Reaper
-from aggregator.upstream.supervisor import Supervisor, Upstreams
+from aggregator.upstream.process.reaper_pipe import Reaper
+from aggregator.upstream.supervisor import Supervisor
+from aggregator.upstream.upstream import Upstream
+from aggregator.upstream.upstreams import Upstreams
+
+# Loaded where a server has `auth`: `cryptography` takes 50 ms of a start.
+_BUILD_GRANTS: Final = "aggregator.app.accounts.open_grants:build_grants"
+
+
+class Accounts(CredentialsSource, Connecting, Protocol):
+    """The accounts at upstream servers: their tokens, and the way to connect one."""
+
+
+class OwnGrants(RunningGrants, Accounts, Protocol):
+    """The grants of this process."""
+
+
+class BuildGrants(Protocol):
+    """A function that makes the grants of a process."""
+
+    def __call__(
+        self,
+        config: Config,
+        find: Callable[[str], ServerConfig | None],
+        database: LazyDatabase,
+        secrets: LateSecrets,
+        redactor: Redactor,
+        events: TokenEvents,
+        /,
+    ) -> OwnGrants: ...
 
 
 def build_app(
@@ -76,21 +115,28 @@ def build_app(
     keeps_records: bool = False,
     redactor: Redactor | None = None,
     source: ConfigSource | None = None,
+    accounts: Accounts | None = None,
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
     `policies` is the folder of the policy files, or what was read of it; without it everything is allowed. `storage` is
     the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
     definitions of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` takes
-    secrets out of what is written. `source` is the origin of `config`, watched for changes.
+    secrets out of what is written. `source` is the origin of `config`, watched for changes. `accounts` has the tokens
+    for servers with `auth`.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
     live = read_policies(policies) if isinstance(policies, Path) else policies
     views = Views(live, trusted_servers(config))
     database = LazyDatabase(storage, config.audit.chain_key)
+    replication = Replication(config.replicas, database)
     telemetry = CallTelemetry(
-        config.audit, redactor, database.audit_rows if kept_at is not None else None, _base(kept_at)
+        config.audit,
+        redactor,
+        replication.audit_rows if kept_at is not None else None,
+        _base(kept_at),
+        replication.membership,
     )
     call_log = CallLog(telemetry.observers)
     upstreams = Upstreams()
@@ -98,28 +144,45 @@ def build_app(
     notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=keeps_records)
     events = AuditEvents(telemetry, upstreams, notices)
     access = Access(views, events)
-    approval = ApprovalStep(database, redactor, events)
+    approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
-    lists = _build_lists(config, upstreams, views)
+    lists = _build_lists(config, upstreams, views, replication)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
+    grants: OwnGrants | None = None
+    if accounts is None and storage is not None and any(server.auth is not None for server in config.servers):
+        build_grants: BuildGrants = resolve_name(_BUILD_GRANTS)
+        accounts = grants = build_grants(config, partial(_server, upstreams), database, secrets, redactor, events)
     supervisor = Supervisor(
-        config.servers, upstreams, changes, lists.slices, redactor, reaper, secrets=secrets, restores=restores
+        config.servers,
+        upstreams,
+        changes,
+        lists.slices,
+        redactor,
+        reaper,
+        secrets=secrets,
+        restores=restores,
+        places=replication.places,
+        accounts=accounts,
     )
+    if grants is not None:
+        grants.on_change = supervisor.account_changed
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
-    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live)
+    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts)
     reconfiguration = Reconfiguration(
-        config, supervisor, gateway, lists.updates, views, telemetry, events, notices, catalog_sync
+        config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync
     )
     config_reload = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
-    policy_reload = None
+    policy_reload, facts = None, GroupFacts(replication, live, reconfiguration)
+    facts.hasten(KEYS_SUBJECT, key_sync)
+    facts.hasten(APPROVALS_SUBJECT, approval.watch)
     if live is not None:
-        policy_reload = PolicyReload(
-            live, lists.current, views, PolicyChanges(live, events, key_sync, lists.list_changed)
-        )
+        observer = PolicyChanges(live, events, key_sync, lists.list_changed)
+        policy_reload = PolicyReload(live, lists.current, views, observer, facts)
+        facts.hasten(POLICIES, policy_reload)
     status = Status(
         upstreams,
         gateway,
@@ -131,6 +194,7 @@ def build_app(
         live=live,
         catalog_sync=catalog_sync,
         config_reload=config_reload,
+        facts=facts,
     )
     return App(
         supervisor=supervisor,
@@ -143,6 +207,8 @@ def build_app(
         live=live,
         telemetry=telemetry,
         database=database,
+        replication=replication,
+        retention=Retention(database, config.audit) if kept_at is not None else None,
         status=status,
         reconfiguration=reconfiguration,
         events=events,
@@ -151,7 +217,14 @@ def build_app(
         catalog_sync=catalog_sync,
         policy_reload=policy_reload,
         config_reload=config_reload,
+        grants=grants,
     )
+
+
+def _server(upstreams: Mapping[str, Upstream], name: str) -> ServerConfig | None:
+    """Return a server as it is configured now."""
+    upstream = upstreams.get(name)
+    return upstream.config if upstream is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +248,7 @@ class _Lists:
     updates: CatalogUpdates
 
 
-def _build_lists(config: Config, upstreams: Upstreams, views: Views) -> _Lists:
+def _build_lists(config: Config, upstreams: Upstreams, views: Views, replication: Replication) -> _Lists:
     """Return the parts that need the upstreams, but neither wait for them nor call them."""
     slices, current = Slices(), CurrentCatalog()
     failover = Failover(upstreams)
@@ -189,7 +262,7 @@ def _build_lists(config: Config, upstreams: Upstreams, views: Views) -> _Lists:
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
     revocable = RevocableTasks()
-    input_requests = InputRequests(revocable)
+    input_requests = InputRequests(revocable, replication)
     list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams))
     return _Lists(
         slices=slices,
@@ -218,13 +291,15 @@ def _build_gateway(
     call_log: CallLog,
     approval: ApprovalStep,
     live: LivePolicies | None,
+    replication: Replication,
+    accounts: Accounts | None,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
-    startup = StartupWait(supervisor, config)
-    resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current)
-    rate_limits = RateLimits()
-    relay = Relay(call_log, lists.input_requests, rate_limits, resolver)
+    startup, missing = StartupWait(supervisor, config), MissingAccounts(accounts)
+    resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current, missing)
+    rate_limits = RateLimits(replication.usage)
+    relay = Relay(call_log, lists.input_requests, rate_limits, resolver, missing)
     pipeline = Pipeline(
         supervisor.upstreams,
         resolver,
@@ -288,7 +363,8 @@ def _build_gateway(
         completion=Completion(agent_items, resources, prompts, permission, relay),
         subscriptions=lists.subscriptions,
         playground=playground,
-        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup),
+        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup, startup),
+        group=replication,
     )
 
 

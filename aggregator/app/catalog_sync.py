@@ -22,6 +22,7 @@ from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
 from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
 from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import HOP
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import TooDeep, decode, encode
@@ -163,7 +164,8 @@ class CatalogSync:
         seen = (
             upstream
             for upstream in self._upstreams
-            if upstream.negotiated is not None and upstream.state in ("ready", "stopped")
+            # What another replica runs, that one keeps.
+            if upstream.negotiated is not None and upstream.state in ("ready", "stopped") and upstream.transport != HOP
         )
         return [upstream for upstream in seen if not self._is_kept(upstream)]
 

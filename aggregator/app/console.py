@@ -2,6 +2,7 @@
 
 import asyncio
 
+from aggregator.app.accounts.pages import grants_of
 from aggregator.app.app import App
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.web.own_address import OwnAddress
@@ -32,4 +33,5 @@ def console_parts(app: App, redactor: Redactor) -> ConsoleParts:
         snapshot=app.snapshot,
         hour=last_hour,
         record=app.telemetry.record_event,
+        grants=grants_of(app),
     )

@@ -2,10 +2,12 @@
 
 import json
 from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aggregator.config.settings import HttpConfig
+from aggregator.config.settings import HttpConfig, TlsConfig
+from aggregator.frontends.tls.server_tls import client_context
 
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 64 * 2**20
@@ -16,20 +18,32 @@ _EVERY: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: 
 def address(http: HttpConfig) -> str:
     """Return the URL at which an aggregator with these settings is reached from this machine."""
     host = _EVERY.get(http.host.strip("[]"), http.host.strip("[]"))
-    return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
+    scheme = "https" if http.tls is not None else "http"
+    return f"{scheme}://[{host}]:{http.port}" if ":" in host else f"{scheme}://{host}:{http.port}"
 
 
-def asked(base: str) -> dict[str, Any]:
-    """Return what the health page of a running aggregator reports.
+def connection_to(base: str, tls: TlsConfig | None, patience: float = _PATIENCE) -> HTTPConnection:
+    """Return a connection to a running aggregator; with `tls`, to one that has this certificate, by any name.
+
+    Raises:
+        OSError, ValueError: the certificate cannot be read.
+    """
+    parts = urlsplit(base)
+    # `http.client` ignores proxies of the environment: one would send the request from another machine.
+    if parts.scheme != "https":
+        return HTTPConnection(parts.hostname or "", parts.port, timeout=patience)
+    context = client_context(Path(tls.certificate)) if tls is not None else None
+    return HTTPSConnection(parts.hostname or "", parts.port, timeout=patience, context=context)
+
+
+def asked(base: str, tls: TlsConfig | None = None) -> dict[str, Any]:
+    """Return what the health page of a running aggregator reports; with `tls`, of the one that has this certificate.
 
     Raises:
         OSError, HTTPException: nothing answers.
         ValueError: another program answers.
     """
-    parts = urlsplit(base)
-    # `http.client` ignores proxies of the environment: one would send the request from another machine.
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE)
+    connection = connection_to(base, tls)
     try:
         connection.request("GET", "/readyz", headers={"accept": "application/json"})
         answer = connection.getresponse()

@@ -5,6 +5,7 @@ Law: while it is not known whether there are keys, requests without a key are re
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds that a start waits for the database.
+# Seconds that a start waits for the database: of a process alone, and where others serve meanwhile.
 PATIENCE: Final = 2.0
+PATIENCE_BESIDE_OTHERS: Final = 30.0
 _MEND: Final = "Make new keys with `aggregator keys new AGENT`"
 _DAMAGED: Final = (
     "The database was damaged and is now {}: the keys in it are lost, so nobody is let in without a key. "
@@ -63,9 +65,10 @@ class KeySync:
         self._database = database
         self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
         self._reading: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
 
-    async def load(self) -> None:
-        """Read the keys, before a frontend opens that needs them; `run` continues where the database is locked for now.
+    async def load(self, patience: float = PATIENCE) -> None:
+        """Read the keys, before a frontend opens that needs them; `run` continues where that takes longer.
 
         Raises:
             StorageError: the database cannot be used; without its keys, requests without a key would be let in.
@@ -74,12 +77,16 @@ class KeySync:
         self.use_policies()
         self._reading = asyncio.get_running_loop().create_task(self._read())
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience):
                 await asyncio.shield(self._reading)
         except TimeoutError:
             self._lock("The database has not answered yet: it is being made ready, or another program has it locked.")
         except StorageBusy as error:
             self._lock(str(error))
+
+    def look_now(self) -> None:
+        """Read the keys at once: another process has changed them."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Keep the keys up to date until cancelled; the first key may be made while the process runs."""
@@ -154,8 +161,11 @@ class KeySync:
             self._access.locked = None
 
     async def _pause(self, seconds: float) -> None:
-        """Wait between two reads of the database."""
-        await asyncio.sleep(seconds)
+        """Wait between two reads of the database; less where another process says that it changed keys."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
         if self._access.locked is not None and self._path is not None:
             self._check_set_aside(await asyncio.to_thread(set_aside_before, self._path))
 

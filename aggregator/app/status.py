@@ -8,6 +8,7 @@ from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.reload import policy_reload
 from aggregator.app.reload.config_reload import ConfigReload
+from aggregator.app.reload.group_facts import GroupFacts
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
@@ -34,7 +35,9 @@ class Status:
         live: LivePolicies | None,
         catalog_sync: CatalogSync | None,
         config_reload: ConfigReload | None,
+        facts: GroupFacts,
     ) -> None:
+        self._facts = facts
         self._upstreams = upstreams
         self._gateway = gateway
         self._builder = builder
@@ -52,8 +55,12 @@ class Status:
             name: {**condition(upstream, self._tools(upstream)), "answered_by": self._failover.answering(name)}
             for name, upstream in self._upstreams.items()
         }
-        stopping = self._gateway.drain.started
-        ready = not stopping and all(upstream.lifecycle.tried for upstream in self._upstreams.values())
+        stopping = self._gateway.drain.started or self._gateway.drain.leaving
+        tried = all(upstream.lifecycle.tried for upstream in self._upstreams.values())
+        # Without the keys every request is refused, and without the group sessions: a balancer is to ask elsewhere.
+        group = self._gateway.group
+        alone = self._access.unread or (group.enabled and group.awaited)
+        ready = tried and not stopping and not alone
         details = {"ready": ready, "tools": len(self._gateway.catalog), "servers": servers}
         if stopping:
             details["stopping"] = True
@@ -61,9 +68,15 @@ class Status:
             details["config"] = self._config_reload.report()
         if self._live is not None:
             details["policies"] = policy_reload.report(self._live)
+        different = self._facts.differences()
+        if different:
+            details["differs"] = different
         keys = self._access.keyring.problem or self._access.locked
         if keys is not None:
             details["keys"] = keys
+        issuers = self._access.tokens.problems() if self._access.tokens is not None else {}
+        if issuers:
+            details["issuers"] = "; ".join(f"{name}: {problem}" for name, problem in issuers.items())
         if self._catalog_sync is not None and self._catalog_sync.problem is not None:
             details["catalogs"] = self._catalog_sync.problem
         receivers = self._notices.report()
@@ -104,6 +117,7 @@ def condition(upstream: Upstream, tools: int) -> dict[str, Any]:
         "in_flight": upstream.in_flight,
         "next_try": round(now.next_try, 3) if now.next_try is not None else None,
         "health": upstream.health.report(),
+        **({"runs": upstream.shared.place.where} if upstream.shared.place is not None else {}),
     }
 
 

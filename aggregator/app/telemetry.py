@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
+from aggregator.audit.process_mark import Peers
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import OpenRows
 from aggregator.config.settings import AuditConfig
@@ -40,7 +41,8 @@ class WaitForStart(Protocol):
 class CallTelemetry:
     """The telemetry of one process: it is what the call log observes through `observers`. No audit without `rows`.
 
-    `base` is the path of the database, or where it would be. `last_hour` is there once calls are counted.
+    `base` is the path of the database, or where it would be; `peers` are the replicas on it. `last_hour` is there once
+    calls are counted.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class CallTelemetry:
         redactor: Redactor,
         rows: OpenRows | None,
         base: Path,
+        peers: Peers | None = None,
     ) -> None:
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
@@ -63,6 +66,7 @@ class CallTelemetry:
                 flush_interval=config.flush_interval,
                 keep_for=config.keep_for,
                 keep_bytes=config.keep_bytes,
+                peers=peers,
             )
         strict = self.audit if config.durability == "strict" else None
         self.observers = CallObservers(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.audit.capture import Capture
-from aggregator.audit.process_mark import ProcessMark
+from aggregator.audit.process_mark import Peers, ProcessMark
 from aggregator.audit.rows import RowMaker
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import Clock, OpenRows, Writer
@@ -38,7 +38,7 @@ _What = CallRecord | BegunCall | AuditEvent
 class AuditLog:
     """The queue of records in front of the database; one per process.
 
-    `open_rows` opens the database when there is something to write.
+    `open_rows` opens the database when there is something to write; `peers` know of processes on other machines.
     `strict`: a call is made once the database says that it begins, and answered once its row is in the database.
     """
 
@@ -53,12 +53,13 @@ class AuditLog:
         keep_for: float | None = None,
         keep_bytes: int | None = None,
         clock: Clock = time.time,
+        peers: Peers | None = None,
     ) -> None:
         self._strict = strict
         self._interval = flush_interval
         self._clock = clock
-        self._mark = ProcessMark(spill.base)
-        self._maker = RowMaker(capture, self._mark.name)
+        mark = self._mark = ProcessMark(spill.base, peers)
+        self._maker = RowMaker(capture, lambda: mark.name)
         self._writer = Writer(open_rows, spill, self, clock, keep_for, keep_bytes, self._mark, strict=strict)
         self._raw: deque[_What] = deque()
         self._recorded = asyncio.Event()

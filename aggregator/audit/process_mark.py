@@ -6,26 +6,56 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from aggregator.storage.engine.lockfile import hold, is_held
 
-_NAME: Final = re.compile(r"[0-9a-f]{16}")
+_REPLICA: Final = "replica-"
+_NAME: Final = re.compile(rf"(?:{_REPLICA})?[0-9a-f]{{16}}")
+
+
+class Peers(Protocol):
+    """The replicas that use the same database, on any machine; `aggregator.replicas.membership.Membership` is one."""
+
+    @property
+    def joined_as(self) -> str | None:
+        """The id under which the others see this process; None where they do not."""
+
+    async def gone(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return which of these replicas have ended, or stand still.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
 
 
 class ProcessMark:
-    """The locked file of this process.
+    """The locked file of this process; `peers` are there where it is one of several that may be on other machines.
 
-    `name` is that of this process in the database at `base`. The file is there between `put` and `take_away`.
+    The file is there between `put` and `take_away`.
     """
 
-    def __init__(self, base: Path) -> None:
-        self.name = secrets.token_hex(8)
+    def __init__(self, base: Path, peers: Peers | None = None) -> None:
+        self.peers = peers
+        self._name: str | None = None
         self._base = base
         self._descriptor: int | None = None
 
     def __repr__(self) -> str:
         return f"<ProcessMark {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name of this process in the database at `base`; once it was asked for, it stays."""
+        if self._name is None:
+            id = self.peers.joined_as if self.peers is not None else None
+            self._name = f"{_REPLICA}{id}" if id is not None else secrets.token_hex(8)
+        return self._name
+
+    @property
+    def is_replica(self) -> bool:
+        """Return whether other processes see this one, and this one them."""
+        return self.peers is not None and self.peers.joined_as is not None
 
     def put(self) -> None:
         """Make the file, once, and keep it locked.
@@ -47,12 +77,23 @@ class ProcessMark:
     def gone(self, name: str, *, only_here: bool) -> bool:
         """Return whether the process of this name has ended. `only_here`: every user of the database is here.
 
-        What another machine's process does is not known here; it counts as alive.
+        What another machine's process does is not known here; it counts as alive. `gone_elsewhere` says more.
         """
         if name == self.name:
             return False
         held = is_held(self._path(name)) if _NAME.fullmatch(name) else None
         return only_here if held is None else not held
+
+    async def gone_elsewhere(self, names: Iterable[str]) -> frozenset[str]:
+        """Return which processes of these names have ended, of those that were replicas.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        ids = {name.removeprefix(_REPLICA): name for name in names if name.startswith(_REPLICA) and name != self.name}
+        if self.peers is None or not ids:
+            return frozenset()
+        return frozenset(ids[id] for id in await self.peers.gone(ids))
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove the files of processes that are gone, once it is written what became of their calls."""

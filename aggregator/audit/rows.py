@@ -29,12 +29,12 @@ _COMMON: Final = 1024
 
 
 class RowMaker:
-    """The maker of rows for the records of one process. `owner` names the process that makes the calls.
+    """The maker of rows for the records of one process. `owner` returns the name of the process that makes the calls.
 
     What one call has in common with many others is made, checked and redacted once.
     """
 
-    def __init__(self, capture: Capture, owner: str = "") -> None:
+    def __init__(self, capture: Capture, owner: Callable[[], str] = str) -> None:
         self._capture = capture
         self._owner = owner
         self._common: dict[tuple[str | None, ...], dict[str, Any]] = {}
@@ -198,14 +198,14 @@ class RowMaker:
                 "summary": f"The call of {name} by {known['agent_id']} begins.",
                 "agent_id": known["agent_id"],
                 "server_id": known.get("server_id"),
-                "details": json.dumps({"owner": self._owner, "call": dict(known)}),
+                "details": json.dumps({"owner": self._owner(), "call": dict(known)}),
             },
         )
 
 
 def row(what: CallRecord | AuditEvent | BegunCall, capture: Capture, owner: str = "") -> ChainEntry:
     """Return a single row, as `RowMaker` makes them."""
-    return RowMaker(capture, owner).row(what)
+    return RowMaker(capture, lambda: owner).row(what)
 
 
 def event_row(event: AuditEvent, capture: Capture) -> ChainEntry:

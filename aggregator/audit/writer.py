@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from aggregator.audit.process_mark import ProcessMark
@@ -37,6 +38,8 @@ FILE: Final = 5000
 FIRST_PAUSE: Final = 0.25
 LONGEST_PAUSE: Final = 10.0
 TRIM_EVERY: Final = 600.0
+# Between looks for calls of replicas that have ended.
+LOOK_EVERY: Final = 2.0
 # Between files, before the database is open for the first time.
 FIRST_ASIDE: Final = 0.1
 ASIDE_EVERY: Final = 1.0
@@ -111,7 +114,12 @@ class Writer:
         self._taking = asyncio.Lock()
         self._pause = FIRST_PAUSE
         self._recover = True
+        # Files that the database did not take, the last one last, and when it is asked again.
+        self._left: list[Path] = []
+        self._again_at: float | None = None
+        self._again_pause = FIRST_PAUSE
         self._trim_at: float | None = None
+        self._look_at: float | None = None
         self._gap = 0
         # A thread of its own: rows are made and put aside however much is done in other threads.
         self._thread = ThreadPoolExecutor(1, "audit")
@@ -153,7 +161,7 @@ class Writer:
             if not len(self):
                 self._ready.clear()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout_at(self._trim_at):
+                    async with asyncio.timeout_at(self._next_time()):
                         await self._ready.wait()
             try:
                 await self.step()
@@ -195,8 +203,10 @@ class Writer:
                 self._batch = None
                 self.written += count
             self._worked()
-            if self._recover:
+            if self._recover or (self._again_at is not None and asyncio.get_running_loop().time() >= self._again_at):
                 await self._catch_up(self._rows)
+            elif self._mark.is_replica:
+                await self._look_for_others(self._rows)
             await self._trim(self._rows, size)
 
     async def ease(self) -> None:
@@ -289,10 +299,27 @@ class Writer:
             self._recover = True
             raise
         await self._close_for_others(rows)
+        self._look_at = asyncio.get_running_loop().time() + LOOK_EVERY
+
+    def _next_time(self) -> float | None:
+        """Return when something is due though no row waits."""
+        looks = self._look_at if self._mark.is_replica else None
+        return min((at for at in (self._trim_at, looks, self._again_at) if at is not None), default=None)
+
+    async def _look_for_others(self, rows: "AuditRows") -> None:
+        """Close the calls of replicas that have ended since the last look, if it is time."""
+        now = asyncio.get_running_loop().time()
+        if self._look_at is not None and now >= self._look_at:
+            self._look_at = now + LOOK_EVERY
+            await self._close_for_others(rows)
 
     async def _take_back(self, rows: "AuditRows") -> None:
-        """Write what lies in files beside the database, whichever process put it there."""
-        for file in await self.in_thread(self._spill.files):
+        """Write what lies in files beside the database, whichever process put it there, until it does not take one."""
+        self._again_at = None
+        files = await self.in_thread(self._spill.files)
+        # What was not taken the last time keeps nothing else back.
+        left = self._left = [file for file in self._left if file in files]
+        for file in [*(file for file in files if file not in left), *left]:
             try:
                 batch = await self.in_thread(self._spill.read, file)
                 if batch is None:
@@ -306,19 +333,36 @@ class Writer:
                 batch.entries = [*batch.entries, told]
                 await rows.append(batch)
                 await self.in_thread(self._spill.done, file)
+                self._again_pause = FIRST_PAUSE
             except (StorageError, OSError) as error:
-                log.error("%s could not be added to the audit log, and stays where it is: %s", file, error)
+                if file in left:
+                    left.remove(file)
+                else:
+                    log.error("%s could not be added to the audit log; it stays, and is tried again: %s", file, error)
+                left.append(file)
+                # Rows that come now are written first: the next file might wait as long for the database.
+                self._again_at = asyncio.get_running_loop().time() + self._again_pause
+                self._again_pause = min(2 * self._again_pause, LONGEST_PAUSE)
+                return
 
     async def _close_for_others(self, rows: "AuditRows") -> None:
         """Write the rows of calls that were begun by processes which were killed."""
         ended: dict[str, bool] = {}
+        elsewhere: frozenset[str] = frozenset()
 
         def gone(name: str) -> bool:
             if name not in ended:
-                ended[name] = self._mark.gone(name, only_here=rows.is_file)
+                ended[name] = name in elsewhere or self._mark.gone(name, only_here=rows.is_file)
             return ended[name]
 
         try:
+            owners = await rows.owners_under_way()
+            if not owners:
+                return
+            elsewhere = await self._mark.gone_elsewhere(owners)
+            if not any([await self.in_thread(gone, name) for name in owners]):
+                return
+            ended.clear()
             count = await rows.interrupt(gone)
         except StorageError as error:
             log.warning("calls that a process was killed with are not on record as interrupted yet: %s", error)

@@ -9,8 +9,8 @@ Terms:
   database settings: the part of the configuration that commands need which work on the database alone
   drain: the time that running requests are given when a signal ends the program
 
-Entry point: `main()` here; `aggregator serve` goes on in `serve.py`, `aggregator stdio` in `stdio.py` and,
-once its host has the first answer, in `stdio_session.py`.
+Entry point: `main()` here; `aggregator serve` goes on in `serve.py` (with `--workers` in `workers.py`), `aggregator
+stdio` in `stdio.py` and, once its host has the first answer, in `stdio_session.py`.
 
 Must not import: `aggregator.adapters`, which is in the same layer; and at the top of `commands.py` nothing slow, such
 as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
@@ -46,6 +46,11 @@ def main() -> None:
             from aggregator.cli import stdio
 
             sys.exit(stdio.run(**options))
+        if options["workers"] not in (None, "1"):
+            from aggregator.cli import workers
+
+            gc.enable()
+            sys.exit(workers.run(**options))
         from aggregator.cli import serve
 
         gc.freeze()

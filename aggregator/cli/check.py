@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.cli.runtime.event_loop import run_loop
@@ -44,12 +45,17 @@ def run(path: Path | None, as_json: bool) -> int:
 
 async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row per server, and warnings about fallbacks that cannot be used."""
-    app = build_app(all_started(loaded.config), redactor=loaded.redactor)
-    async with app.running():
-        async with shown_starting(app, loaded.redactor):
-            await app.supervisor.wait_all_tried()
-        warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
-        return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
+    async with stored_accounts(loaded) as accounts:
+        app = build_app(all_started(loaded.config), redactor=loaded.redactor, accounts=accounts)
+        async with app.running():
+            async with shown_starting(app, loaded.redactor):
+                await app.supervisor.wait_all_tried()
+            return _rows(loaded, app)
+
+
+def _rows(loaded: Loaded, app: App) -> tuple[list[dict[str, Any]], list[str]]:
+    warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
+    return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
 
 
 def _row(upstream: Upstream, app: App) -> dict[str, Any]:

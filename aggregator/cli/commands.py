@@ -13,6 +13,7 @@ import typer
 
 from aggregator import __version__
 from aggregator.cli.audit.commands import audit_app
+from aggregator.cli.connections.commands import connect_app, connections_app
 from aggregator.cli.doctor.commands import doctor_app
 from aggregator.cli.first_run.commands import first_run_app
 from aggregator.cli.hosts.commands import hosts_app
@@ -21,6 +22,7 @@ from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 from aggregator.cli.secrets.commands import secrets_app
 from aggregator.cli.servers.commands import servers_app
+from aggregator.cli.store.commands import store_app
 
 app = typer.Typer(
     name="aggregator",
@@ -90,13 +92,20 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.", show_default=False)
     ] = None,
     names: NamesOption = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve with so many processes at once; auto: one for each core. SIGUSR2 replaces them one by one.",
+            show_default=False,
+        ),
+    ] = None,
     log_level: LogLevel = None,
     log_json: LogJson = False,
 ) -> None:
     """Serve hosts over Streamable HTTP and SSE."""
-    from aggregator.cli.serve import run as run_serve
+    from aggregator.cli.workers import run as run_serve
 
-    run(run_serve, config, host, port, names, log_level, log_json)
+    run(run_serve, config, host, port, names, workers, log_level, log_json)
 
 
 @app.command()
@@ -121,11 +130,14 @@ def status(
         typer.Option(help="Where it listens. Default: the address in the configuration.", show_default=False),
     ] = None,
     as_json: AsJson = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Only say whether requests may be sent there; exit 1 if not.")
+    ] = False,
 ) -> None:
     """Say how a running `aggregator serve` is, server by server. Exit 1 if something is not well, 69 if none runs."""
     from aggregator.cli.status import run as run_status
 
-    run(run_status, config, url, as_json)
+    run(run_status, config, url, as_json, ready)
 
 
 @app.command()
@@ -215,13 +227,14 @@ for name, group in (
     ("keys", keys_app),
     ("policy", policy_app),
     ("approvals", approvals_app),
+    ("connections", connections_app),
     ("audit", audit_app),
     ("notify", notify_app),
     ("secrets", secrets_app),
 ):
     app.add_typer(group, name=name)
 # Their commands stand beside `serve`.
-for beside in (first_run_app, hosts_app, servers_app, doctor_app):
+for beside in (connect_app, first_run_app, hosts_app, servers_app, doctor_app, store_app):
     app.add_typer(beside)
 
 

@@ -32,9 +32,9 @@ def run(path: Path | None, url: str | None, role: str, person: str | None, brows
     if role not in get_args(ConsoleRole):
         raise OperatorError(f"There is no role {role!r:.20}; there are {', '.join(get_args(ConsoleRole))}.")
     name = one_line(person or operator().removeprefix("cli:"))[:_LONGEST_NAME].strip()
-    base = address_of(path, url)
+    base, tls = address_of(path, url)
     try:
-        asked(base)
+        asked(base, tls)
     except (OSError, HTTPException, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
         raise OperatorError(

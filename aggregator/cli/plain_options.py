@@ -11,7 +11,7 @@ from typing import Any, Final
 _COMMON: Final = {"--config": "path", "-c": "path", "--names": "names", "--log-level": "log_level"}
 # By command, the options with a value, and which argument of the command's `run` each sets.
 VALUED: Final = {
-    "serve": {**_COMMON, "--host": "host", "--port": "port"},
+    "serve": {**_COMMON, "--host": "host", "--port": "port", "--workers": "workers"},
     "stdio": {**_COMMON, "--agent": "agent"},
 }
 CHOICES: Final = {"names": ("canonical", "compatible"), "log_level": ("debug", "info", "warning", "error")}
@@ -46,4 +46,6 @@ def _value(name: str, text: str) -> str | int | Path | None:
         return Path(text)
     if name == "port":
         return int(text) if text.isascii() and text.isdecimal() and int(text) <= _LARGEST_PORT else None
+    if name == "workers":
+        return text if text == "auto" or (text.isascii() and text.isdecimal()) else None
     return text

@@ -17,28 +17,35 @@ from aggregator.config.durations import format_duration
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load_found
 from aggregator.config.servers.checks import address_fault
+from aggregator.config.settings import TlsConfig
 from aggregator.domain.errors import OperatorError
 
 # EX_UNAVAILABLE of sysexits.h.
 NOT_RUNNING: Final = 69
 _WELL: Final = frozenset({"ready", "disabled", "stopped"})
+_REPLICA_HEAD: Final = ("replica", "machine", "process", "state", "for", "sessions", "calls", "problem")
 _HEAD: Final = ("server", "state", "for", "tools", "calls", "next try", "reason")
 
 
-def run(path: Path | None, url: str | None, as_json: bool) -> int:
+def run(path: Path | None, url: str | None, as_json: bool, ready: bool = False) -> int:
     """Print a line per server; return 0 if all is well, 1 if not, 69 if no aggregator answers at the address.
+
+    With `ready`, print one line, and return 0 where requests may be sent there.
 
     Raises:
         OperatorError: the address is not known, or is no address.
     """
-    base = address_of(path, url)
+    base, tls = address_of(path, url)
     try:
-        found = asked(base)
+        found = asked(base, tls)
     except (OSError, HTTPException, ValueError) as error:
         why = f"No aggregator answers at {base} ({one_line(str(error)) or type(error).__name__})."
         fix = "Start one with `aggregator serve`, or name another address with --url."
         print(json.dumps({"url": base, "running": False, "problem": why}) if as_json else f"{why} {fix}")
         return NOT_RUNNING
+    if ready:
+        print(f"{base}: {'ready' if found['ready'] else 'not ready'}")
+        return 0 if found["ready"] else 1
     troubles = list(_troubles(found))
     if as_json:
         print(json.dumps({"url": base, "running": True, **found}, ensure_ascii=False, indent=2))
@@ -47,16 +54,16 @@ def run(path: Path | None, url: str | None, as_json: bool) -> int:
     return 1 if troubles else 0
 
 
-def address_of(path: Path | None, url: str | None) -> str:
-    """Return the address of a running aggregator: `url`, else the one in the configuration.
+def address_of(path: Path | None, url: str | None) -> tuple[str, TlsConfig | None]:
+    """Return the address of a running aggregator, `url` or the one in the configuration, with the TLS it has there.
 
     Raises:
         OperatorError: the address is not known, or is no address.
     """
-    return _address(path) if url is None else _given(url)
+    return _address(path) if url is None else (_given(url), None)
 
 
-def _address(path: Path | None) -> str:
+def _address(path: Path | None) -> tuple[str, TlsConfig | None]:
     """Return the address that the configuration has an aggregator listen on.
 
     Raises:
@@ -64,12 +71,13 @@ def _address(path: Path | None) -> str:
             before the file was broken.
     """
     try:
-        http = load_found(find(path), os.environ).config.http
+        loaded = load_found(find(path), os.environ)
     except ConfigError as error:
         raise OperatorError(f"{error} To ask one that runs all the same, name its address with --url.") from error
+    http = loaded.config.http
     if not http.port:
         raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): name it with --url.")
-    return address(http)
+    return address(http), loaded.tls
 
 
 def _given(url: str) -> str:
@@ -83,7 +91,7 @@ def _given(url: str) -> str:
 def _troubles(found: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each thing that is not well."""
     told = ["It is shutting down."] if found.get("stopping") else []
-    if not found["ready"] and not told:
+    if not found["ready"] and not told and not found.get("keys"):
         told.append("It is not ready: servers are still being connected for the first time.")
     servers: Mapping[str, Mapping[str, Any]] = found.get("servers", {})
     away = [name for name, server in servers.items() if server["state"] not in (*_WELL, "starting")]
@@ -92,6 +100,10 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
     silent = [name for name, server in servers.items() if server.get("health", {}).get("circuit", "closed") != "closed"]
     if silent:
         told.append(f"Connected, but not answering: {', '.join(silent)}.")
+    unheard = [one["name"] for one in found.get("replicas", []) if "problem" in one]
+    if unheard:
+        told.append(f"Not answering: {', '.join(unheard)}.")
+    told += found.get("differs", [])
     for name in ("config", "policies"):
         part = found.get(name, {})
         if part.get("broken"):
@@ -100,7 +112,7 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
     receivers: Mapping[str, Mapping[str, Any]] = found.get("notify", {})
     failing = [(name, one["problem"]) for name, one in receivers.items() if one["state"] == "failing"]
     told += [f"Notices do not reach {name}: {problem}." for name, problem in failing]
-    return told + [f"{name}: {found[name]}" for name in ("keys", "catalogs", "audit") if found.get(name)]
+    return told + [f"{name}: {found[name]}" for name in ("keys", "issuers", "catalogs", "audit") if found.get(name)]
 
 
 def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
@@ -112,14 +124,32 @@ def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
     if servers:
         now = time.time()
         print_rows([_HEAD, *(_row(name, server, now) for name, server in servers.items())])
+    replicas = found.get("replicas", [])
+    if len(replicas) > 1:
+        print_rows([_REPLICA_HEAD, *map(_replica_row, replicas)])
     waiting = found.get("config", {}).get("wait_for_restart")
     for line in (*troubles, *([f"Waits for a restart: {', '.join(waiting)}"] if waiting else [])):
         print(one_line(line))
 
 
+def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:
+    state = "ready" if one.get("ready") else "silent" if "problem" in one else "not ready"
+    sessions = sum(one.get("sessions", {}).values())
+    seen = (one.get("machine") or "-", one.get("pid", "-"), state, _span(time.time() - one["since"]))
+    return (
+        one_line(one["name"]),
+        *(one_line(str(value)) for value in seen),
+        str(sessions) if "problem" not in one else "-",
+        str(one.get("in_flight", "-")),
+        one_line(one.get("problem", "")),
+    )
+
+
 def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
     following, others = server["next_try"], server.get("answered_by")
     instead = f"calls go to {' and '.join(others)}" if others else ""
+    # A server with `replicas: one` at another replica.
+    elsewhere = f"runs at replica {server['runs']}" if server.get("runs") not in (None, "here") else ""
     return (
         one_line(name),
         server["state"],
@@ -127,7 +157,7 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(server["tools"]),
         str(server["in_flight"]),
         f"in {_span(following - now)}" if following is not None else "-",
-        one_line("; ".join(filter(None, (server["reason"], instead)))),
+        one_line("; ".join(filter(None, (server["reason"], instead, elsewhere)))),
     )
 
 

@@ -1,8 +1,10 @@
 """The session of `aggregator stdio`: the program around the one host, from the first request to the end."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import BinaryIO
+from pkgutil import resolve_name
+from typing import BinaryIO, Final, Protocol
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
@@ -14,12 +16,21 @@ from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
+from aggregator.frontends.connect.on_demand import PagesOnDemand
 from aggregator.frontends.first_request import FirstInput
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 from aggregator.identity.identify import RequestFacts
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
+
+_LONE_REPLICA: Final = "aggregator.cli.runtime.lone_replica:as_lone_replica"
+
+
+class LoneReplica(Protocol):
+    """A context manager inside which a process is one of several."""
+
+    def __call__(self, app: App, /) -> AbstractAsyncContextManager[None]: ...
 
 
 def run_session(
@@ -43,6 +54,22 @@ def run_session(
     run_loop(_serve(app, agent, stdin, stdout, first))
 
 
+async def _as_replica(app: App) -> None:
+    """Share the servers that may run once with the other processes on the database, until cancelled."""
+    lone_replica: LoneReplica = await asyncio.to_thread(resolve_name, _LONE_REPLICA)
+    async with lone_replica(app):
+        await asyncio.Event().wait()
+
+
+def _pages(app: App) -> AbstractAsyncContextManager[None]:
+    """Return the context inside which people connect accounts at a listener that opens with the first link."""
+    if app.grants is None:
+        return nullcontext()
+    pages = PagesOnDemand(app.grants)
+    app.grants.base = pages
+    return pages.running()
+
+
 async def _serve(app: App, agent: str | None, stdin: BinaryIO, stdout: BinaryIO, first: FirstInput) -> None:
     principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "the user who starts the program may start it as any agent"
@@ -50,7 +77,10 @@ async def _serve(app: App, agent: str | None, stdin: BinaryIO, stdout: BinaryIO,
     host = Host("stdio", limits.names, principal, session="stdio")
     app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
-    async with app.running(), Tasks("the stdio command") as tasks:
+    app.replication.enabled = app.replication.stored and app.config.run_by_one
+    async with app.running(), _pages(app), Tasks("the stdio command") as tasks:
+        if app.replication.enabled:
+            tasks.start(_as_replica(app))
         tasks.start(spare_catalogs(app.updates))
         # A host that closed stdin and then sends a signal does not wait for answers.
         drain = partial(app.drain, stopping)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from aggregator.app.accounts.stored import stored_accounts
+from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.describe.tokens import fit
@@ -48,14 +50,19 @@ def run(
 
 
 async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
-    app = build_app(all_started(loaded.config), redactor=loaded.redactor)
+    async with stored_accounts(loaded) as accounts:
+        app = build_app(all_started(loaded.config), redactor=loaded.redactor, accounts=accounts)
+        tools = await _of_servers(app, server)
+    return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
+
+
+async def _of_servers(app: App, server: str | None) -> list[ToolRecord]:
     known = {name for upstream in app.upstreams.values() for name in (upstream.config.id, upstream.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():
         await app.supervisor.wait_all_tried()
-        tools = [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
-    return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
+        return [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
 
 
 def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | None) -> list[ToolRecord]:

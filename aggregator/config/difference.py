@@ -21,9 +21,10 @@ IN_PLACE: Final = frozenset(
 # Settings outside `mcpServers` that take effect at once; all others wait for the next start.
 AT_ONCE: Final = frozenset(
     {"expose", "expose_budget", "pinned", "name_limit", "startup_wait", "straggler_wait", "shutdown_timeout"}
+    | {"shutdown_delay"}
     | {"http.expose", "sse.expose", "stdio.expose", "search.semantic", "audit.capture", "audit.max_captured_bytes"}
     | {"redact.patterns", "redact.fields", "redact.also", "log.level", "log.levels", "notify", "registry"}
-    | {"secrets.commands", "secrets.timeout"}
+    | {"secrets.commands", "secrets.timeout", "auth.issuers", "auth.scopes"}
 )
 
 Fields = tuple[str, ...]

@@ -20,7 +20,8 @@ from aggregator.config.files.report import Report, Where, did_you_mean, dotted, 
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.notify import secrets_of
-from aggregator.config.sections import NEEDED, SETTINGS, allowing, read_sections
+from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
+from aggregator.config.servers.database_password import LatePassword, take_password
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
 from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
@@ -28,8 +29,11 @@ from aggregator.config.servers.names import folded
 from aggregator.config.servers.overrides import Override, read_overrides
 from aggregator.config.servers.secrets import secrets_in_address
 from aggregator.config.servers.server import ServerReader
+from aggregator.config.settings import TlsConfig
 from aggregator.domain.problems import Problem
 from aggregator.redaction.redactor import Redactor
+from aggregator.secret_sources.late_url import LateUrl
+from aggregator.secret_sources.reference import SecretReference
 
 __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_content", "load_found", "load_mapping", "must_start"]
 
@@ -46,7 +50,8 @@ class Loaded:
 
     No program starts with `fatal` problems: misspelt keys at the root, and unusable settings of access control or of
     the audit. `files` are the file itself and those it refers to, `listed` is the number of server entries, good or
-    bad, and `trust` is the list that must have the file whenever it is read.
+    bad, and `trust` is the list that must have the file whenever it is read. `password` are the parts of that of the
+    database, where references stand for it.
     """
 
     config: Config
@@ -57,6 +62,7 @@ class Loaded:
     fatal: tuple[Problem, ...] = ()
     listed: int = 0
     trust: TrustList | None = None
+    password: tuple[str | SecretReference, ...] = field(default=(), repr=False)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -76,11 +82,27 @@ class Loaded:
 
     @property
     def storage(self) -> str | None:
-        """The URL of the database, if one is configured; a relative path in it is resolved from the file's folder."""
+        """The URL of the database, if one is configured; a relative path in it is resolved from the file's folder.
+
+        A password that references stand for is not in it: the URL has a function that gives it.
+        """
+        if self.config.storage is not None and self.password:
+            late = LatePassword(self.password, self.config.secrets.timeout, self.redactor)
+            return LateUrl(self.config.storage, late)
         relative = _RELATIVE_STORAGE.fullmatch(self.config.storage or "")
         if relative is None:
             return self.config.storage
         return f"{relative[1]}{self._folder / os.path.expanduser(relative[2])}"
+
+    @property
+    def tls(self) -> TlsConfig | None:
+        """The settings of our own TLS, with absolute paths; None where there is none."""
+        tls = self.config.http.tls
+        if tls is None:
+            return None
+        named = {"certificate": tls.certificate, "key": tls.key, "client_ca": tls.client_ca}
+        full = {name: str(self._folder / os.path.expanduser(path)) for name, path in named.items() if path is not None}
+        return tls.model_copy(update=full)
 
     @property
     def _folder(self) -> Path:
@@ -140,14 +162,17 @@ def _loaded(
     report = Report(name)
     folder = path.absolute().parent if path else Path.cwd()
     expander = allowing(Expander(environ, folder, _inputs(root)), root)
-    needed = {*_note_keys(root, report), *NEEDED}
-    config = read_sections(root, expander, report)
+    misspelt = {*_note_keys(root, report)}
+    stored, password = take_password(root, expander)
+    config = read_sections(stored, expander, report)
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
-    expander.secrets.update(filter(None, [config.audit.chain_key, *secrets_of(config.notify)]))
+    tls = config.http.tls
+    own = [config.audit.chain_key, config.replicas.key, tls.key_password if tls is not None else None]
+    expander.secrets.update(filter(None, [*own, *secrets_of(config.notify)]))
     files = expander.files | ({path.absolute()} if path else set()) | ({trust.path} if trust else set())
     listed = sum(len(entries) for where in ROOTS if isinstance(entries := root.get(where), JsonObject))
     return Loaded(
@@ -156,9 +181,14 @@ def _loaded(
         path,
         frozenset(expander.secrets),
         frozenset(files),
-        tuple(one for one in report.problems if one.where in needed and one.severity == "error"),
+        tuple(
+            one
+            for one in report.problems
+            if one.severity == "error" and (one.where in misspelt or is_needed(one.where))
+        ),
         listed,
         trust,
+        password,
     )
 
 

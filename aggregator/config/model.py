@@ -5,9 +5,12 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from aggregator.config.auth.issuers import AuthConfig
+from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
 from aggregator.config.notify import ReceiverConfig
+from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.settings import (
@@ -31,6 +34,7 @@ ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
 Isolation = Literal["shared", "per_agent", "per_session"]
+RunBy = Literal["each", "one"]
 Start = Literal["eager", "lazy", "on_call"]
 
 
@@ -92,6 +96,9 @@ class ServerConfig(ConfigModel):
         repr=False,
         description="`http`, `sse`, `auto`: sent with every request. Their values are never shown or logged.",
         examples=[{"Authorization": "Bearer ${EXAMPLE_TOKEN}"}],
+    )
+    auth: ServerAuthConfig | None = Field(
+        default=None, description="`http`, `sse`, `auto`: the aggregator gets access tokens for the server by OAuth."
     )
     proxy: str | None = Field(
         default=None,
@@ -174,6 +181,13 @@ class ServerConfig(ConfigModel):
         "nobody: each host session has its own, with `stdio` a process of its own. Servers that keep something in "
         "mind between calls may need that, and programs that ask people something while several hosts use them.",
         examples=["per_session"],
+    )
+    replicas: RunBy = Field(
+        default="each",
+        description="Which of several replicas runs the server: `each` its own, or `one` for all, to which the others "
+        "send their calls; when that one ends, another takes over within seconds. For servers that may run once only, "
+        "such as one that keeps a file open.",
+        examples=["one"],
     )
     tools: ToolsConfig = Field(
         default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
@@ -325,6 +339,13 @@ class Config(ConfigModel):
         "server is taken out of this file or replaced in it.",
         examples=["30s"],
     )
+    shutdown_delay: Seconds | None = Field(
+        default=None,
+        description="How long everything is still served once the program is asked to end, while `/readyz` says 503 "
+        "and connections end with their next answer: the time that load balancers and Kubernetes take to send "
+        "requests elsewhere. After it, no new connection is taken.",
+        examples=["5s"],
+    )
     name_limit: Whole = Field(
         default=47,
         ge=24,
@@ -342,14 +363,19 @@ class Config(ConfigModel):
     storage: str | None = Field(
         default=None,
         repr=False,
-        description="The database for keys, approvals, catalogs and the audit, as an SQLAlchemy URL; a "
-        "relative path of an SQLite file is one from the configuration file's folder. Default: an SQLite file in the "
-        "platform's data folder. `postgresql://USER:PASSWORD@HOST/DATABASE` needs `aggregator-mcp[postgres]`.",
+        description="The database for keys, approvals, catalogs and the audit: `sqlite:///PATH`, whose relative "
+        "paths are those from the configuration file's folder, or `postgresql://USER@HOST/DATABASE` with the options "
+        "of libpq, which needs `aggregator-mcp[postgres]` (docs/postgresql.md). References for the password are "
+        "resolved for each connection. Default: an SQLite file in the platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(
         default=AuditConfig.model_construct(), description="The audit log, in the database of `storage`."
     )
+    replicas: ReplicasConfig = Field(
+        default=ReplicasConfig.model_construct(), description="Several processes that serve as one."
+    )
+    auth: AuthConfig = Field(default=AuthConfig.model_construct(), description="OAuth: who comes in with a token.")
     secrets: SecretsConfig = Field(
         default=SecretsConfig.model_construct(),
         description="Where secrets may come from, besides the keyring, variables and files.",
@@ -367,3 +393,8 @@ class Config(ConfigModel):
         description="Who is told what needs a person: webhooks, and programs that are run.",
         examples=[[{"name": "on-call", "url": "https://hooks.example.com/aggregator"}]],
     )
+
+    @property
+    def run_by_one(self) -> bool:
+        """True if a server may run in one process only of all that share the database."""
+        return any(server.replicas == "one" and server.enabled for server in self.servers)

@@ -8,11 +8,13 @@ from typing import Final, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted
 from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
 from aggregator.config.receivers import NOTIFY, read_receivers
+from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.servers.complete import complete
 from aggregator.config.servers.expand import Expander
@@ -40,12 +42,26 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "checks": ChecksConfig,
     "search": SearchConfig,
     "audit": AuditConfig,
+    "replicas": ReplicasConfig,
+    "auth": AuthConfig,
     SECRETS: SecretsConfig,
     "redact": RedactConfig,
     "log": LogConfig,
 }
-# Settings of access control and of the audit: if one is faulty no program starts, since the default would be weaker.
-NEEDED = frozenset({"storage", "policies", "audit", "audit.chain_key"})
+# Settings of access control, TLS and the audit: if one is faulty no program starts, since the default would be weaker.
+NEEDED = frozenset(
+    {
+        "storage",
+        "policies",
+        "audit",
+        "audit.chain_key",
+        "replicas",
+        "replicas.key",
+        "http.tls",
+        "auth",
+        "auth.vault_key",
+    }
+)
 SETTINGS = tuple(name for name in Config.model_fields if name != "servers")
 
 
@@ -106,9 +122,14 @@ def _section(name: str, raw: object, expander: Expander, report: Report) -> obje
     }
 
 
+def is_needed(where: str) -> bool:
+    """Return whether no program starts with a fault at this place."""
+    return where in NEEDED or where.startswith(("http.tls.", "http.tls[", "auth.issuers", "auth.private_hosts"))
+
+
 def _said(where: Where, message: str) -> str:
     """Return a message, with the sentence that the default is used where that is so."""
-    return message if dotted(where) in NEEDED else f"{message} The default is used."
+    return message if is_needed(dotted(where)) else f"{message} The default is used."
 
 
 def _takes_null(field: FieldInfo) -> bool:

@@ -98,6 +98,35 @@ class StdioConfig(FrontendConfig):
     )
 
 
+class TlsConfig(ConfigModel):
+    """TLS of our own, for the web frontends without a proxy in front of them."""
+
+    certificate: str = Field(
+        min_length=1,
+        description="The file of the certificate and of those between it and its authority, in PEM. A relative path "
+        "is one from the configuration file's folder, here and below. Once the files change, new connections get what "
+        "they hold then.",
+        examples=["/etc/aggregator/tls/tls.crt"],
+    )
+    key: str = Field(
+        min_length=1, description="The file of its private key, in PEM.", examples=["/etc/aggregator/tls/tls.key"]
+    )
+    key_password: str | None = Field(
+        default=None,
+        min_length=1,
+        repr=False,
+        description="The password of the private key, where the file is encrypted.",
+        examples=["${TLS_KEY_PASSWORD:-the password}"],
+    )
+    client_ca: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A file of certificate authorities, in PEM: all but `/healthz` and `/readyz` is then refused to "
+        "clients without a certificate of one of these. A key is needed all the same.",
+        examples=["/etc/aggregator/tls/clients.crt"],
+    )
+
+
 class HttpConfig(FrontendConfig):
     """The Streamable HTTP frontend, and the address that the SSE frontend shares with it."""
 
@@ -116,9 +145,14 @@ class HttpConfig(FrontendConfig):
     public_url: OwnUrl | None = Field(
         default=None,
         description="The address by which hosts reach this aggregator where that is not the address listened on, such "
-        "as that of a reverse proxy, with the path that the proxy takes away. Its `Host` and `Origin` are accepted, "
-        "and what is said of our own address names it.",
+        "as that of a reverse proxy, with the path that stands before ours there: whether the proxy takes it away or "
+        "passes it on. Its `Host` and `Origin` are accepted, and what is said of our own address names it.",
         examples=["https://tools.example.com/ai"],
+    )
+    tls: TlsConfig | None = Field(
+        default=None,
+        description="TLS of our own: `https://` in place of `http://`. A fault in it lets no program start.",
+        examples=[{"certificate": "/etc/aggregator/tls/tls.crt", "key": "/etc/aggregator/tls/tls.key"}],
     )
     trusted_proxies: tuple[Proxy, ...] = Field(
         default=(),
@@ -144,7 +178,15 @@ class HttpConfig(FrontendConfig):
         default=4 * MIB, description="A request that is larger than this is refused.", examples=["16MiB"]
     )
     session_idle_timeout: Seconds = Field(
-        default=1800.0, description="A session without a request for this long is ended.", examples=["1h"]
+        default=1800.0,
+        description="A session without a request for this long takes no more memory; with its next request it goes on.",
+        examples=["1h"],
+    )
+    session_lifetime: Seconds = Field(
+        default=604800.0,
+        description="How long after its `initialize` a host can go on with a session of the handshake eras that is not "
+        "in memory: after a restart, at another replica, or after it was idle.",
+        examples=["1h"],
     )
     max_sessions: Whole = Field(
         default=10_000,

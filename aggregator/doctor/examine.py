@@ -15,8 +15,17 @@ from urllib.parse import urlsplit
 from aggregator import __version__
 from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
+from aggregator.config.model import Config
 from aggregator.config.settings import HttpConfig
-from aggregator.doctor.checks.gateway import GatewayFacts, of_called_name, of_exposure, of_gateway, of_other_agent
+from aggregator.doctor.checks.accounts import of_accounts
+from aggregator.doctor.checks.gateway import (
+    GatewayFacts,
+    of_called_name,
+    of_certificate,
+    of_exposure,
+    of_gateway,
+    of_other_agent,
+)
 from aggregator.doctor.checks.host_files import OwnEntry, of_host, of_lost_servers
 from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
@@ -25,6 +34,8 @@ from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_chain, of_storage
 from aggregator.doctor.finding import CheckFinding, found, with_option
+from aggregator.doctor.gather.accounts import read_accounts
+from aggregator.doctor.gather.certificate import read_certificate
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
@@ -38,6 +49,7 @@ from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit.chain import ChainKey
+from aggregator.workers.cores import cores
 
 T = TypeVar("T")
 
@@ -96,6 +108,7 @@ class _Doctor:
         for host in hosts.hosts:
             self._findings += of_host(host, config.path, wanted.agent)
         storage = await self._storage(config)
+        await self._accounts(config)
         gateway = self._gateway(http, config)
         trial, _, _ = await asyncio.gather(
             self._trial(config, agent, storage.calls),
@@ -111,6 +124,10 @@ class _Doctor:
         self._of_trial(trial, agent, hosts, sessions, storage)
         if loaded is not None and not loaded.fatal:
             self._of_loaded(loaded, trial, storage)
+            if loaded.tls is not None:
+                certificate = asyncio.to_thread(read_certificate, loaded.tls)
+                read = await self._bounded("the certificate", certificate, _DISK)
+                self._findings += of_certificate(loaded.tls, *read, time.time()) if read is not None else ()
         return DoctorReport(
             str(config.path) if config.path is not None else None,
             agent,
@@ -164,6 +181,16 @@ class _Doctor:
             self._findings += of_chain(read.chained, key)
         return read
 
+    async def _accounts(self, config: ConfigRead) -> None:
+        """Look at the accounts before the servers are tried, which may make a key."""
+        loaded, url = config.loaded, config.storage
+        if loaded is None or loaded.fatal or url is None:
+            return
+        if loaded.config.auth.issuers or any(server.auth is not None for server in loaded.config.servers):
+            work = read_accounts(loaded, url, asks=self._wanted.connect)
+            facts = await self._bounded("the accounts", work, _GATEWAY)
+            self._findings += of_accounts(facts) if facts is not None else ()
+
     async def _trial(self, config: ConfigRead, agent: str, calls: Mapping[str, int]) -> TrialResult:
         loaded = config.loaded
         if loaded is None or loaded.fatal:
@@ -214,17 +241,20 @@ class _Doctor:
 
     async def _gateway(self, http: HttpConfig, config: ConfigRead) -> None:
         base = self._wanted.url or (address(http) if http.port else None)
+        tls = config.loaded.tls if config.loaded is not None and self._wanted.url is None else None
         if base is None or not await asyncio.to_thread(listens, base):
             return
         try:
-            report = await asyncio.to_thread(asked, base)
+            report = await asyncio.to_thread(asked, base, tls)
         except (OSError, ValueError, OperatorError) as error:
             owner = await asyncio.to_thread(owner_of, urlsplit(base).port or http.port)
             facts = GatewayFacts(base, True, None, None, owner or type(error).__name__)
             self._findings += of_gateway(facts, config.path, __version__)
             return
-        seen = await asyncio.to_thread(http_session, f"{base}{http.path}", {}, "aggregator-doctor", _DISK)
-        self._findings += of_gateway(GatewayFacts(base, True, report, seen.version), config.path, __version__)
+        seen = await asyncio.to_thread(http_session, f"{base}{http.path}", {}, "aggregator-doctor", _DISK, tls)
+        programs = _programs(config.loaded.config) if config.loaded is not None else ()
+        facts = GatewayFacts(base, True, report, seen.version, cores=cores(), programs=programs)
+        self._findings += of_gateway(facts, config.path, __version__)
 
     async def _machine(self, config: ConfigRead) -> None:
         wanted, loaded = self._wanted, config.loaded
@@ -266,6 +296,11 @@ class _Doctor:
         except (OperatorError, OSError) as error:
             self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
         return None
+
+
+def _programs(config: Config) -> tuple[str, ...]:
+    """Return the servers that each worker starts for itself."""
+    return tuple(one.id for one in config.servers if one.type == "stdio" and one.enabled and one.replicas == "each")
 
 
 def _names_config(entry: OwnEntry) -> bool:

@@ -9,7 +9,7 @@ from aggregator.doctor.codes import CODES
 Severity = Literal["ok", "note", "warning", "error"]
 # Commands of ours that take `--config`, with words after their name.
 _COMMAND: Final = re.compile(
-    r"(`aggregator (?:remove|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
+    r"(`aggregator (?:remove|connect|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "ok")
 

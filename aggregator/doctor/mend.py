@@ -13,7 +13,7 @@ from typing import Final
 from aggregator.doctor.finding import CheckFinding
 
 # The bits that stay, by code.
-_KEPT: Final = {"config_open": 0o700, "database_open": 0o700, "policy_open": 0o755}
+_KEPT: Final = {"config_open": 0o700, "database_open": 0o700, "vault_key_open": 0o600, "policy_open": 0o755}
 
 
 @dataclass(frozen=True, slots=True)

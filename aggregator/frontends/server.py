@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterable, Mapping, Set
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 import uvicorn
@@ -12,16 +13,25 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
+from aggregator.frontends.acceptor import SharedSocket
+from aggregator.frontends.connect.entry import CONNECT_PATH, Connect
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
+from aggregator.frontends.hops.forwarded import ForwardedRequests
+from aggregator.frontends.hops.listener import HopListener
+from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
+from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
-from aggregator.frontends.web.credentials import refuse, request_facts
+from aggregator.frontends.web.credentials import CHALLENGE, refuse, request_facts
+from aggregator.frontends.web.forward.forwarder import Forwarder
 from aggregator.frontends.web.host_guard import (
     WRITE_WHOLE,
+    App,
     HostGuard,
     Receive,
     Scope,
@@ -35,7 +45,9 @@ from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPosts
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.repeated_fields import memory_of
-from aggregator.frontends.web.sessions import Sessions
+from aggregator.frontends.web.sessions.kept_sessions import KeptSessions
+from aggregator.frontends.web.sessions.session_ids import SessionIds
+from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.frontends.web.sse import SseFrontend
 from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages, StatusReport
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
@@ -52,6 +64,14 @@ HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
 BACKLOG: Final = 2048
 # Seconds for the last answers to be sent once all requests have ended.
 LAST_BYTES: Final = 2
+# Seconds that a worker waits for its hosts to go to others, and since when a host has sent nothing whose connection is
+# closed before its next request.
+HAND_OVER_FOR: Final = 10.0
+IDLE_FOR: Final = 3.0
+_LOOK_AGAIN: Final = 0.1
+# Seconds for requests on connections that came just before the port was closed, and between two looks.
+LAST_ARRIVALS: Final = 1.0
+LOOK_EVERY: Final = 0.02
 
 # For a request whose principal is let in again before its end.
 _LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
@@ -61,6 +81,14 @@ class ServeRequest(Protocol):
     """An ASGI application for requests of an authenticated principal."""
 
     async def __call__(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class ReportsOfAll(Protocol):
+    """The details for `/readyz`, and the metrics, of all replicas."""
+
+    async def report(self) -> Mapping[str, Any]: ...
+
+    def page(self) -> AsyncIterator[bytes]: ...
 
 
 class WebServer:
@@ -74,10 +102,15 @@ class WebServer:
         report: StatusReport,
         metrics: MetricsText | None = None,
         console: Console | None = None,
+        of_all: ReportsOfAll | None = None,
+        connect: Connect | None = None,
     ) -> None:
         http, sse = config.http, config.sse
         self._tasks = Tasks("the web frontends")
         limits = limits_of(http, gateway.admission)
+        group = gateway.group
+        self._kept = KeptSessions(group)
+        forwarder = Forwarder(group)
         self._sessions = Sessions(
             gateway.list_changes,
             gateway.revocation,
@@ -85,11 +118,20 @@ class WebServer:
             gateway.admission,
             http.session_idle_timeout,
             limits.unread,
+            ids=SessionIds(group.key, group.clock, http.session_lifetime, group.membership.id),
+            kept=self._kept,
+            names=http.names,
+            gateway=gateway,
+            question_ids=forwarder.questions.numbers,
         )
         self._posts = KnownPosts(gateway, access, limits, self._sessions, self._tasks)
-        self._http = StreamableHttpFrontend(gateway, http.names, limits, self._sessions, self._posts, self._tasks)
+        self._http = StreamableHttpFrontend(
+            gateway, http.names, limits, self._sessions, self._posts, self._tasks, forwarder
+        )
         self.own = OwnAddress(http)
-        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix)
+        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix, forwarder)
+        others = {path: path for path in (SSE_PATH, V1_PATH, METRICS_PATH, CONSOLE_PATH)} | {MESSAGES_PATH: SSE_PATH}
+        self._resources = ProtectedResources(access, self.own, self._prefix, http.path, others)
         self._stall_timeout = http.stall_timeout
         self._gateway = gateway
         self._access = access
@@ -107,21 +149,28 @@ class WebServer:
             "sse": SSE_PATH if sse.enabled else None,
             "v1": f"{V1_PATH}/openapi.json" if config.v1.enabled else None,
         }
-        self._metrics = MetricsPage(access, metrics) if metrics is not None else None
+        of_group = of_all.page if of_all is not None else None
+        self._metrics = (
+            MetricsPage(access, self._resources.challenge, metrics, of_group) if metrics is not None else None
+        )
         base = self.own.public_url or ""
         self._pages = StatusPages(
             report,
             {kind: f"{base}{path}" for kind, path in paths.items() if path is not None},
             CONSOLE_PATH if console is not None else None,
+            of_all.report if of_all is not None else None,
         )
         self._console = console
-        self.app = HostGuard(self._route, self.own, HEALTH_PATHS, CONSOLE_PATH)
+        self._connect = connect
+        self._leaving = False
+        self.app = HostGuard(self._route, self.own, HEALTH_PATHS, (CONSOLE_PATH, CONNECT_PATH))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """End idle sessions inside; on the way out, end all of them."""
         async with self._tasks:
             self._tasks.start(self._sessions.sweep())
+            self._tasks.start(self._kept.run())
             self._tasks.start(self._gateway.revocation.run(self._access.holds))
             try:
                 yield
@@ -129,9 +178,33 @@ class WebServer:
                 self._sessions.close()
                 await self._gateway.close_parked()
 
+    def answer_hops(self, listener: HopListener) -> None:
+        """Have requests of hosts that other replicas forward to this one answered at the listener for replicas."""
+        ForwardedRequests(self._gateway, self._access, self._http, self._sse, self._sessions).add_to(listener)
+
     def connection(self, *given: Any, **more: Any) -> BoundedConnection:
         """Return the protocol of one connection, for the HTTP server below."""
-        return BoundedConnection(self._stall_timeout, self._gateway.admission.refused, self._posts, *given, **more)
+        made = BoundedConnection(self._stall_timeout, self._gateway.admission.refused, self._posts, *given, **more)
+        if self._leaving:
+            made.answer_last()
+        return made
+
+    def leave(self, connections: Iterable[object]) -> None:
+        """Have all connections, those that come later too, end with their next answer, so that hosts go elsewhere."""
+        self._leaving = True
+        for connection in list(connections):
+            if isinstance(connection, BoundedConnection):
+                connection.answer_last()
+
+    async def answer_arrivals(self, connections: Set[object]) -> None:
+        """Serve requests that have come, or whose connections are there, for `LAST_ARRIVALS` at most; close others."""
+        ends = asyncio.get_running_loop().time() + LAST_ARRIVALS
+        # A connection that was just accepted is among them some turns of the loop later: one look does not see it.
+        quiet = 0
+        while quiet < 2 and asyncio.get_running_loop().time() < ends:
+            expected = [one for one in list(connections) if isinstance(one, BoundedConnection) and one.is_expected()]
+            quiet = 0 if expected else quiet + 1
+            await asyncio.sleep(LOOK_EVERY)
 
     def close_streams(self) -> None:
         """Close the streams that would otherwise stay open, so that the server can drain."""
@@ -154,7 +227,7 @@ class WebServer:
         body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
         await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
 
-    def _authenticate(self, scope: Scope, kind: FrontendName, agent: str | None) -> Principal | Refused:
+    async def _authenticate(self, scope: Scope, kind: FrontendName, agent: str | None) -> Principal | Refused:
         """Return the principal of a request, or why there is none. A request that repeats the one before on its
         connection is only checked for what may have changed since.
         """
@@ -163,7 +236,7 @@ class WebServer:
             known = self._access.repeated(memory.authentication)
             if known is not None:
                 return known
-        principal = self._access.authenticate(request_facts(scope, kind, agent))
+        principal = await self._access.admit(request_facts(scope, kind, agent))
         if memory is not None and isinstance(principal, Principal):
             memory.endpoint, memory.authentication = endpoint, self._access.authentication(principal)
         return principal
@@ -173,25 +246,30 @@ class WebServer:
             return
         path, agent = scope["path"], None
         if self._console is not None and (path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")):
+            scope[CHALLENGE] = self._resources.challenge
             await self._console.serve(scope, receive, send, self._prefix(scope))
+            return
+        if self._connect is not None and self._connect.serves(path):
+            await self._connect.serve(scope, receive, send, self._prefix(scope))
             return
         frontend = self._frontends.get(path) or self._frontends.get(path.rstrip("/"))
         if frontend is None and path.startswith(f"{self._http_path}/"):
             agent, frontend = path[len(self._http_path) + 1 :], self._frontends.get(self._http_path)
         if frontend is None:
-            page = self._metrics.serve if self._metrics is not None and path == METRICS_PATH else self._pages
-            await page(scope, receive, send)
+            await self._page(path)(scope, receive, send)
             return
         kind, served = frontend
         begun: DirectPost | None = scope.get(BEGUN)
         if begun is None and self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
             await self._close_to(send, kind)
             return
-        principal = begun.principal if begun is not None else self._authenticate(scope, kind, agent)
+        principal = begun.principal if begun is not None else await self._authenticate(scope, kind, agent)
         if isinstance(principal, Refused):
-            await _refuse(send, principal, kind)
+            await self._refuse(scope, send, principal, kind)
             return
         task, answer = asyncio.current_task(), Answer(send, scope.pop(WRITE_WHOLE, None))
+        if principal.token is not None:
+            answer.ask_for = partial(self._resources.ask_for, scope)
         assert task is not None, "a request is served in a task"
         going = self._gateway.revocation.add(principal, task.cancel)
         if begun is not None and begun.going.revoked:
@@ -210,17 +288,23 @@ class WebServer:
             if answer.started:
                 await answer.end()
             else:
-                await _refuse(send, again if isinstance(again, Refused) else _LET_OUT, kind)
+                await self._refuse(scope, send, again if isinstance(again, Refused) else _LET_OUT, kind)
         finally:
             self._gateway.revocation.remove(going)
 
+    def _page(self, path: str) -> App:
+        """Return what answers at a path that is no frontend's."""
+        if self._resources.serves(path):
+            return self._resources.serve
+        return self._metrics.serve if self._metrics is not None and path == METRICS_PATH else self._pages
 
-async def _refuse(send: Send, refused: Refused, kind: FrontendName) -> None:
-    await refuse(send, refused, refusal(refused) if kind == "v1" else None)
+    async def _refuse(self, scope: Scope, send: Send, refused: Refused, kind: FrontendName) -> None:
+        challenge = self._resources.challenge(scope, refused)
+        await refuse(send, refused, challenge, refusal(refused) if kind == "v1" else None)
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on the address; port 0 takes a free one.
+def listening_socket(host: str, port: int, setting: str = "--port") -> socket.socket:
+    """Return a socket that listens on the address; port 0 takes a free one. `setting` chooses the port.
 
     Raises:
         OperatorError: the address cannot be used.
@@ -238,15 +322,47 @@ def listening_socket(host: str, port: int) -> socket.socket:
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
-        hint = " Another program has that port; choose one with --port." if "in use" in str(error) else ""
+        hint = f" Another program has that port; choose one with {setting}." if "in use" in str(error) else ""
         raise OperatorError(f"Cannot listen on {host}:{port}: {error.strerror}.{hint}") from error
     return bound
 
 
+async def _hand_over(server: HttpServer, stopped: "asyncio.Task[Any]") -> None:
+    """Wait until the hosts have gone to other workers, for a bounded time; `stopped` is done where nothing is awaited.
+
+    The answer to the next request of each says that its connection ends, so that none is lost.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HAND_OVER_FOR):
+            while connections := list(server.server_state.connections):
+                for connection in connections:
+                    if isinstance(connection, BoundedConnection):
+                        connection.is_expected(IDLE_FOR)
+                if stopped in (await asyncio.wait([stopped], timeout=_LOOK_AGAIN))[0]:
+                    return
+
+
+class LeaveRequests(Protocol):
+    """The time in which all is still served, and hosts are told to go elsewhere."""
+
+    async def __call__(self) -> bool:
+        """Wait until it is over; return whether there was such a time."""
+
+
 async def serve_web(
-    web: WebServer, bound: socket.socket, stopping: asyncio.Event, drain: DrainRequests | None = None
+    web: WebServer,
+    bound: socket.socket,
+    stopping: asyncio.Event,
+    drain: DrainRequests | None = None,
+    leave: LeaveRequests | None = None,
+    tls: ServerTls | None = None,
+    shared: SharedSocket | None = None,
 ) -> None:
-    """Serve until `stopping` is set, then drain. While `drain` runs, new requests are answered with a refusal."""
+    """Serve until `stopping` is set, then leave and drain. While `drain` runs, new requests are refused.
+
+    Where there was a time to leave, no connection is accepted after it: a proxy that gets none asks elsewhere. One of
+    several workers has `shared`: it also ends once it is to hand over, when its hosts have gone to the others.
+    """
     config = uvicorn.Config(
         web.app,
         http=cast("type[asyncio.Protocol]", web.connection),
@@ -259,20 +375,26 @@ async def serve_web(
         timeout_keep_alive=75,
         timeout_graceful_shutdown=LAST_BYTES,
     )
-    server = _UvicornServer(config)
+    acceptor = shared.acceptor if shared is not None else None
+    server = HttpServer(config, tls.context if tls is not None else None, acceptor)
     async with web.running(), Tasks("the web server") as tasks:
         serving = tasks.start(server.serve(sockets=[bound]))
-        waiting = tasks.start(stopping.wait())
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        stopped = tasks.start(stopping.wait())
+        ends = {serving, stopped, *([tasks.start(shared.handing_over.wait())] if shared is not None else [])}
+        if tls is not None:
+            tasks.start(tls.run())
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            web.leave(server.server_state.connections)
+            if not stopping.is_set():
+                server.close_listeners()
+                web.close_streams()
+                await _hand_over(server, stopped)
+            elif leave is not None and await leave():
+                await server.accept_no_more(bound)
+                await web.answer_arrivals(server.server_state.connections)
         if drain is not None and not serving.done():
             await drain()
         web.close_streams()
         server.should_exit = True
         await serving
-
-
-class _UvicornServer(uvicorn.Server):
-    """An HTTP server that leaves signals to the program."""
-
-    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        return nullcontext()

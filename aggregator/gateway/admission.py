@@ -104,8 +104,8 @@ class Admission:
         Raises:
             TooMany: there is none.
         """
-        # Requests without a key all come from this machine and cannot be told apart.
-        agent = principal.agent_id if principal.key_id is not None else None
+        # Requests without a key or a token all come from this machine and cannot be told apart.
+        agent = principal.agent_id if _is_known(principal) else None
         self._take(kind, agent)
         return Slot(self, kind, agent)
 
@@ -113,7 +113,7 @@ class Admission:
         """Return whether `acquire` would take a place now. Counts no refusal."""
         if self._taken[kind] >= self._most[kind]:
             return False
-        return principal.key_id is None or self._of_agent.get((kind, principal.agent_id), 0) < self._share[kind]
+        return not _is_known(principal) or self._of_agent.get((kind, principal.agent_id), 0) < self._share[kind]
 
     def _take(self, kind: Kind, agent: str | None) -> None:
         if self._taken[kind] >= self._most[kind]:
@@ -135,3 +135,8 @@ class Admission:
                 self._of_agent[kind, agent] = left
             else:
                 del self._of_agent[kind, agent]
+
+
+def _is_known(principal: Principal) -> bool:
+    """Return whether a key or a token says which agent it is."""
+    return principal.key_id is not None or principal.token is not None

@@ -31,6 +31,7 @@ from aggregator.domain.errors import (
 from aggregator.domain.missing import ItemRefused
 from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
 from aggregator.gateway.host import Host
+from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.notes import note_failure, note_result
 
 log = logging.getLogger(__name__)
@@ -128,10 +129,13 @@ class CallLog:
 
     @staticmethod
     def named_in(meta: Mapping[str, Any] | None, host: Host) -> tuple[str | None, str | None]:
-        """Return the user and the session that a call names in its `_meta`; the session of the host by default."""
-        if meta is None:
-            return None, host.session
-        return _text(meta.get(USER_KEY)), _text(meta.get(SESSION_KEY)) or host.session
+        """Return the user and the session that a call names in its `_meta`; the session of the host by default.
+
+        With an access token the user is the one whom its issuer names, and not the one whom the host names.
+        """
+        token = host.principal.token
+        user = f"{token.subject} of {token.issuer}" if token is not None else (meta or {}).get(USER_KEY)
+        return _text(user), _text((meta or {}).get(SESSION_KEY)) or host.session
 
     def trace_meta(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
         """Return the trace context for the request to the upstream: where the host began a trace, or ours are
@@ -179,7 +183,7 @@ class CallLog:
         name = call.params.get("name")
         asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
         record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
-        record.tenant, record.key_id = principal.tenant, principal.key_id
+        record.tenant, record.key_id = principal.tenant, principal.known_by
         record.conversation_id, record.via = call.conversation, call.via
         record.arguments = call.params.get("arguments")
         if host.frontend != PLAIN_FRONTEND:
@@ -264,7 +268,7 @@ class OpenRecord:
         if record.method != TOOL_CALL:
             return False
         self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
-        record.result = self.result
+        record.result = without_link(self.result)
         return True
 
     def _refuse(self, refused: NotRecorded) -> bool:

@@ -41,7 +41,7 @@ from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.reads.subscriptions import Subscriptions
-from aggregator.gateway.request import Request
+from aggregator.gateway.request import ItemMethod, Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
@@ -49,6 +49,7 @@ from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.instructions import instructions
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import View, Views
+from aggregator.replicas.group_part import GroupPart
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.peer import Channel
 
@@ -60,12 +61,6 @@ class MethodHandler(Protocol):
     """A function that answers the requests of one method, with the result as the newest revision has it."""
 
     def __call__(self, gateway: "Dispatcher", request: Request, /) -> Awaitable[Mapping[str, Any]]: ...
-
-
-class ItemMethod(Protocol):
-    """A function that answers a request for a resource, a prompt or a completion."""
-
-    def __call__(self, request: Request, /) -> Awaitable[dict[str, Any]]: ...
 
 
 class Dispatcher:
@@ -99,7 +94,9 @@ class Dispatcher:
         subscriptions: Subscriptions,
         playground: Playground,
         listening: ListenStreams,
+        group: GroupPart,
     ) -> None:
+        self.group = group
         self.views = views
         self.list_changes = list_changed
         self.call_log = call_log
@@ -111,7 +108,7 @@ class Dispatcher:
         self._supervisor = supervisor
         self._startup = startup
         self._current = current
-        self._input_requests = input_requests
+        self.input_requests = input_requests
         self._resolver = resolver
         self._pipeline = pipeline
         self._finder = finder
@@ -124,7 +121,7 @@ class Dispatcher:
         self._prompts = prompts
         self._completion = completion
         self._subscriptions = subscriptions
-        self._listening = listening
+        self.listening = listening
 
     @property
     def catalog(self) -> Catalog:
@@ -159,7 +156,7 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Run the background work of the gateway until cancelled."""
-        async with Tasks("the gateway") as tasks, self._input_requests.parking.tasks:
+        async with Tasks("the gateway") as tasks, self.input_requests.parking.tasks:
             tasks.start(self._finder.run())
             await asyncio.to_thread(self._meta_tools.load)
             await self._pipeline.keep_checks_ready(self._settle)
@@ -171,7 +168,7 @@ class Dispatcher:
 
     async def close_parked(self) -> None:
         """End the parked calls: no host comes back any more."""
-        await self._input_requests.parking.close()
+        await self.input_requests.parking.close()
 
     async def answer(self, host: Host, method: str, params: dict[str, Any], channel: Channel) -> Mapping[str, Any]:
         """Return the result of one request, in the form of the era it speaks.
@@ -193,7 +190,7 @@ class Dispatcher:
         began = asyncio.get_running_loop().time()
         try:
             with self.drain:
-                result = await handler(self, Request(host, params, channel, version, self._input_requests))
+                result = await handler(self, Request(host, params, channel, version, self.input_requests))
         except NotServed as missing:
             if self.views.rulebook is not None:
                 await evenly(began)
@@ -330,7 +327,7 @@ class Dispatcher:
     async def subscribe(self, request: Request) -> Mapping[str, Any]:
         await self._agent_items.ready(request.host)
         found = await self._resources.permitted(request)
-        await self._subscriptions.subscribe(request.host, found)
+        await self._subscriptions.subscribe(request.host.copied_from or request.host, found)
         return {}
 
     async def unsubscribe(self, request: Request) -> Mapping[str, Any]:
@@ -396,5 +393,5 @@ _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, MethodHandler]] = {
     **_COMMON,
     "server/discover": Dispatcher.discover,
-    "subscriptions/listen": lambda gateway, request: gateway._listening.listen(request),
+    "subscriptions/listen": lambda gateway, request: gateway.listening.listen(request),
 }

@@ -15,10 +15,14 @@ _LONGEST: Final = 30
 
 
 class Drain:
-    """The count of running requests; each is inside a `with` of this object. `started`: new requests are refused."""
+    """The count of running requests; each is inside a `with` of this object.
+
+    `leaving`: the process is about to end and still serves everything. `started`: new requests are refused.
+    """
 
     def __init__(self) -> None:
         self.started = False
+        self.leaving = False
         self._running = 0
         self._until = 0.0
         self._quiet = asyncio.Event()

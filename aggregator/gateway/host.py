@@ -1,12 +1,17 @@
 """The MCP client on the other side of a frontend, as far as answers depend on it."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.gateway.dotless_hosts import refuses_dots
+
+# Requests that may be decided by the scopes of the token that they were sent with.
+BY_SCOPES: Final = ON_RECORD | {"resources/subscribe"}
 
 
 class AskHost(Protocol):
@@ -38,7 +43,8 @@ class Host:
     and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
     to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent. `headers` are
-    those of the HTTP request that a host of 2026-07-28 is.
+    those of the HTTP request that a host of 2026-07-28 is. `copied_from` is the host that this one is a copy of, for
+    requests with one token.
     """
 
     frontend: str
@@ -52,10 +58,19 @@ class Host:
     session: str | None = None
     log_level: str | None = None
     headers: Mapping[str, list[str]] | None = None
+    copied_from: "Host | None" = None
     style: Style = field(init=False)
 
     def __post_init__(self) -> None:
         self.style = self.names or "canonical"
+
+    def of_request(self, method: str, principal: Principal) -> "Host":
+        """Return the host as a request of this caller deals with it: the token of a later one does not change it."""
+        if principal.token is None or method not in BY_SCOPES:
+            return self
+        asked = copy.copy(self)
+        asked.principal, asked.copied_from = principal, self
+        return asked
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification that belongs to no request; drop it if there is no connection."""

@@ -1,6 +1,7 @@
 """One request of a host, with everything that its answer may depend on."""
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.call import CONVERSATION_KEY, ToolCall
 from aggregator.domain.errors import INVALID_PARAMS, HostError
@@ -80,3 +81,9 @@ def as_call(host: Host, params: dict[str, Any], version: str, style: Style) -> T
     named = meta.get(CONVERSATION_KEY) if isinstance(meta, dict) else None
     conversation = named if isinstance(named, str) and named else host.session
     return ToolCall(host.principal, params, version, style, conversation)
+
+
+class ItemMethod(Protocol):
+    """A function that answers a request for a resource, a prompt or a completion."""
+
+    def __call__(self, request: Request, /) -> Awaitable[dict[str, Any]]: ...

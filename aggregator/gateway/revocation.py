@@ -14,10 +14,11 @@ log = logging.getLogger(__name__)
 
 # Seconds between two reviews; together with `identity.keyring.REFRESH_EVERY` that stays well below a second.
 REVIEW_EVERY: Final = 0.25
-# Frontends that authenticate by key or by source address. On stdio, starting the process is the permission.
+# Frontends that authenticate by key, by token or by source address. On stdio, starting the process is the permission.
 REVIEWED_FRONTENDS: Final = frozenset({"http", "sse", "v1"})
 
-Caller = tuple[str, str | None]
+# Agent, key, and the facts of a token by their identity: they live as long as the work that is indexed with them.
+Caller = tuple[str, str | None, int]
 
 
 class EndTask(Protocol):
@@ -55,7 +56,8 @@ class RevocableTasks:
 
     def add(self, principal: Principal, end: EndTask) -> RevocableTask:
         """Add a piece of work; `end` is called once its principal is no longer let in."""
-        caller = principal.agent_id, principal.key_id
+        token = principal.token
+        caller = principal.agent_id, principal.key_id, 0 if token is None else id(token)
         those = self._by_caller.get(caller)
         if those is None:
             those = self._by_caller[caller] = {}

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Protocol
 
 from aggregator.domain.abilities import HostCapabilities
+from aggregator.domain.grant_owner import GrantOwner, Per
 from aggregator.domain.versions import Era
 
 
@@ -44,6 +45,10 @@ class Caller(Protocol):
 
     @property
     def level(self) -> str | None: ...
+
+    def account(self, per: Per) -> GrantOwner:
+        """Return whose account the call is made with, where accounts are of these."""
+        ...
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request of this server to the host, and return the result.

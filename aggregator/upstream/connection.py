@@ -9,7 +9,8 @@ from typing import Any, Final, Protocol
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.credentials import Credentials
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 
@@ -121,8 +122,8 @@ class InboundHandlers:
 
 
 class OpenTransport(Protocol):
-    """A context manager of a transport: its connection is open inside."""
+    """A context manager of a transport: its connection is open inside. Those over HTTP take credentials."""
 
     def __call__(
-        self, config: ServerConfig, inbound: InboundHandlers, reaper: Reaper, /
+        self, config: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None, /
     ) -> AbstractAsyncContextManager[Connection]: ...

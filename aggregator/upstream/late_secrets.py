@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aggregator.secret_sources.program_run import ProgramRun
 
 # Fields in which secrets may stand.
-FIELDS: Final = ("args", "env", "url", "headers", "proxy", "launch")
+FIELDS: Final = ("args", "env", "url", "headers", "proxy", "launch", "auth")
 # Loaded with the first reference.
 _RUN: Final = "aggregator.secret_sources.program_run:ProgramRun"
 _VALUE_OF: Final = "aggregator.secret_sources.values:value_of"
@@ -89,7 +89,7 @@ def same_secrets(one: ServerConfig, other: ServerConfig) -> bool:
 def _check(completed: ServerConfig) -> None:
     """Refuse texts that cannot be sent or handed to a program; no value is shown."""
     launch = completed.launch
-    fields = {name: getattr(completed, name) for name in FIELDS}
+    fields = {name: getattr(completed, name) for name in FIELDS if name != "auth"}
     late = {text.where[0] for text in completed.references}
     for fault in unsound({**fields, "launch": launch.model_dump() if launch is not None else None}):
         if fault.where[0] in late:

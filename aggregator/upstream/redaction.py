@@ -141,7 +141,8 @@ def secrets_of(config: ServerConfig) -> set[str]:
 
 def _telling_secrets(config: ServerConfig) -> Iterator[str]:
     """Yield what is secret by its place or its name."""
-    yield from secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy})
+    auth = config.auth.model_dump() if config.auth is not None else None
+    yield from secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy, "auth": auth})
     for program in _programs(config):
         yield from secrets_in({"env": program.env, "args": program.args})
 

@@ -13,44 +13,22 @@ from typing import Any, Final
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.domain.grant_owner import GrantOwner
 from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.list_kinds import Kind
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.places.place import ServerPlaces
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.server_actions import ActionRefused, SwitchedOff
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.upstream import Upstream, UpstreamObserver
+from aggregator.upstream.upstreams import Upstreams, UpstreamWatcher
 
 log = logging.getLogger(__name__)
 
 # Seconds that work in the background waits for the servers to come up: starting them is more urgent.
 SETTLE: Final = 10.0
-
-
-class Upstreams(dict[str, Upstream]):
-    """The upstreams by server id, in config order. One that is ending is still found by its id.
-
-    by_prefix: those by the prefix of their names, "" for none; one without a prefix only if it is enabled.
-    leaving: those that were taken out and end their calls, by server id.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.leaving: dict[str, Upstream] = {}
-        self.by_prefix: dict[str, Upstream] = {}
-
-    def replace(self, upstreams: Mapping[str, Upstream]) -> None:
-        """Take these upstreams in place of the present ones; the object stays the same."""
-        self.clear()
-        self.update(upstreams)
-        self.by_prefix.clear()
-        self.by_prefix.update(_prefixed(upstreams.values()))
-
-    def __missing__(self, server: str) -> Upstream:
-        if server in self.leaving:
-            return self.leaving[server]
-        raise UpstreamUnavailable.for_good(server, f"{server} is no longer configured.")
 
 
 class Supervisor:
@@ -74,6 +52,8 @@ class Supervisor:
         *,
         secrets: LateSecrets | None = None,
         restores: bool = False,
+        places: ServerPlaces | None = None,
+        accounts: CredentialsSource | None = None,
     ) -> None:
         """Build an upstream for each server.
 
@@ -81,7 +61,10 @@ class Supervisor:
         reaper: ends child processes, and is closed here; `hurry` is its own.
         secrets: resolves the references of the servers.
         restores: `restore` will be called with the tools of earlier connections.
+        places: the servers that one replica alone runs.
+        accounts: the source of access tokens, for servers with `auth`.
         """
+        self._accounts = accounts
         self._reaper = reaper or Reaper()
         self.hurry = self._reaper.hurry
         self.clients = DownstreamClients()
@@ -90,6 +73,8 @@ class Supervisor:
         self._ending = False
         self._restores = restores
         self._observer = observer
+        self._places = places
+        self._watchers: list[UpstreamWatcher] = []
         self._changed = asyncio.Event()
         self._redact = redact
         self.slices = slices
@@ -244,11 +229,42 @@ class Supervisor:
                 log.info("server %s is no longer switched off: its entry in the configuration was changed", server)
         return changed
 
+    async def hand_over(self, drain: float) -> None:
+        """End every server that this replica runs for all, once its calls have ended; another replica takes it over.
+
+        Its calls may go on for `drain` seconds at most.
+        """
+        async with Tasks("the hand-over") as tasks:
+            ends = []
+            for upstream, running in list(self._running.items()):
+                if upstream.shared.place is not None and upstream.shared.place.held is not None:
+                    upstream.shared.place.leaving = True
+                    ends.append(tasks.start(self._hand_over(upstream, running, drain)))
+            if ends:
+                self.changed()
+                await asyncio.wait(ends)
+
+    async def _hand_over(self, upstream: Upstream, running: asyncio.Task[None], drain: float) -> None:
+        await upstream.wait_unused(drain)
+        running.cancel()
+        await asyncio.wait([running])
+
+    def account_changed(self, server: str, account: GrantOwner, *, connected: bool) -> None:
+        """Take note that an account at a server was connected, or is not connected any more."""
+        if (upstream := self._upstreams.get(server)) is not None:
+            upstream.account_changed(account, connected=connected)
+
+    def watch(self, watcher: UpstreamWatcher) -> None:
+        """Tell `watcher` of what the upstreams report."""
+        self._watchers.append(watcher)
+
     # -- what the upstreams report
 
     def changed(self) -> None:
         """Pass on that an upstream changed; see `UpstreamObserver`."""
         self._notify_waiters()
+        for watcher in self._watchers:
+            watcher.upstreams_changed()
         self._observer.changed()
 
     async def examine(self, upstream: Upstream, kind: Kind, items: list[Any]) -> None:
@@ -257,13 +273,28 @@ class Supervisor:
 
     def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Pass on an update of a resource; see `UpstreamObserver`."""
+        for watcher in self._watchers:
+            watcher.resource_updated(upstream, watched, uri)
         self._observer.resource_updated(upstream, watched, uri)
 
     # -- one upstream
 
     def _build(self, server: ServerConfig) -> Upstream:
         off = self.switched_off.get(server.id)
-        upstream = Upstream(server, self._reaper, self, self.slices, self.clients, self._redact, off, self.secrets)
+        # Hosts of other replicas use a server that runs once, also where this process has a single host.
+        clients = self.clients if server.replicas == "each" else DownstreamClients()
+        upstream = Upstream(
+            server,
+            self._reaper,
+            self,
+            self.slices,
+            clients,
+            self._redact,
+            off,
+            self.secrets,
+            self._places,
+            self._accounts,
+        )
         if not self._restores:
             upstream.restored()
         return upstream
@@ -347,7 +378,3 @@ class Supervisor:
         # A new event each time, so that each waiter sees the changes since it began to wait, and no older ones.
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _prefixed(upstreams: Iterable[Upstream]) -> dict[str, Upstream]:
-    return {one.config.prefix: one for one in upstreams if one.config.prefix or one.config.enabled}

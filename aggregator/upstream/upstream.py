@@ -1,21 +1,23 @@
 """One upstream: its parts, the requests that are sent to it, and the session that each of them uses."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
+from aggregator.domain.grant_owner import GrantOwner
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
+from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.health.in_flight import InFlight
 from aggregator.upstream.late_secrets import LateSecrets
+from aggregator.upstream.lifecycle.failures import LOGIN_REQUIRED
 from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
@@ -23,23 +25,21 @@ from aggregator.upstream.lifecycle.states import State, StateAndReason
 from aggregator.upstream.list_kinds import LIST_METHODS, LISTS_CHANGED, Kind
 from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.places.place import ServerPlaces
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.redaction import server_redaction
 from aggregator.upstream.server_actions import SwitchedOff, reason_not_to_run
+from aggregator.upstream.session_choice import SessionChoice
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.request import OutgoingRequest, progress_handler, send
-from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
-
-# In these states a connection is being made, or will be in a moment.
-_CONNECTING: Final = frozenset({"starting", "reconnecting"})
 
 
 class UpstreamObserver(Protocol):
@@ -78,6 +78,8 @@ class Upstream:
         redact: Redactor | None = None,
         switched_off: SwitchedOff | None = None,
         secrets: LateSecrets | None = None,
+        places: ServerPlaces | None = None,
+        accounts: CredentialsSource | None = None,
     ) -> None:
         clients = clients or DownstreamClients()
         current = self._current = CurrentConfig(config)
@@ -85,15 +87,15 @@ class Upstream:
         redaction = self.redaction = server_redaction(config, redact)
         state: State = "starting" if self.runs else "disabled"
         first = StateAndReason(state, reason_not_to_run(config, switched_off), time.time())
-        self._observer, self._one_session = observer, config.isolation == "shared"
+        self._observer = observer
         self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine)
-        self.subscriptions = UpstreamSubscriptions(config.id, self._resource_updated)
+        self.subscriptions = UpstreamSubscriptions(config.id, partial(observer.resource_updated, self))
         self.health = Health(current, observer.changed)
         self.lifecycle = UpstreamState(current, first, observer.changed, redaction)
         self._idle = IdleStop(current)
         self.last_words = reaper.words.of(config.id)
         self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.last_words)
-        connector = Connector(config, reaper, self._on_notification, redaction, secrets)
+        connector = self._connector = Connector(config, reaper, self._on_notification, redaction, secrets, accounts)
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self.calls = self.in_flight = self.refused = 0
         self.shared = SharedConnection(
@@ -108,7 +110,10 @@ class Upstream:
             subscriptions=self.subscriptions,
             health=self.health,
             idle=self._idle,
+            places=places,
         )
+        self._sessions = SessionChoice(current, self.lifecycle, self.shared, self._isolated, self.start, redaction)
+        self._at_once = self._sessions.at_once
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -180,6 +185,12 @@ class Upstream:
     def definitions(self, definitions: list[Any]) -> None:
         self.lists.put("tool", definitions)
 
+    @property
+    def needs_account(self) -> bool:
+        """True if its tools are not known, since its lists need an account that is not connected."""
+        reason = self.lifecycle.current.reason
+        return self.config.auth is not None and not self.listed and reason.startswith(LOGIN_REQUIRED)
+
     def unavailable(self) -> UpstreamUnavailable:
         """Return the error for a request that cannot be sent now."""
         return self.lifecycle.unavailable()
@@ -188,7 +199,7 @@ class Upstream:
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        await self._loop.run(self.shared)
+        await self.shared.run(self._loop)
 
     def start(self) -> None:
         """Start the upstream if it is stopped: it is needed."""
@@ -234,9 +245,6 @@ class Upstream:
         if not (self.lists.on_notification(method) or self.subscriptions.on_notification(method, params)):
             log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
-    def _resource_updated(self, watched: list[str], uri: str) -> None:
-        self._observer.resource_updated(self, watched, uri)
-
     async def _examine(self, kind: Kind, items: list[Any]) -> None:
         await self._observer.examine(self, kind, items)
 
@@ -263,10 +271,9 @@ class Upstream:
             UpstreamRpcError: the error of the server, to be relayed whole.
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
-        config = self._current.value
-        if begun is None and self._idle.uses >= config.max_pending:
+        if begun is None and self._idle.uses >= self.config.max_pending:
             self.refused += 1
-            raise UpstreamBusy(config.id, config.max_pending)
+            raise UpstreamBusy(self.config.id, self.config.max_pending)
         watched = self.health.watching(on_progress) if on_progress is not None else None
         request = OutgoingRequest(method, params, limit, watched, headers, caller, begun)
         began, again = begun.began if begun is not None else time.monotonic(), False
@@ -277,16 +284,16 @@ class Upstream:
                 if request.begun is not None:
                     session = request.begun.session
                 else:
-                    session = self._shared_session(caller) or await self._session_for(caller, request.limit)
+                    session = self._sessions.at_once(caller) or await self._sessions.of(caller, request.limit)
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
                 alone = session is not self.shared.session and not session.cheap
                 try:
                     with InFlight(self, self.health, self._isolated, session, alone=alone, begun=request.begun):
-                        return await send(request, self.config, session, self._renew, self.redaction)
+                        return await send(request, self.config, session, self._sessions.renew, self.redaction)
                 except UpstreamUnavailable:
                     request.limit, request.begun = limit - (time.monotonic() - began), None
-                    if again or not session.over or request.limit <= 0:
+                    if (again and not session.relayed) or not session.over or request.limit <= 0:
                         raise
                     # Nothing was sent: only now did it show that the connection was gone.
                     again = True
@@ -307,7 +314,7 @@ class Upstream:
         idle, config = self._idle, self._current.value
         if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
             return False
-        session = self._shared_session(caller)
+        session = self._at_once(caller)
         if session is None:
             return False
         if on_progress is not None:
@@ -330,47 +337,6 @@ class Upstream:
         self.health.answered(request.began)
         self._idle.end_use()
 
-    def _shared_session(self, caller: Caller | None) -> UpstreamSession | None:
-        """Return the shared session if it is open and right for this caller; nothing has to be waited for then."""
-        session = self.shared.session
-        if session is None or session.connection.ended.done():
-            return None
-        return session if caller is None or (self._one_session and session.fits(caller)) else None
-
-    async def _session_for(self, caller: Caller | None, limit: float) -> UpstreamSession:
-        """Return the session for a request of this caller: the shared one, or an isolated one."""
-        session = self.shared.session
-        if session is None or session.over:
-            session = await self._wait_for_session(limit)
-        if caller is not None and not (self._one_session and session.fits(caller)):
-            with self.redaction.redacting_errors():
-                session = await self._isolated.session(caller, session, limit)
-        return session
-
-    async def _wait_for_session(self, limit: float) -> UpstreamSession:
-        """Wait for the shared session: `limit` seconds for a start, `reconnect_wait` for a reconnection."""
-        session = self.shared.session
-        if session is not None and session.over:
-            self.shared.lose(session, session.connection.ended.result())
-        if self.state == "reconnecting":
-            limit = min(limit, self.config.reconnect_wait)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit):
-                while self.shared.session is None and (self.lifecycle.startable or self.state in _CONNECTING):
-                    self.start()
-                    await self.lifecycle.changed()
-        if self.shared.session is None:
-            raise self.unavailable()
-        return self.shared.session
-
-    async def _renew(self, session: UpstreamSession, limit: float) -> UpstreamSession:
-        """Return a new session in place of one that the server no longer knows."""
-        if self._isolated.has(session):
-            return await self._isolated.renew(session)
-        await self.shared.renew(session)
-        renewed = self.shared.session
-        return renewed if renewed is not None and not renewed.over else await self._wait_for_session(limit)
-
     async def wait_subscribed(self, uri: str, limit: float) -> None:
         """Wait until the server has agreed to a resource subscription that is wanted.
 
@@ -380,7 +346,7 @@ class Upstream:
         """
         with self._idle.use():
             if self.shared.session is None or self.shared.session.over:
-                await self._wait_for_session(limit)
+                await self._sessions.shared(limit)
             with self.redaction.redacting_errors():
                 await self.subscriptions.agreed(uri, limit)
 
@@ -391,9 +357,21 @@ class Upstream:
 
     # -- hosts
 
+    async def completed(self) -> ServerConfig:
+        """Return its configuration with the values that the references in it have now.
+
+        Raises:
+            UpstreamRefused: one has none.
+        """
+        return await self._connector.complete(self.config)
+
+    def account_changed(self, account: GrantOwner, *, connected: bool) -> None:
+        """Take note that an account was connected, or is not connected any more."""
+        self.shared.account_changed(account, connected=connected)
+
     def host_left(self, host: Hashable) -> None:
         """Close the connections of a host whose session has ended."""
-        self._isolated.host_left(host)
+        self.shared.host_left(host)
 
     async def notify_dedicated(self, host: Hashable, method: str) -> None:
         """Send a notification of a host over the connections that are for this host alone."""

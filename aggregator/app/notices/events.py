@@ -18,7 +18,8 @@ from aggregator.notify.reached_limits import ReachedLimit
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.records import Approval
 from aggregator.telemetry.snapshot import ReceiverCounts
-from aggregator.upstream.process.process import LAST_WORDS, Reaper
+from aggregator.upstream.process.process import LAST_WORDS
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 CONSOLE_PATH: Final = "/console"
 

@@ -5,7 +5,8 @@ import asyncio
 from aggregator.config.notify import ReceiverConfig
 from aggregator.domain.errors import UpstreamError, UpstreamRefused
 from aggregator.notify.delivery import DeliveryAnswer
-from aggregator.upstream.process.process import Reaper, run_child
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 
 class NoticePrograms:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -27,6 +28,13 @@ class PolicyObserver(Protocol):
         """Take note that the files were read, whether or not the rules in force changed."""
 
 
+class TellReplicas(Protocol):
+    """The other replicas of the group (`GroupFacts`)."""
+
+    async def publish_policies(self) -> None:
+        """Have them look at their policy files."""
+
+
 class PolicyReload:
     """Checks the policy files twice a second, and reads them when one is new, changed or gone."""
 
@@ -36,18 +44,28 @@ class PolicyReload:
         current: CurrentCatalog,
         views: Views,
         observer: PolicyObserver,
+        group: TellReplicas | None = None,
     ) -> None:
+        self._group = group
         self._live = live
         self._current = current
         self._views = views
         self._observer = observer
         self._seen = signature(live.folder)
+        self._wake = asyncio.Event()
+
+    def look_now(self) -> None:
+        """Look at the files at once: another replica has loaded new ones."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Watch the files until cancelled."""
         log_problems(self._live)
         while True:
-            await asyncio.sleep(EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._wake.wait()
+            self._wake.clear()
             now = await asyncio.to_thread(signature, self._live.folder)
             if now != self._seen:
                 self._seen = await self._until_unchanged(now)
@@ -76,6 +94,8 @@ class PolicyReload:
             for line in reloaded.diff.lines():
                 log.info("policies: %s", line)
         self._observer.policies_read(reloaded)
+        if reloaded.changed and self._group is not None:
+            await self._group.publish_policies()
 
 
 def log_problems(live: LivePolicies) -> None:

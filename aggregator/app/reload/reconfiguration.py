@@ -8,6 +8,7 @@ from aggregator.app.policies import trusted_servers
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.difference import ConfigChanges
 from aggregator.config.model import Config
+from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.finder import check_search
 from aggregator.gateway.views.views import Views
@@ -28,6 +29,7 @@ class Reconfiguration:
         gateway: Dispatcher,
         updates: CatalogUpdates,
         views: Views,
+        access: Access,
         telemetry: CallTelemetry,
         events: AuditEvents,
         notices: NoticeEvents,
@@ -38,6 +40,7 @@ class Reconfiguration:
         self._gateway = gateway
         self._updates = updates
         self._views = views
+        self._access = access
         self._telemetry = telemetry
         self._events = events
         self._notices = notices
@@ -57,6 +60,7 @@ class Reconfiguration:
         check_search(config)
         self.config = config
         self._views.trusted = trusted_servers(config)
+        self._access.reconfigure(config.auth)
         self._telemetry.reconfigure(config.audit)
         self._supervisor.secrets.limit = config.secrets.timeout
         self._supervisor.reconfigure(config.servers, found.replaced, config.shutdown_timeout)

@@ -13,7 +13,7 @@ from aggregator.storage.audit.chain import CALL
 from aggregator.storage.audit.read import CALL_COLUMNS, LogRow
 
 TITLES: Final = ("TIME", "STATUS", "MS", "AGENT", "TOOL", "TRACE", "WHAT")
-COLUMNS: Final = ("seq", "kind", *CALL_COLUMNS, "summary", "details", "previous", "digest")
+COLUMNS: Final = ("seq", "kind", *CALL_COLUMNS, "summary", "details", "previous", "digest", "chain")
 _TIMES: Final = frozenset({"started", "ended", "at"})
 # Columns that hold JSON text; a text that does not parse was truncated when it was written.
 _JSON: Final = frozenset({"arguments", "result", "details"})
@@ -99,7 +99,9 @@ def flat(row: LogRow) -> dict[str, Any]:
     shown: dict[str, Any] = {"seq": row.seq, "kind": row.kind}
     for name, value in row.values.items():
         shown[name] = iso(value) if name in _TIMES else _captured(value) if name in _JSON else value
-    return {**shown, "previous": row.previous, "digest": row.digest}
+    # Most logs have one chain, which need not be named.
+    chain = {"chain": row.chain} if row.chain else {}
+    return {**shown, **chain, "previous": row.previous, "digest": row.digest}
 
 
 def json_line(row: LogRow) -> str:
@@ -115,7 +117,8 @@ def csv_lines(rows: Sequence[LogRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        values = {**row.values, "seq": row.seq, "kind": row.kind, "previous": row.previous, "digest": row.digest}
+        place = {"seq": row.seq, "previous": row.previous, "digest": row.digest, "chain": row.chain or None}
+        values = {**row.values, "kind": row.kind, **place}
         values["started"] = iso(row.at)
         if "ended" in values:
             values["ended"] = iso(values["ended"])

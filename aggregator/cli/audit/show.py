@@ -21,7 +21,7 @@ from aggregator.cli.runtime.tables import print_rows
 from aggregator.domain.call_record import RowStatus
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.past_times import past
-from aggregator.storage.audit.read import AuditReader, By, LogFilter, LogRow, open_reader
+from aggregator.storage.audit.read import PAGE, AuditReader, By, LogFilter, LogPlace, LogRow, open_reader
 from aggregator.storage.locate import default_url
 
 FORMATS: Final = ("jsonl", "csv")
@@ -147,22 +147,25 @@ async def _tail(url: str, wanted: LogFilter, lines: int, follow: bool, as_json: 
             print(text, flush=True)
 
     async with open_reader(url) as reader:
-        end = await reader.end()
-        print_table([row for row in await reader.newest(wanted, lines) if row.seq <= end or not follow])
+        place = await reader.end()
+        newest = await reader.newest(wanted, lines)
+        print_table([row for row in newest if row.seq <= place.get(row.chain, 0) or not follow])
         stopping = stop_on_signals() if follow else None
         while stopping is not None and not stopping.is_set():
-            last, end = end, await reader.end()
-            async for rows in _pages(reader, wanted, last, end):
-                print_table(rows)
+            rows, place = await reader.since(place, wanted)
+            print_table(rows)
+            if len(rows) >= PAGE:
+                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FOLLOW_EVERY):
                     await stopping.wait()
 
 
-async def _pages(reader: AuditReader, wanted: LogFilter, last: int, end: int) -> AsyncIterator[list[LogRow]]:
-    """Yield the rows after number `last`, up to `end`, in pages."""
-    while last < end and (rows := await reader.after(last, wanted)):
-        yield [row for row in rows if row.seq <= end]
+async def _pages(reader: AuditReader, wanted: LogFilter, end: LogPlace) -> AsyncIterator[list[LogRow]]:
+    """Yield the rows up to this place of the log, in pages."""
+    last, newest = 0, max(end.values(), default=0)
+    while last < newest and (rows := await reader.after(last, wanted)):
+        yield [row for row in rows if row.seq <= end.get(row.chain, 0)]
         last = rows[-1].seq
 
 
@@ -176,7 +179,7 @@ async def _export(url: str, wanted: LogFilter, format: str, file: TextIO) -> int
     async with open_reader(url) as reader:
         if format == "csv":
             file.write(",".join(COLUMNS) + "\n")
-        async for rows in _pages(reader, wanted, 0, await reader.end()):
+        async for rows in _pages(reader, wanted, await reader.end()):
             file.write(csv_lines(rows) if format == "csv" else "".join(f"{json_line(row)}\n" for row in rows))
             count += len(rows)
     return count

@@ -14,6 +14,7 @@ from aggregator.cli.runtime.tables import one_line
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import load_found
+from aggregator.config.settings import TlsConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.discover import discover
 from aggregator.hosts.machine import this_machine
@@ -69,12 +70,13 @@ def _stands(found: ConfigLocation) -> str:
     said = f"{found}: {_counted(len(servers), 'server')}"
     said += f", {off} switched off" if off else ""
     said += f", {_counted(faults, 'error')} (`aggregator check` shows them)" if faults else ""
-    return f"{one_line(said)}\n{_running(address(loaded.config.http)) if loaded.config.http.port else ''}".rstrip()
+    http = loaded.config.http
+    return f"{one_line(said)}\n{_running(address(http), loaded.tls) if http.port else ''}".rstrip()
 
 
-def _running(base: str) -> str:
+def _running(base: str, tls: TlsConfig | None) -> str:
     try:
-        answer = asked(base)
+        answer = asked(base, tls)
     except (OSError, HTTPException, ValueError, OperatorError):
         return f"No gateway answers at {base}; hosts that start `aggregator stdio` need none."
     tools = answer.get("tools")

@@ -16,7 +16,7 @@ from aggregator.config.notify import ReceiverConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.notify.delivery import DeliveryAnswer, RunProgram, delivery_to
 from aggregator.notify.notice import NoticeWriter
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 _NAMED: Final = 10
 

@@ -26,11 +26,18 @@ def policy_explain(
     tool: Annotated[str | None, typer.Argument(show_default=False)] = None,
     config: Config = None,
     connect: Connect = False,
+    token_claims: Annotated[
+        Path | None,
+        typer.Option("--token-claims", help="A file with the claims of an access token, whose agent is meant."),
+    ] = None,
 ) -> None:
-    """Say why AGENT may or may not call TOOL; without TOOL, all it may."""
-    from aggregator.cli.policy.policy import explain
+    """Say why AGENT may or may not call TOOL; without TOOL, all it may. With --token-claims, name the TOOL alone."""
+    from aggregator.cli.policy.policy import explain, explain_token
 
-    run(explain, config, agent, tool, connect)
+    if token_claims is not None:
+        run(explain_token, config, token_claims, agent, tool, connect)
+    else:
+        run(explain, config, agent, tool, connect)
 
 
 @policy_app.command("diff")

@@ -46,7 +46,9 @@ def lines(diff: PolicyDiff) -> list[str]:
         made.append(f"  {_some(list(group.agents)[:_NAMES], len(group.agents))}: {_tools(diff, group)}")
     if len(diff.groups) > _GROUPS:
         made.append(f"and {len(diff.groups) - _GROUPS} more groups")
-    made += map(str, diff.confirmers[:_GROUPS])
+    made += [*map(str, diff.confirmers[:_GROUPS]), *diff.tokens[:_GROUPS]]
+    if len(diff.tokens) > _GROUPS:
+        made.append(f"and {len(diff.tokens) - _GROUPS} more changes of rules about tokens")
     if diff.uncounted:
         made.append(f"{diff.uncounted} more agents with changed rules were not compared")
     return made or ["No decision changes."]

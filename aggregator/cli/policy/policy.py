@@ -15,6 +15,8 @@ from aggregator.app.build import build_app
 from aggregator.app.health_page import address, asked
 from aggregator.cli.policy.differ import print_difference
 from aggregator.cli.policy.kept_tools import kept_tools
+from aggregator.cli.policy.token_claims import facts_in, read_claims
+from aggregator.cli.policy.token_claims import lines as token_lines
 from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import all_started, load_config, storage_url
@@ -35,6 +37,7 @@ from aggregator.policy.files.starter import FILE, starter
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.rulebook import Rulebook, target_of
+from aggregator.policy.scopes import lacking
 
 
 def check(path: Path | None, connect: bool = False, as_json: bool = False) -> int:
@@ -102,6 +105,48 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
     return 0 if explanation.decision.visible else 1
 
 
+def explain_token(
+    path: Path | None, claims: Path, tool: str | None, more: str | None = None, connect: bool = False
+) -> int:
+    """Print which agent a token with the claims in a file stands for, and why it may or may not call a tool; return 1
+    for a denial. Without `tool` print all that it may call.
+
+    Raises:
+        OperatorError: the policy files or the claims cannot be used, or an agent is named besides.
+    """
+    if more is not None:
+        raise OperatorError("With --token-claims the token says which agent is meant: name the tool alone.")
+    setup = _setup(path)
+    rulebook = _usable(setup)
+    if setup.config is None:
+        raise OperatorError("The configuration names the issuers of tokens, and it cannot be read.")
+    facts, refused = facts_in(read_claims(claims), setup.config.auth)
+    found = rulebook.who(facts, one_issuer=len(setup.config.auth.issuers) == 1)
+    print("\n".join(token_lines(facts, refused, found)))
+    if found.agent_id is None:
+        return 1
+    known = setup.known(connect or tool is None)
+    if tool is None:
+        allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found)
+        for record, decision in allowed:
+            print(f"{decision.verdict:<7} {target_of(record)}")
+        return 1 if refused is not None or not allowed else 0
+    thing = find_by_full_name(tool, setup.servers, known.tools or ())
+    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    if missing is not None:
+        print(missing)
+    trusted = setup.trusted.get(thing.server, False)
+    explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found)
+    print(explanation if missing is None else replace(explanation, changes=()))
+    rules = rulebook.for_token(found)
+    target = target_of(thing) if isinstance(thing, ToolRecord) else thing
+    wanted = rules.scopes_of(target) if rules is not None else ()
+    lacks = lacking(wanted, facts.scopes)
+    if lacks:
+        print(f"  refused with 403 until a token has the scope {' '.join(lacks)}")
+    return 0 if explanation.decision.visible and refused is None and not lacks else 1
+
+
 def run_cases(path: Path | None, connect: bool = False) -> int:
     """Run the cases beside the policies; return 1 if one fails or cannot be read.
 
@@ -117,8 +162,9 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
     if not found and not problems:
         raise OperatorError(f"There are no cases in {folder}. docs/policies.md shows how they are written.")
     tools = setup.known(connect).tools or ()
+    issuers = [one.issuer for one in setup.config.auth.issuers] if setup.config is not None else []
     outcomes = [
-        cases.run_case(case, place, rulebook, setup.servers, tools, setup.trusted, _check_arguments)
+        cases.run_case(case, place, rulebook, setup.servers, tools, setup.trusted, _check_arguments, issuers)
         for case, place in found
     ]
     failed = [outcome for outcome in outcomes if not outcome.passed]
@@ -199,7 +245,12 @@ class _Setup:
     def known(self, connect: bool) -> KnownNames:
         """Return what the rules can be compared with; the tools only if `connect` allows to ask the servers."""
         tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
-        return KnownNames(self.servers, tools, self.trusted)
+        return KnownNames(self.servers, tools, self.trusted, self.issuers)
+
+    @property
+    def issuers(self) -> tuple[str, ...] | None:
+        """The issuers whose tokens are accepted; None without a configuration."""
+        return tuple(one.issuer for one in self.config.auth.issuers) if self.config is not None else None
 
 
 def _setup(path: Path | None) -> _Setup:

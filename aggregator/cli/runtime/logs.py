@@ -63,27 +63,41 @@ def set_levels(level: str, levels: Mapping[str, str]) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
+def name_worker(number: int) -> None:
+    """Have every line name this process, which is one of several workers."""
+    Lines.worker = number
+
+
+def is_json() -> bool:
+    """Return whether the log is in JSON."""
+    return any(isinstance(one.formatter, Lines) and one.formatter.as_json for one in logging.getLogger().handlers)
+
+
 class Lines(logging.Formatter):
     """A formatter of one line per event; an exception adds lines below, or a field of the JSON object.
 
     A line names the trace of the call it belongs to; in JSON also agent, server and tool, as far as they are known
-    (from `extra`, or from the call that the running task works on).
+    (from `extra`, or from the call that the running task works on). `worker` is the number of this process, where it is
+    one of several workers.
     """
+
+    worker: int | None = None
 
     def __init__(self, hide: Redactor | Iterable[str], *, as_json: bool) -> None:
         super().__init__()
-        self._as_json = as_json
+        self.as_json = as_json
         self._redact = hide if isinstance(hide, Redactor) else Redactor(hide)
 
     def format(self, record: logging.LogRecord) -> str:
         message = self._shown(message_of(record, self._redact))
         trace = self._shown(self._below(record))
         at = time.localtime(record.created)
-        if self._as_json:
+        if self.as_json:
             event = {
                 "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', at)}.{int(record.msecs):03d}{time.strftime('%z', at)}",
                 "level": record.levelname.lower(),
                 "logger": record.name,
+                **({"worker": self.worker} if self.worker is not None else {}),
                 "message": message,
                 **_about(record),
             }
@@ -91,7 +105,9 @@ class Lines(logging.Formatter):
         clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
         trace_id = _about(record).get("trace_id", "")[:_SHORT_ID]
         of_call = f" [trace {trace_id}]" if trace_id else ""
-        line = f"{clock} {record.levelname:<7} {record.name.removeprefix(f'{_ROOT_LOGGER}.')}{of_call}: {message}"
+        of_worker = f" [worker {self.worker}]" if self.worker is not None else ""
+        logger = record.name.removeprefix(f"{_ROOT_LOGGER}.")
+        line = f"{clock} {record.levelname:<7} {logger}{of_worker}{of_call}: {message}"
         line = _CONTROL.sub(_escaped, line)
         return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
 

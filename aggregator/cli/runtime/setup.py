@@ -15,6 +15,7 @@ from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start
 from aggregator.config.model import Config
+from aggregator.config.settings import AuditConfig
 from aggregator.storage.locate import default_url
 
 # The variable that names this interpreter in a configuration: `"command": "${AGGREGATOR_PYTHON}"`.
@@ -38,8 +39,10 @@ def load_config(path: Path | None, *, log_level: str, report: bool = True, usabl
     return loaded
 
 
-def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> Loaded:
+def load_to_serve(path: Path | None, log_level: str | None, log_json: bool, *, repeats: bool = False) -> Loaded:
     """Return the configuration to serve hosts with; log its problems, and at any level the name of its file.
+
+    With `repeats`, another process has logged that; only what is fatal is told.
 
     Raises:
         ConfigError: there is no file, it cannot be read, or it has fatal problems.
@@ -47,10 +50,11 @@ def load_to_serve(path: Path | None, log_level: str | None, log_json: bool) -> L
     found = find_config(path, Path.cwd(), os.environ)
     loaded = _load(found)
     log = _start_logging(loaded, "info", as_json=log_json or loaded.config.log.json)
-    log.info("%s", found)
+    if not repeats:
+        log.info("%s", found)
     set_levels(log_level or loaded.config.log.level, loaded.config.log.levels)
     must_start(loaded)
-    for problem in loaded.problems:
+    for problem in loaded.problems if not repeats else ():
         log.warning("%s", problem)
     return loaded
 
@@ -117,11 +121,16 @@ def storage_url(loaded: Loaded) -> str:
 
 
 class DatabaseSettings(NamedTuple):
-    """The settings of the database: its URL (None: the default one), whether the audit is on, the key of its chain."""
+    """The settings of the database: its URL (None: the default one), whether the audit is on, the key of its chain.
+
+    `keep_for` and `keep_bytes` bound the audit log; None sets no bound.
+    """
 
     url: str | None = None
     audited: bool = True
     chain_key: str | None = None
+    keep_for: float | None = AuditConfig.model_construct().keep_for
+    keep_bytes: int | None = AuditConfig.model_construct().keep_bytes
 
 
 def configured_database(path: Path | None) -> DatabaseSettings:
@@ -137,4 +146,4 @@ def configured_database(path: Path | None) -> DatabaseSettings:
     loaded = _load(found)
     must_start(loaded)
     audit = loaded.config.audit
-    return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key)
+    return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key, audit.keep_for, audit.keep_bytes)

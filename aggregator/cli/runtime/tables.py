@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import IO
 
 
-def print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table in plain text; the first row has the titles."""
+def print_rows(rows: Sequence[tuple[str, ...]], out: IO[str] | None = None) -> None:
+    """Print a table in plain text, to stdout or elsewhere; the first row has the titles."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=out)
 
 
 def minute(at: float | None, none: str = "-") -> str:

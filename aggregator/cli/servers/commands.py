@@ -44,6 +44,13 @@ def add(
     transport: Annotated[
         str | None, typer.Option("--type", help="http, sse or auto: how the address is spoken to.", show_default=False)
     ] = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="shared, agent or user: whose account it is used with, where it asks for a login (OAuth).",
+            show_default=False,
+        ),
+    ] = None,
     use: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +77,14 @@ def add(
     Values may be references such as ${NAME}, which are looked up when the gateway starts.
     """
     from aggregator.cli.servers.adding import add as adding
-    from aggregator.cli.servers.adding.request import AddRequest, read_pairs, read_seconds, read_type, read_words
+    from aggregator.cli.servers.adding.request import (
+        AddRequest,
+        read_pairs,
+        read_per,
+        read_seconds,
+        read_type,
+        read_words,
+    )
 
     name, rest, url = read_words(words or [], source)
     request = AddRequest(
@@ -80,6 +94,7 @@ def add(
         source=source,
         more=rest if source is not None else (),
         type=read_type(transport),
+        per=read_per(per),
         env=read_pairs(env or (), "variable"),
         headers=read_pairs(header or (), "header", headers=True),
         answers=read_pairs(answer or (), "value"),

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 # Fields whose values may be secrets: messages name the type of a value only.
-SECRET_FIELDS = frozenset({"args", "env", "headers", "proxy", "secret", "url"})
+SECRET_FIELDS = frozenset(
+    {"args", "chain_key", "env", "headers", "key", "key_password", "proxy", "secret", "storage", "url"}
+)
 _LONGEST_SHOWN = 40
 
 _EXPECTED = {
@@ -41,6 +43,7 @@ _FIXES = {
     "dict": 'Write an object, such as {"NAME": "value"}.',
     "mapping": 'Write an object, such as {"NAME": "value"}.',
     "missing": "Add it.",
+    "short": "Write a longer one, or remove it for the default.",
 }
 _SHAPES = {
     "target": (
@@ -87,6 +90,8 @@ def _expected(detail: "ErrorDetails", field: Where) -> tuple[str, str]:
         return str(context["error"]).removeprefix("expected "), "Correct the value, or remove it for the default."
     if known == "string_pattern_mismatch":
         return _SHAPES[str(field[-1])]
+    if known == "string_too_short" and context["min_length"] > 1:
+        return f"a text of {context['min_length']} characters or more", _FIXES["short"]
     for name in (known, known.rsplit("_", 1)[0], known.split("_", 1)[0]):
         if name in _EXPECTED:
             fix = _FIXES.get(name, "Correct the value, or remove it for the default.")

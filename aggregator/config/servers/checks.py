@@ -5,6 +5,7 @@ Law: no message shows a value of `url`, `headers`, `env`, `proxy` or `args`.
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aggregator.config.durations import format_duration
@@ -18,7 +19,7 @@ NEEDS: dict[str, str] = {"stdio": "command", "sse": "url", "http": "url", "auto"
 _MEANS: dict[str, ServerType] = {"command": "stdio", "url": "auto", "target": "local"}
 _ONLY: dict[str, tuple[str, ...]] = {
     "command": ("command", "args", "env", "cwd"),
-    "url": ("url", "headers", "proxy", "launch", "heartbeat"),
+    "url": ("url", "headers", "proxy", "launch", "heartbeat", "auth"),
     "target": ("target",),
 }
 # Not compiled here: every start would pay for it, and few files need all of them.
@@ -86,10 +87,35 @@ def unsound(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
             yield ConfigComplaint(
                 ("headers", name), "The value holds a line break or a character that HTTP cannot carry.", "Remove it."
             )
+    yield from _unsound_auth(fields)
     yield from _unsound_process(fields, ())
     launch = fields.get("launch")
     if isinstance(launch, Mapping):
         yield from _unsound_process(launch, ("launch",))
+
+
+def _unsound_auth(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
+    """Yield a complaint for each field that cannot stand beside `auth`."""
+    headers, url = fields.get("headers"), fields.get("url")
+    if fields.get("auth") is None:
+        return
+    for name in headers if isinstance(headers, Mapping) else ():
+        if str(name).lower() == "authorization":
+            said = "With `auth`, the aggregator sends its own `Authorization`."
+            yield ConfigComplaint(("headers", name), said, "Remove this header, or `auth`.")
+    if isinstance(url, str) and url.startswith("http://") and address_fault(url) is None and not _is_near(url):
+        said = "With `auth`, an access token would go to this address unencrypted."
+        yield ConfigComplaint(("url",), said, "Write https://, or the address of a host in your own network.")
+
+
+def _is_near(url: str) -> bool:
+    """Return True if the host is this machine, or by its address or name one of the same private network."""
+    host = urlsplit(url.replace(FREE_PORT, "1")).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".localhost", ".internal", ".local"))
+    return address.is_private and not address.is_unspecified
 
 
 def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> Iterator[ConfigComplaint]:

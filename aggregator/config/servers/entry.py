@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean
 from aggregator.config.files.wording import ConfigComplaint
@@ -16,6 +17,7 @@ from aggregator.config.servers.names import usable
 from aggregator.secret_sources.reference import LateText
 
 _NESTED_KEYS = {
+    "auth": tuple(ServerAuthConfig.model_fields),
     "launch": tuple(LaunchConfig.model_fields),
     "tools": tuple(ToolsConfig.model_fields),
     "health": tuple(HealthConfig.model_fields),

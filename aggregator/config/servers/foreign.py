@@ -46,7 +46,6 @@ IGNORED: dict[str, str] = {
     "oauth": "Claude Code, Gemini CLI",
     "headersHelper": "Claude Code",
     "alwaysLoad": "Claude Code",
-    "auth": "Cursor",
     "dev": "VS Code",
     "gallery": "VS Code",
     "version": "VS Code",
@@ -64,6 +63,9 @@ IGNORED: dict[str, str] = {
     "longRunning": "Cherry Studio",
     "installSource": "Cherry Studio",
 }
+
+# The field by which an `auth` is Cursor's, and ignored.
+CURSOR_CLIENT = "CLIENT_ID"
 
 # Keys at the root of the file with a meaning to their host alone -> that host.
 IGNORED_ROOT: dict[str, str] = {
@@ -109,7 +111,7 @@ def translate(entry: Mapping[str, object]) -> Translated:
     unknown: list[str] = []
     implied: ServerType | None = None
     for key, value in entry.items():
-        if value is None or key in IGNORED or key == ENV_FILE or is_comment(key):
+        if value is None or key in IGNORED or key == ENV_FILE or is_comment(key) or _is_cursors(key, value):
             continue
         if key in OWN_KEYS:
             fields[key], written[key] = value, key
@@ -126,6 +128,11 @@ def translate(entry: Mapping[str, object]) -> Translated:
     _switch(entry, fields, written)
     _tool_lists(entry, fields, written)
     return Translated(fields, written, tuple(unknown))
+
+
+def _is_cursors(key: str, value: object) -> bool:
+    """Return True for the client that Cursor signs in with, which stands under a key of ours."""
+    return key == "auth" and isinstance(value, Mapping) and CURSOR_CLIENT in value
 
 
 def _type(value: object) -> object:

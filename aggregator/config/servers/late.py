@@ -9,12 +9,12 @@ from aggregator.config.files.report import Where
 from aggregator.config.servers.complete import Gap
 from aggregator.config.servers.expand import ExpandError
 from aggregator.config.servers.foreign import RENAMED
-from aggregator.config.servers.secrets import secrets_in_address
+from aggregator.config.servers.secrets import AUTH_SECRETS, secrets_in_address
 from aggregator.secret_sources.reference import LateText
 
-# Fields whose texts may have a secret in them, and those of `launch`.
+# Fields whose texts may have a secret in them, and those of `launch` and `auth`.
 _FIELDS: Final = frozenset({"args", "env", "url", "headers", "proxy"})
-_OF_LAUNCH: Final = frozenset({"args", "env"})
+_PARTS: Final = {"launch": frozenset({"args", "env"}), "auth": AUTH_SECRETS}
 # Fields that are addresses as a whole.
 _ADDRESSES: Final = frozenset({"url", "proxy"})
 _PLACEHOLDER: Final = "x"
@@ -26,12 +26,12 @@ def sort_out(found: Iterable[LateText]) -> tuple[list[LateText], list[Gap]]:
     gaps: list[Gap] = []
     for text in found:
         field, rest = _field(text), text.where[1:]
-        if field in _FIELDS or (field == "launch" and rest and rest[0] in _OF_LAUNCH):
+        if field in _FIELDS or (rest and rest[0] in _PARTS.get(field, ())):
             late.append(text)
         elif text.unknown:
             shown = next(reference.shown for reference in text.references if reference.kind != "file")
             said = f"`{shown}` cannot stand in this field, which is read when the program starts."
-            fix = "Secrets can stand in `args`, `env`, `url`, `headers` and `proxy`."
+            fix = "Secrets can stand in `args`, `env`, `url`, `headers` and `proxy`, and as the secrets of `auth`."
             gaps.append(Gap(text.where, ExpandError(said, fix)))
     return late, gaps
 

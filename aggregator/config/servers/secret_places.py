@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from aggregator.config.servers.secrets import secrets_in, secrets_in_address
+from aggregator.config.servers.secrets import AUTH_SECRETS, secrets_in, secrets_in_address
 from aggregator.redaction.field_names import SecretNames, is_opaque, is_secret
 from aggregator.redaction.key_formats import key_spans
 
@@ -35,8 +35,8 @@ class SecretPlace:
         part, *rest = self.path
         if part == "args":
             return f"argument {int(rest[0]) + 1}"
-        if part == "headers":
-            return f"header {rest[0]}"
+        if part in ("headers", "auth"):
+            return f"header {rest[0]}" if part == "headers" else f"{rest[0]} of auth"
         return f"variable {rest[0]}" if part == "env" else "address"
 
 
@@ -45,6 +45,7 @@ def secret_places(fields: Mapping[str, Any]) -> tuple[SecretPlace, ...]:
     found = [
         *_in_pairs(fields, "env"),
         *_in_pairs(fields, "headers"),
+        *_in_auth(fields.get("auth")),
         *_in_arguments(fields.get("args")),
         *_in_text(("url",), "URL", fields.get("url")),
     ]
@@ -87,6 +88,12 @@ def _in_pairs(fields: Mapping[str, Any], part: str) -> Iterator[SecretPlace]:
             yield SecretPlace((part, name), _upper(name), value)
         else:
             yield from _in_text((part, name), _upper(name), value)
+
+
+def _in_auth(auth: object) -> Iterator[SecretPlace]:
+    for name, value in auth.items() if isinstance(auth, Mapping) else ():
+        if name in AUTH_SECRETS and isinstance(value, str) and "${" not in value:
+            yield SecretPlace(("auth", name), _upper(name), value)
 
 
 def _in_arguments(args: object) -> Iterator[SecretPlace]:

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from aggregator.redaction.field_names import is_opaque
 
+# Fields of `auth` that are secrets as a whole.
+AUTH_SECRETS: Final = frozenset({"client_secret", "private_key", "subject_token"})
 _TELLING: Final = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth|cookie|signature|(^|_)pat$")
 # `--api-key=...`, `API_KEY=...`, `Authorization: ...`, as one argument.
 _ASSIGNED: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|:\s*)(.+)", re.ASCII | re.DOTALL)
@@ -18,8 +20,8 @@ _DIGITS: Final = 4
 
 
 def secrets_in(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield the secrets of one entry: header values, passwords and keys in addresses, variables and arguments with
-    telling names.
+    """Yield the secrets of one entry: header values, secrets of `auth`, passwords and keys in addresses, variables and
+    arguments with telling names.
     """
     for name, value in _pairs(fields.get("headers")):
         yield from _in_header(name, value)
@@ -32,6 +34,7 @@ def secrets_in(fields: Mapping[str, object]) -> Iterator[str]:
             yield from secrets_in_address(value)
         args = part.get("args")
         yield from _in_arguments([str(arg) for arg in args] if isinstance(args, list | tuple) else [])
+    yield from (value for name, value in _pairs(fields.get("auth")) if name in AUTH_SECRETS)
     for address in (fields.get("url"), fields.get("proxy")):
         if isinstance(address, str):
             yield from secrets_in_address(address)

@@ -7,8 +7,10 @@ from shlex import quote
 from typing import Any, Final
 
 from aggregator.config.model import Config
+from aggregator.config.settings import TlsConfig
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.domain.uris.addresses import is_loopback
+from aggregator.frontends.tls.certificate_facts import CertificateFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,8 @@ class GatewayFacts:
     """The program at the address of the gateway: `report` is its health page, None where it has none.
 
     `listens`: something does, perhaps another program, then `owner` where it is known. `version` is what the gateway
-    says of itself in a handshake.
+    says of itself in a handshake. `cores` are those of this machine, and `programs` the servers that each worker starts
+    for itself.
     """
 
     base: str
@@ -24,6 +27,8 @@ class GatewayFacts:
     report: Mapping[str, Any] | None = None
     version: str | None = None
     owner: str | None = None
+    cores: int | None = None
+    programs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ def of_gateway(facts: GatewayFacts, config: Path | None, own_version: str) -> It
             "Mend them: `aggregator policy check` names each place.",
             facts.base,
         )
+    yield from _of_workers(facts, report)
     for said in _troubles(report, servers if isinstance(servers, Mapping) else {}):
         yield found("gateway_trouble", said, "`aggregator status` tells more.", facts.base)
 
@@ -118,7 +124,37 @@ def _of_files(base: str, files: Mapping[str, Any], config: Path | None) -> Itera
         )
 
 
+def _of_workers(facts: GatewayFacts, report: Mapping[str, Any]) -> Iterator[CheckFinding]:
+    """Yield whether there are more workers than cores, or than programs of servers there should be."""
+    workers = len({str(one["worker"]) for one in _replicas(report) if "worker" in one})
+    if facts.cores is not None and workers > facts.cores:
+        yield found(
+            "gateway_workers",
+            f"{workers} workers share {facts.cores} cores, so they answer no faster, and take more memory.",
+            "Start `aggregator serve --workers auto`: one for each core.",
+            facts.base,
+        )
+    if workers > 1 and facts.programs:
+        count = len(facts.programs)
+        names = ", ".join(facts.programs[:5]) + (", ..." if count > 5 else "")
+        yield found(
+            "gateway_programs",
+            f"Each of {workers} workers starts {count} servers for itself ({names}): {workers * count} processes.",
+            'Where a server takes much memory, or must run once: "replicas": "one" in its entry.',
+            facts.base,
+        )
+
+
+def _replicas(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the replicas that a report names."""
+    listed = report.get("replicas")
+    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+
+
 def _troubles(report: Mapping[str, Any], servers: Mapping[str, Any]) -> Iterator[str]:
+    silent = [str(one.get("name")) for one in _replicas(report) if "problem" in one]
+    if silent:
+        yield f"Of the running gateway, these do not answer: {', '.join(silent)}."
     if report.get("stopping"):
         yield "The running gateway is shutting down."
     well = ("ready", "disabled", "stopped", "starting")
@@ -201,6 +237,22 @@ def of_exposure(config: Config, *, has_policies: bool, has_keys: bool) -> Iterat
             "requests seem to come from the proxy itself.",
             'Name it: "http": {"trusted_proxies": ["127.0.0.1"]} with its address.',
             "http.trusted_proxies",
+        )
+
+
+def of_certificate(
+    tls: TlsConfig, facts: CertificateFacts | None, fault: str | None, now: float
+) -> Iterator[CheckFinding]:
+    """Yield what is wrong with the files of `http.tls`, and whether their certificate is about to end."""
+    if fault is not None:
+        fix = 'Name files that can be used: "http": {"tls": {"certificate": "...", "key": "..."}}, or take `tls` out.'
+        yield found("gateway_tls", fault, fix, "http.tls")
+    elif facts is not None and (facts.problem is not None or facts.ends_soon(now)):
+        yield found(
+            "gateway_tls_ends",
+            f"The certificate in {tls.certificate}: {facts}.",
+            "Put a new one into the same files: a running gateway takes it over by itself.",
+            tls.certificate,
         )
 
 

@@ -137,6 +137,9 @@ def _of_down(server: ServerFacts) -> CheckFinding:
         name = f" {missing[1]}" if missing[1] else ""
         mend = "Install it for the program in `command`, or correct the name in `args`."
         return says("server_module_missing", f"a module or package{name} is missing", mend)
+    if "login required" in server.reason or "needs an account" in server.reason:
+        mend = f"Run `aggregator connect {server.id}`."
+        return says("server_login", "it wants an account to be connected first", mend)
     if code in (401, 403) or "refused our credentials" in server.reason:
         mend = "Renew the token: correct `headers`, or the variable that it comes from."
         return says("server_unauthorized", f"it refuses our credentials (HTTP {code or 401})", mend)

@@ -6,9 +6,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, Literal
 
+from aggregator import DISTRIBUTION
 from aggregator.doctor.finding import CheckFinding, found
 
-DatabaseFault = Literal["url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable"]
+DatabaseFault = Literal[
+    "url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable", "refused", "driver"
+]
 
 _MIB: Final = 2**20
 _FULL: Final = 16 * _MIB
@@ -93,6 +96,13 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         folder = quote(str(path.parent)) if path is not None else ""
         fix = f"Run `mkdir -p {folder}` as a user who may, or correct `storage`."
         return found("database_folder", f"The folder of the database {path} cannot be made: {facts.said}", fix, path)
+    if facts.fault == "driver":
+        fix = f"Run `pip install '{DISTRIBUTION}[postgres]'` in the environment of the aggregator."
+        return found("database_driver", facts.said, fix, "storage")
+    if facts.fault == "refused":
+        return found("database_refused", facts.said, "Try it with `psql`, and correct `storage`.", "storage")
+    if facts.fault == "read_only" and path is None:
+        return found("database_read_only", facts.said, "Grant it, or name the primary in `storage`.", "storage")
     if facts.fault == "read_only":
         parent = quote(str(path.parent)) if path is not None else ""
         fix = f"Run `chmod u+rwx {parent}; chmod u+rw {shown}`."
@@ -104,7 +114,8 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         fix = "End the program that holds it, such as a database browser."
         return found("database_locked", f"Another program has locked the database {path}.", fix, path)
     if facts.fault == "too_new":
-        said = f"The database {path} was changed by a newer version of the aggregator (schema {facts.stamp})."
+        where = path or "on the server"
+        said = f"The database {where} was changed by a newer version of the aggregator (schema {facts.stamp})."
         fix = 'Use that version, or name another file: "storage": "sqlite:///other.db".'
         return found("database_too_new", said, fix, path)
     return found("database_unreachable", facts.said, "Start the database server, or correct `storage`.", "storage")

@@ -9,12 +9,14 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from threading import Timer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aggregator.app.health_page import connection_to
+from aggregator.config.settings import TlsConfig
 from aggregator.doctor.gather.one_session import (
     INITIALIZED,
     MOST_PAGES,
@@ -40,13 +42,14 @@ class _Refused(Exception):
         self.said = said
 
 
-def http_session(url: str, headers: Mapping[str, str], client: str, patience: float) -> SessionTools:
-    """Return the tools that a host gets from an address, with these headers."""
+def http_session(
+    url: str, headers: Mapping[str, str], client: str, patience: float, tls: TlsConfig | None = None
+) -> SessionTools:
+    """Return the tools that a host gets from an address, with these headers; `tls` is that of our own address."""
     began, ends = time.monotonic(), time.monotonic() + patience
     try:
         parts = urlsplit(url)
-        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        with closing(kind(parts.hostname or "", parts.port, timeout=patience)) as connection, _ending(connection, ends):
+        with closing(connection_to(url, tls, patience)) as connection, _ending(connection, ends):
             talk = _Talk(connection, f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", headers, ends)
             found = talk.run(client)
     except _Refused as refused:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import set_aside_before, unwritable
-from aggregator.storage.errors import StorageError
+from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import REVISION
 
@@ -25,7 +25,17 @@ _PATIENCE: Final = 2.0
 _MONTH: Final = 30 * 86_400.0
 _KEYS: Final = "SELECT key_id, agent_id, expires, revoked, last_used FROM api_keys ORDER BY created"
 _STAMP: Final = "SELECT version_num FROM alembic_version"
-_HEAD: Final = "SELECT key_id FROM audit_heads WHERE name = 'log'"
+_SERVER: Final = (
+    "SELECT to_regclass('alembic_version') IS NOT NULL, "
+    "coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"
+)
+_NO_TABLES: Final = "The user of `storage` may not make tables in the database: let it own the database."
+_FAULTS: Final[Mapping[type[StorageError], DatabaseFault]] = {
+    StorageRefused: "refused",
+    DriverMissing: "driver",
+    StorageReadOnly: "read_only",
+}
+_HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
 
@@ -68,14 +78,22 @@ def read_storage(url: str, now: float) -> StorageRead:
 
 
 async def ask_server(url: str) -> StorageFacts:
-    """Return whether a database server takes a connection."""
+    """Return what is in the way of a database server, if something is; nothing is changed there."""
     engine = None
     try:
         engine = Engine(full_url(url), None)
-        async with engine.read():
-            return StorageFacts(None, newest=REVISION)
+        async with engine.read() as connection:
+            made, may_make = tuple[Any, ...]((await connection.exec_driver_sql(_SERVER)).one())
+            stamp = (await connection.exec_driver_sql(_STAMP)).scalar() if made else None
+        if stamp is not None and str(stamp) > REVISION:
+            return StorageFacts(None, fault="too_new", stamp=str(stamp), newest=REVISION)
+        if stamp != REVISION and not may_make:
+            return StorageFacts(None, fault="read_only", said=_NO_TABLES)
+        return StorageFacts(None, stamp=stamp, newest=REVISION)
     except StorageError as error:
-        return StorageFacts(None, fault="unreachable", said=str(error))
+        named = (name for kind, name in _FAULTS.items() if isinstance(error, kind))
+        fault: DatabaseFault = next(named, "unreachable")
+        return StorageFacts(None, fault=fault, said=str(error))
     finally:
         if engine is not None:
             await engine.close()

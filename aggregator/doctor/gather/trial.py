@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
@@ -68,8 +69,9 @@ async def try_servers(
     logger.propagate = False
     logger.addHandler(noisy)
     try:
-        app = build_app(config, live, redactor=loaded.redactor)
-        async with app.running():
+        async with stored_accounts(loaded) as accounts, AsyncExitStack() as stack:
+            app = build_app(config, live, redactor=loaded.redactor, accounts=accounts)
+            await stack.enter_async_context(app.running())
             # Each server is given up after `patience`; the rest is for reading their lists.
             async with shown(app, loaded.redactor):
                 await app.supervisor.wait_all_tried(patience + 1.0)
@@ -177,7 +179,7 @@ def _same(servers: Sequence[ServerConfig]) -> dict[str, str]:
             continue
         address: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command or server.target}
         key = (*identity({**address, "args": list(server.args)}), *sorted(server.env.items()), server.cwd)
-        key = (*key, *sorted(server.headers.items()))
+        key = (*key, *sorted(server.headers.items()), str(server.auth))
         if key in first:
             found[server.id] = first[key]
         else:
@@ -190,7 +192,9 @@ def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None)
     ids = {server.prefix or server.id: server.id for server in config.servers}
     trusted = {server.id: server.trusted for server in config.servers}
     rulebook = live.rulebook
-    warnings = lint(rulebook, KnownNames(ids, tools, trusted)) if rulebook is not None and not live.broken else []
+    issuers = tuple(one.issuer for one in config.auth.issuers)
+    known = KnownNames(ids, tools, trusted, issuers)
+    warnings = lint(rulebook, known) if rulebook is not None and not live.broken else []
     return PolicyFacts(
         loaded.policies,
         loaded.policies.is_dir(),

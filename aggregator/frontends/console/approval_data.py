@@ -12,7 +12,7 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.values import schema_in, shown_arguments_of
 from aggregator.policy.annotations import claimed_annotations, with_declared
 from aggregator.storage.approvals import people_of
-from aggregator.storage.audit.neighbours import neighbours
+from aggregator.storage.audit.recent import neighbours
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
 from aggregator.storage.records import Approval, ToolVersion, VersionSeen

@@ -15,6 +15,7 @@ from starlette.routing import Route as PathRoute
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import AggregatorError
+from aggregator.frontends.connect.browser_cookie import browser_cookie
 from aggregator.frontends.console.guard import (
     ConsoleGuard,
     Identified,
@@ -36,11 +37,13 @@ from aggregator.frontends.console.view import (
     ChangedMeanwhile,
     ConsoleRequest,
     ConsoleStream,
+    Departure,
     NotThere,
     PageRoute,
     PageView,
     Redirect,
 )
+from aggregator.frontends.web.credentials import challenged
 from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, Receive, Scope, Send, header, read_body
 from aggregator.identity.identify import Refused
 from aggregator.storage.errors import NoSuchRow, StorageError
@@ -144,7 +147,7 @@ class ConsoleFrontend:
         async with self._in_turn():
             identified = await self._guard.identified(scope)
         if isinstance(identified, Refused):
-            return problem(identified.status, identified.reason)
+            return replace(problem(identified.status, identified.reason), headers=challenged(scope, identified))
         wants_json = path.endswith(".json")
         if identified is None:
             return self._nobody(scope, path, base, wants_json, cookie_of(scope) is not None)
@@ -180,6 +183,9 @@ class ConsoleFrontend:
             result = await route.page(request)
             if isinstance(result, ConsoleStream):
                 return result, identified
+            if isinstance(result, Departure):
+                cookie = browser_cookie(result.browser, request.origin.startswith("https:"))
+                return self._renderer.departure(result.to, cookie)
             if isinstance(result, Redirect):
                 return await self._redirected(result, request)
             return await self._rendered(result, request, identified, scope)

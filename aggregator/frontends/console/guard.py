@@ -44,7 +44,7 @@ class ConsoleGuard:
             StorageError: the database cannot say who is signed in.
         """
         if values(scope, b"authorization") or values(scope, b"x-api-key"):
-            found = self.by_key(request_facts(scope, "console"))
+            found = await self.by_key(request_facts(scope, "console"))
             return found if isinstance(found, Refused) else Identified(found)
         secret = cookie_of(scope)
         if secret is None:
@@ -58,11 +58,13 @@ class ConsoleGuard:
             return None
         return Identified(SignedIn(session.person, role, session.key_id, session.id), secret)
 
-    def by_key(self, facts: RequestFacts) -> SignedIn | Refused:
+    async def by_key(self, facts: RequestFacts) -> SignedIn | Refused:
         """Return the holder of an API key, who goes by its label, else by its agent."""
-        principal = self._parts.access.authenticate(facts)
+        principal = await self._parts.access.admit(facts)
         if isinstance(principal, Refused):
             return principal
+        if principal.token is not None:
+            return Refused(403, "An access token opens no console: use a key with a role, or `aggregator console`.")
         record = self._parts.access.keyring.record(principal.key_id) if principal.key_id is not None else None
         if record is None or record.console_role is None:
             return Refused(403, "This key opens no console: make one with `aggregator keys new AGENT --console ROLE`.")
@@ -128,7 +130,7 @@ def origins_of(scope: Scope, public_url: str | None) -> tuple[str, ...]:
         if authority == host or source_in(scope).forwarded:
             found.append(f"{scheme}://{authority}")
     if not source_in(scope).forwarded:
-        found.append(f"http://{host}")
+        found.append(f"{scope.get('scheme', 'http')}://{host}")
     elif public_url is None:
         # A proxy in front that the configuration does not name: it may speak TLS.
         found += [f"https://{host}", f"http://{host}"]

@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aggregator.config.model import Config
+from aggregator.config.model import Config, ServerConfig
 from aggregator.domain.call_record import EventKind
+from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.principal import Principal
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.status_pages import StatusReport
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.grants.values import ConnectedAccount, ConnectLink
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.errors import StorageError
@@ -86,13 +89,25 @@ class ServerActions(Protocol):
         """Start a server that was switched off; return False if it was not."""
 
 
+class ConnectedGrants(Protocol):
+    """The accounts at servers; see `grants.Grants`."""
+
+    async def list(self, owner: GrantOwner | None = None) -> tuple[ConnectedAccount, ...]: ...
+
+    async def begin(self, server: ServerConfig, owner: GrantOwner, asked_by: Principal) -> ConnectLink: ...
+
+    async def start(self, code: str, redirect_uri: str, browser: str) -> str: ...
+
+    async def revoke(self, server: str, owner: GrantOwner) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleParts:
     """The services that pages read from and act with.
 
     `upstreams` are the servers by id, in config order, and `servers` acts on them; `browser` shows tools. `policies` is
     None where there is no folder for policy files. `report` gives readiness and its details. `answers` are the calls of
-    this process that wait for a person.
+    this process that wait for a person. `grants` is None where no server has accounts.
     """
 
     config: ConfigInForce
@@ -110,6 +125,7 @@ class ConsoleParts:
     snapshot: MeasuredState
     hour: HourOfCalls
     record: EventRecorder
+    grants: ConnectedGrants | None = None
 
     async def opened(self) -> "Database":
         """Return the open database.

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,6 +21,7 @@ NAVIGATION: Final = (
     ("approvals", "Approvals", False),
     ("tools", "Tools", False),
     ("servers", "Servers", True),
+    ("connections", "Connections", True),
     ("policies", "Policies", True),
     ("health", "Health", True),
 )
@@ -69,6 +71,12 @@ class Renderer:
     def bounce(self, target: str) -> PageResponse:
         """Return a page that goes on to `target`, this time from our own address, so that the cookie comes along."""
         return self._html("bounce.html", {"target": target}, 200, False)
+
+    def departure(self, target: str, cookie: tuple[bytes, bytes]) -> PageResponse:
+        """Return a page that goes on to an issuer; a form may lead to pages of ours only."""
+        if not target.startswith(("https://", "http://")):
+            raise ValueError("the address of an issuer is no web address")
+        return replace(self._html("departure.html", {"target": target}, 200, False), headers=(cookie,))
 
     def _html(self, template: str, given: Mapping[str, Any], status: int, packed: bool) -> PageResponse:
         body = self._templates.get_template(template).render(given).encode("utf-8", "replace")

@@ -78,7 +78,7 @@ class SignIn:
 
     async def _by_key(self, scope: Scope, key: str, then: str, base: str) -> PageResponse:
         facts = RequestFacts("console", (), (key.strip(),), source=source_in(scope))
-        found = self._guard.by_key(facts)
+        found = await self._guard.by_key(facts)
         if isinstance(found, Refused):
             shown = {"said": found.reason, "then": then}
             return self._renderer.sign_in("sign_in.html", shown, base, found.status)

@@ -66,6 +66,16 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
+class Departure:
+    """The way to an issuer, where a person says that they agree. browser: the secret that only this browser gets, and
+    has to bring back (`connect/browser_cookie.py`).
+    """
+
+    to: str = field(repr=False)
+    browser: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ConsoleStream:
     """Server-sent events, as bytes that are whole events (HTML Living Standard, section 9.2).
 
@@ -78,7 +88,7 @@ class ConsoleStream:
 class Page(Protocol):
     """A method of a page that answers one request."""
 
-    def __call__(self, request: ConsoleRequest, /) -> Awaitable[PageView | Redirect | ConsoleStream]: ...
+    def __call__(self, request: ConsoleRequest, /) -> Awaitable[PageView | Redirect | Departure | ConsoleStream]: ...
 
 
 @dataclass(frozen=True, slots=True)

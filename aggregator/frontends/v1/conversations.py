@@ -4,40 +4,63 @@ Calls that were sent to an upstream count, as with the limits of the policies: o
 approval, may be corrected and made again.
 """
 
+import asyncio
 from typing import Final
 
 from aggregator.domain.bounds.lru import LruCache
+from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
+from aggregator.replicas.usage import UsageLevel
 
 KEPT: Final = 100_000
-# Seconds after its last call after which a conversation counts as over.
-OVER_AFTER: Final = 24 * 3600.0
+# How often the other replicas are asked whether a call was given back, before one is refused.
+_LOOKS: Final = 3
 
 
 class CallCount:
-    """The number of calls of one conversation, and the time of the last, in seconds of a monotonic clock."""
+    """The number of calls of one conversation, and the time of the last, in seconds of a monotonic clock.
 
-    __slots__ = ("last", "made")
+    With several replicas it is that of them all, as far as this one knows (docs/limits.md).
+    """
 
-    def __init__(self) -> None:
-        self.made = 0
+    __slots__ = ("_level", "_shared", "last")
+
+    def __init__(self, level: UsageLevel, shared: SharedUsage | None) -> None:
+        """Make it; without `shared` it concerns this process alone."""
+        self._level = level
+        self._shared = shared
         self.last = 0.0
 
-    def take(self, most: int | None) -> bool:
+    async def take(self, most: int | None) -> bool:
         """Count one more call and return True, unless `most` were made."""
-        if most is not None and self.made >= most:
-            return False
-        self.made += 1
+        shared = self._shared
+        if shared is None or not shared.on:
+            if most is not None and self._level.calls >= most:
+                return False
+            self._level.add(0.0, 0)
+            return True
+        loop, looks = asyncio.get_running_loop(), 0
+        while most is not None and not (room := shared.has_room(self._level, most, loop.time())):
+            looks += self._level.used(loop.time()) >= most
+            if room is False or looks > _LOOKS:
+                return False
+            await shared.ask(self._level)
+        self._level.add(0.0, 0)
+        if most is not None:
+            shared.charged(self._level, most, loop.time())
         return True
 
     def give_back(self) -> None:
         """Take back one call that was counted but not sent."""
-        self.made -= 1
+        self._level.remove()
+        if self._shared is not None:
+            self._shared.given_back(self._level)
 
 
 class Conversations:
     """A bounded map of counts, by agent and conversation; the least recently used count is dropped first."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedUsage) -> None:
+        self._shared = shared
         self._counts: LruCache[tuple[str, str], CallCount] = LruCache(KEPT)
 
     def __len__(self) -> int:
@@ -46,13 +69,14 @@ class Conversations:
     def count(self, agent_id: str, conversation: str | None, now: float) -> CallCount:
         """Return the count of a conversation; None is a conversation of one request. `now` is monotonic, in seconds."""
         if conversation is None:
-            return CallCount()
+            return CallCount(UsageLevel(), None)
         key = (agent_id, conversation)
         known = self._counts.get(key)
-        if known is None or known.last <= now - OVER_AFTER:
-            known = CallCount()
+        if known is None or known.last <= now - CONVERSATION_OVER:
+            level = self._shared.level(agent_id, "v1", conversation, lease=CONVERSATION_OVER)
+            known = CallCount(level, self._shared)
             self._counts.put(key, known)
         known.last = now
-        while (oldest := self._counts.oldest()) is not None and oldest.last <= now - OVER_AFTER:
+        while (oldest := self._counts.oldest()) is not None and oldest.last <= now - CONVERSATION_OVER:
             self._counts.pop_oldest()
         return known

@@ -17,7 +17,7 @@ from aggregator.frontends.v1.conversations import CallCount, Conversations
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.render_results import STATUSES, CallOutcome, of_error, of_result
 from aggregator.frontends.web.header_context import with_context
-from aggregator.frontends.web.sessions import BatchChannel
+from aggregator.frontends.web.sessions.http_session import BatchChannel
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL
@@ -46,7 +46,7 @@ class CallRunner:
     def __init__(self, gateway: Dispatcher, most: int | None) -> None:
         self._gateway = gateway
         self._most = most
-        self._conversations = Conversations()
+        self._conversations = Conversations(gateway.direct.rate_limits.shared)
 
     async def run(
         self, batch: CallBatch, principal: Principal, headers: Mapping[str, Sequence[str]]
@@ -67,7 +67,7 @@ class CallRunner:
         params = {"name": call.name, "arguments": call.arguments, "_meta": dict(meta)}
         if call.name in _LOOKS:
             return await self._made(call, host, params)
-        if not count.take(self._most):
+        if not await count.take(self._most):
             return await self._over(call, host, params)
         outcome = await self._made(call, host, params)
         if outcome.code in _NOT_SENT:

@@ -16,6 +16,7 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
     to_wire,
 )
+from aggregator.domain.missing import InsufficientScope
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.result_text import as_json, as_text
@@ -25,6 +26,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "approval_pending": 202,
     "invalid_arguments": 400,
     "tool_not_allowed": 403,
+    "insufficient_scope": 403,
     "not_confirmed": 403,
     "not_read_only": 403,
     "unknown_tool": 404,
@@ -103,6 +105,12 @@ def retry_after(outcomes: Sequence[CallOutcome]) -> int | None:
     error = outcomes[0].error if len(outcomes) == 1 else None
     wait = error.get("retry_after") if error is not None else None
     return wait if isinstance(wait, int) and outcomes[0].status == 429 else None
+
+
+def scopes_wanted(outcomes: Sequence[CallOutcome]) -> Sequence[str] | None:
+    """Return the scopes that the token of a single call lacks, with those that it has; None for any other outcome."""
+    error = outcomes[0].error if len(outcomes) == 1 and outcomes[0].code == InsufficientScope.code else None
+    return error["scopes"] if error is not None else None
 
 
 def _shallow(error: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,8 @@ from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_calls
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
-from aggregator.frontends.v1.render_results import answer, retry_after
+from aggregator.frontends.v1.render_results import answer, retry_after, scopes_wanted
+from aggregator.frontends.web.answer import Answer, AskForScopes
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
 from aggregator.frontends.web.header_context import headers_of
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
@@ -35,11 +36,14 @@ _MATCHED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class V1Request:
-    """A request of a known principal; `body` is the posted JSON value, None for a GET."""
+    """A request of a known principal; `body` is the posted JSON value, None for a GET. `ask_for` makes the challenge
+    for a token that lacks scopes.
+    """
 
     principal: Principal
     scope: Scope
     body: Any = None
+    ask_for: AskForScopes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,9 @@ class V1Frontend:
         except BodyRefused as refused:
             await respond(send, refused.status, failure("bad_request", str(refused)))
             return
+        ask_for = send.ask_for if isinstance(send, Answer) else None
         async with Tasks("a request of /v1") as tasks:
-            work = tasks.start(self._reply(route, V1Request(principal, scope, body)))
+            work = tasks.start(self._reply(route, V1Request(principal, scope, body, ask_for)))
             gone = tasks.start(_gone(receive))
             # The client has disconnected: leaving the block cancels the calls.
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -163,8 +168,11 @@ class V1Frontend:
         batch = read_calls(request.body, self._most_calls, _conversation(headers))
         outcomes = await self._caller.run(batch, request.principal, headers)
         status, body = answer(batch, outcomes)
-        wait = retry_after(outcomes)
-        return V1Response(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
+        wait, scopes = retry_after(outcomes), scopes_wanted(outcomes)
+        headers_sent = {} if wait is None else {b"retry-after": b"%d" % wait}
+        if scopes is not None and request.ask_for is not None:
+            headers_sent[b"www-authenticate"] = request.ask_for(scopes)
+        return V1Response(status, body, headers_sent)
 
     async def servers(self, request: V1Request) -> V1Response:
         return V1Response(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})

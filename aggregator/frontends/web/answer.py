@@ -1,11 +1,13 @@
 """The answer to one HTTP request: its state, and its bytes on the connection."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from aggregator.domain.errors import ERROR_META_KEY, NotServed
+from aggregator.domain.missing import InsufficientScope
 from aggregator.frontends.web.host_guard import Message, Send
 
 # How an answer begins; a part of a body that does too is only written a little later.
@@ -19,12 +21,22 @@ class WriteWhole(Protocol):
     def __call__(self, status: int, body: bytes, /) -> bool: ...
 
 
+class AskForScopes(Protocol):
+    """The value of `WWW-Authenticate` that asks for a token with these scopes."""
+
+    def __call__(self, scopes: Sequence[str], /) -> bytes: ...
+
+
 class Answer:
-    """An ASGI `send` that records whether the response has started and whether it is complete."""
+    """An ASGI `send` that records whether the response has started and whether it is complete.
 
-    __slots__ = ("_send", "_start", "_write_whole", "complete")
+    ask_for: how a request is refused whose token lacks scopes; None for a request without a token.
+    """
 
-    def __init__(self, send: Send, write_whole: WriteWhole | None = None) -> None:
+    __slots__ = ("_send", "_start", "_write_whole", "ask_for", "complete")
+
+    def __init__(self, send: Send, write_whole: WriteWhole | None = None, ask_for: AskForScopes | None = None) -> None:
+        self.ask_for = ask_for
         self._send = send
         self._write_whole = write_whole
         self._start: Message | None = None
@@ -55,6 +67,25 @@ class Answer:
             return
         if not any(name == b"content-length" for name, _ in self._start["headers"]):
             await self({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def lacking_scopes(result: Mapping[str, Any]) -> Sequence[str] | None:
+    """Return the scopes that a token needs for a call that was refused for the lack of some; None for other results.
+
+    An upstream cannot cause that: what it puts under our key is removed.
+    """
+    if result.get("isError") is not True:
+        return None
+    error = (result.get("_meta") or {}).get(ERROR_META_KEY) or {}
+    return error["scopes"] if error.get("code") == InsufficientScope.code else None
+
+
+def scopes_refused(error: Exception) -> Sequence[str] | None:
+    """Return the scopes that a token needs for a read that was refused for the lack of some; None for other errors."""
+    if isinstance(error, NotServed) and error.word == InsufficientScope.code:
+        scopes: Sequence[str] = error.data["scopes"]
+        return scopes
+    return error.scopes if isinstance(error, InsufficientScope) else None
 
 
 class AnswerWriter:

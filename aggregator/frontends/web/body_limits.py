@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aggregator.config.settings import HttpConfig
+from aggregator.domain.errors import HostError
 from aggregator.frontends.web.event_stream import UnreadBytes
 from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, Receive, Scope, header, read_body
 from aggregator.gateway.admission import Admission
+from aggregator.wire.responses import error_message
 
 # Bytes of a message that is read even without a free slot: it may be one that frees a slot, such as a cancellation.
 SMALL: Final = 64 * 1024
@@ -53,3 +55,12 @@ class BodyRefused(Exception):
 def limits_of(config: HttpConfig, admission: Admission) -> BodyLimits:
     """Return the configured limits."""
     return BodyLimits(admission, UnreadBytes(config.max_unread_bytes, admission.refused), config.max_body_bytes)
+
+
+class UnreadableMessage(Exception):
+    """A post whose message cannot be read: the HTTP status and the JSON body to answer with."""
+
+    def __init__(self, status: int, why: HostError | dict[str, str]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = error_message(None, why) if isinstance(why, HostError) else why

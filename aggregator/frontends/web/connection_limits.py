@@ -9,15 +9,16 @@ request with `Upgrade` for the next request, trailer fields for headers, and ign
 """
 
 import asyncio
-import re
 from collections import Counter
 from typing import Any, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from aggregator.frontends.http_server import TOO_LARGE, TOO_SLOW, absolute_host
+from aggregator.frontends.tls.server_tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
-from aggregator.frontends.web.host_guard import WRITE_WHOLE
+from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
 from aggregator.frontends.web.known_posts import BEGUN, CallHeads, DirectPost, KnownPosts
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
@@ -27,25 +28,12 @@ LEAST_RATE: Final = 1024
 LEAST_BODY_RATE: Final = 4096
 # Bytes that are read ahead of an answer; only by reading is the end of a connection noticed.
 READ_AHEAD: Final = 1024 * 1024
-
 # Seconds that a known head waits for its body before the parser reads it.
 _HELD_FOR: Final = 1.0
 
-# The authority of an absolute target (RFC 9112, section 3.2.2).
-_AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
 _CONNECT: Final = b"CONNECT"
 # In a scope: the bytes of the head of a request that came in one piece with its body.
 _HEAD: Final = "aggregator.head"
-
-
-def _answer(status: bytes, said: bytes) -> bytes:
-    body = b'{"error":"%b"}' % said
-    lines = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d" % len(body)
-    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, lines, body)
-
-
-_TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive in time (`http.stall_timeout`).")
-_TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -80,12 +68,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._writer: AnswerWriter | None = None
         self._memory = FieldMemory()
+        self._ending = False  # the next answer is the last one
+        self._uncertified = False  # a client certificate is asked for, and the host showed none
 
     # -- what comes
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._writer = AnswerWriter(self.loop, transport)
+        self._uncertified = lacks_certificate(transport)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -122,7 +113,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self.pipeline and self._ahead <= READ_AHEAD and not self.transport.is_closing():
             self.flow.resume_reading()
         if self._blind > HEAD_LIMIT:
-            self._end("head_size", _TOO_LARGE)
+            self._end("head_size", TOO_LARGE)
         elif self.cycle is not None and not self.cycle.response_complete:
             if self._head is not None:
                 self._head.cancel()
@@ -144,7 +135,7 @@ class BoundedConnection(HttpToolsProtocol):
         # A line end before a request starts the timer for its head, which only the parser ends.
         if not self._between or self._blind or self.pipeline or self.flow.write_paused or self.transport.is_closing():
             return False
-        if self.cycle is None or not self.cycle.response_complete:
+        if self._ending or self.cycle is None or not self.cycle.response_complete:
             return False
         found = self._heads.find(data)
         if found is None:
@@ -194,11 +185,24 @@ class BoundedConnection(HttpToolsProtocol):
             self._resumed = None
 
     def shutdown(self) -> None:
+        self.answer_last()
+        super().shutdown()
+
+    def answer_last(self) -> None:
+        """Have the connection end with the answer to the requests that have come, or with that to the next one."""
+        self._ending = True
         if self._held:
             self._read_held()
         if self._begun is not None:
             self._begun.call.take_over()
-        super().shutdown()
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def is_expected(self, idle: float = 0.0) -> bool:
+        """Close the connection if it was idle so long; return whether its first request, or an answer, is to come."""
+        if self._idle_since is not None and self.loop.time() - self._idle_since >= idle:
+            self.transport.close()
+        return (self.cycle is None or not self.cycle.response_complete) and not self.transport.is_closing()
 
     # -- what the parser says
 
@@ -242,17 +246,13 @@ class BoundedConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._blind = self._body_size = 0
-        if not self.url.startswith(b"/"):
-            self._take_authority()
+        host = absolute_host(self.url) if not self.url.startswith(b"/") else None
+        if host is not None and (b"host", host) not in self.headers:
+            # One more `Host`: a request with two of them is refused.
+            self.headers.append((b"host", host))
         super().on_headers_complete()
         # Trailer fields are no headers (RFC 9110, section 6.5.1), and nothing here uses them.
         self.headers = []
-
-    def _take_authority(self) -> None:
-        """Add the host of an absolute target as one more `Host`: a request with two of them is refused."""
-        absolute = _AUTHORITY.match(self.url)
-        if absolute is not None and (b"host", absolute[1]) not in self.headers:
-            self.headers.append((b"host", absolute[1]))
 
     def on_body(self, body: bytes) -> None:
         self._blind = 0
@@ -277,6 +277,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._memory.post = None
         if self._resumed is not None:
             scope[BEGUN] = self._resumed
+        if self._uncertified:
+            scope[UNCERTIFIED] = True
+        if self._ending and not self.pipeline:
+            cycle.keep_alive = False
         cycle.transport = cast(asyncio.Transport, self._writer)
         super()._start_asgi_task(cycle, app)
 
@@ -337,7 +341,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _no_head(self) -> None:
         self._head = None
-        self._end("slow_head", _TOO_SLOW)
+        self._end("slow_head", TOO_SLOW)
 
     def _look_at_body(self) -> None:
         """End the connection if the body has come too slowly so far; otherwise check again later."""
@@ -351,7 +355,7 @@ class BoundedConnection(HttpToolsProtocol):
         if left > 0:
             self._body = self.loop.call_later(left, self._look_at_body)
         else:
-            self._end("slow_body", _TOO_SLOW)
+            self._end("slow_body", TOO_SLOW)
 
     # -- what goes
 

@@ -5,13 +5,13 @@ Rule 2: in the modern era a closed connection cancels the request; before that i
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown, to_wire
-from aggregator.frontends.web.answer import Answer
+from aggregator.frontends.web.answer import Answer, lacking_scopes, scopes_refused
 from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, UnreadBytes
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
 from aggregator.wire.codec import encode
@@ -21,6 +21,7 @@ from aggregator.wire.responses import encode_error
 # Seconds after which the connection of a request that still runs is watched, and at most twice as many.
 SLOW: Final = 0.05
 
+_FORBIDDEN: Final = 403
 # JSON-RPC code -> HTTP status, modern era (SH). Every other error is a 200, as results are.
 _STATUS: Final[Mapping[int, int]] = {
     -32700: 400,
@@ -142,14 +143,25 @@ class Exchange:
         except Exception as error:
             return self._refused(error)
         self.succeeded = True
-        return 200, body
+        return self._with_challenge(lacking_scopes(self.result)) or 200, body
+
+    def _with_challenge(self, scopes: Sequence[str] | None) -> int | None:
+        """Return the status of an answer that asks for a token with more scopes; None for any other answer, and where
+        the host has been answered in part.
+        """
+        ask_for = self._send.ask_for if scopes is not None and isinstance(self._send, Answer) else None
+        if ask_for is None or scopes is None or self._stream is not None:
+            return None
+        self._headers = {**(self._headers or {}), b"www-authenticate": ask_for(scopes)}
+        return _FORBIDDEN
 
     def _refused(self, error: Exception) -> tuple[int, bytes]:
         """Return the status and the body of an error."""
         if isinstance(error, ShuttingDown):
             self._headers = {b"retry-after": b"%d" % error.retry_after, b"connection": b"close"}
             return error.status, encode_error(self.request_id, error)
-        return refused(self.request_id, error, modern=self._modern)
+        status, body = refused(self.request_id, error, modern=self._modern)
+        return self._with_challenge(scopes_refused(error)) or status, body
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification before the answer; from here on the response is a stream."""

@@ -3,7 +3,7 @@
 The reading of bodies and the writing of JSON responses are here too.
 """
 
-from collections.abc import Awaitable, Callable, Container, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Container, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
@@ -24,11 +24,15 @@ _PREFLIGHT: Final = {
     b"access-control-allow-headers": b"*, authorization",
     b"access-control-max-age": b"600",
 }
+# What is there for every page of a browser: which issuers' tokens are accepted (RFC 9728).
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 SOURCE: Final = "aggregator.source"
 # The header fields by name, in a scope in which no field is repeated.
 FIELDS: Final = "aggregator.fields"
 # The `WriteWhole` of the connection, where answers need no headers but their own.
 WRITE_WHOLE: Final = "aggregator.write_whole"
+# In the scope of a request whose connection showed no client certificate, though one is asked for.
+UNCERTIFIED: Final = "aggregator.uncertified"
 _HOW_TO_ALLOW: Final = "add it to http.allowed_hosts, or set http.public_url, in the configuration"
 
 
@@ -46,9 +50,11 @@ class HostGuard:
     It puts the `ClientSource` of each request into the scope (`source_in`), the only authority on where it comes from.
     """
 
-    def __init__(self, app: App, own: OwnAddress, open_paths: Container[str] = (), unshared: str | None = None) -> None:
+    def __init__(
+        self, app: App, own: OwnAddress, open_paths: Container[str] = (), unshared: Sequence[str] = ()
+    ) -> None:
         """Wrap `app`. The `open_paths` are served under any name, since they reveal nothing. No other page may
-        read what is at `unshared` and below, not even one of an accepted `Origin`.
+        read what is at the `unshared` paths and below, not even one of an accepted `Origin`.
         """
         self._app = app
         self._own = own
@@ -59,6 +65,8 @@ class HostGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._own.passed_on is not None and f"{scope['path']}/".startswith(f"{self._own.passed_on}/"):
+            scope["root_path"], scope["path"] = self._own.passed_on, scope["path"].removeprefix(self._own.passed_on)
         memory: FieldMemory | None = scope.get(MEMORY)
         if memory is not None and memory.is_repeated(scope):
             scope[FIELDS], scope[SOURCE] = memory.fields, memory.source
@@ -78,17 +86,24 @@ class HostGuard:
         if not anywhere and not self._own.accepts_host(host, server[0] if server else None):
             await respond(send, 421, {"error": f"Host {host!r:.100} is not served here; {_HOW_TO_ALLOW}."})
             return
+        if not anywhere and UNCERTIFIED in scope:
+            refusal = "A client certificate is needed here (http.tls.client_ca)."
+            await respond(send, 403, {"error": refusal}, {b"connection": b"close"})
+            return
         scope[SOURCE] = source_of(
             client[0] if client else None, host, scope.get("http_version", ""), scope["headers"], self._own.trusted
         )
         if origin is not None:
             page = origin.decode("latin-1")
+            if f"{scope['path']}/".startswith(f"{RESOURCE_METADATA}/"):
+                await self._app_for_all(scope, receive, send)
+                return
             if not self._own.accepts_origin(page, host):
                 refusal = f"Origin {page!r:.100} is not allowed here; see http.allowed_origins."
                 await respond(send, 403, {"error": refusal})
                 return
             scope.pop(WRITE_WHOLE, None)
-            if self._unshared is not None and f"{scope['path']}/".startswith(f"{self._unshared}/"):
+            if any(f"{scope['path']}/".startswith(f"{one}/") for one in self._unshared):
                 await self._app(scope, receive, send)
                 return
             send = _sharing(send, page)
@@ -98,6 +113,15 @@ class HostGuard:
         elif memory is not None and FIELDS in scope and not anywhere:
             memory.keep(scope, fields, scope[SOURCE])
         await self._app(scope, receive, send)
+
+    async def _app_for_all(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the page of any origin: the answer is the same for all, and names no caller."""
+        scope.pop(WRITE_WHOLE, None)
+        send = _sharing(send, "*")
+        if scope["method"] == "OPTIONS":
+            await respond(send, 204, headers={**_PREFLIGHT, b"access-control-allow-methods": b"GET"})
+        else:
+            await self._app(scope, receive, send)
 
 
 def source_in(scope: Scope) -> ClientSource:
@@ -110,7 +134,7 @@ def _sharing(send: Send, origin: str) -> Send:
     """Return a `send` that lets the page at `origin` read the answers (Fetch standard, CORS)."""
     shared = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", b"mcp-session-id, mcp-protocol-version"),
+        (b"access-control-expose-headers", b"mcp-session-id, mcp-protocol-version, www-authenticate"),
         (b"vary", b"origin"),
     ]
 

@@ -18,7 +18,8 @@ from aggregator.frontends.web.exchange import Exchange, SlowRequests, refused
 from aggregator.frontends.web.header_context import has_context, with_context
 from aggregator.frontends.web.host_guard import Receive, Send
 from aggregator.frontends.web.repeated_fields import FieldMemory
-from aggregator.frontends.web.sessions import HttpSession, Sessions
+from aggregator.frontends.web.sessions.http_session import HttpSession
+from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.gateway.access import Access, Authentication
 from aggregator.gateway.admission import Slot
 from aggregator.gateway.calls.direct_call import DirectCall
@@ -200,6 +201,12 @@ class KnownPosts:
             return None
         session = known.session
         if session is not None and self._sessions.get(session.id) is not session:
+            return None
+        host = known.host.host
+        if principal.token is not None and host.principal is not principal:
+            return None
+        if session is not None and host.log_level != session.host.log_level:
+            # The host of the session may have been copied for a token.
             return None
         try:
             message = decode(body)

@@ -12,6 +12,10 @@ _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 # An absolute path of plain segments; `//` would begin the name of a host.
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]+){1,32}")
 _LONGEST_PREFIX: Final = 512
+# What is served besides Streamable HTTP; tests/unit/test_public_path.py holds the list to the routes.
+OWN_PATHS: Final = (
+    *("/sse", "/messages", "/v1", "/console", "/connect", "/oauth", "/healthz", "/readyz", "/metrics", "/.well-known"),
+)
 
 
 class OwnAddress:
@@ -21,8 +25,13 @@ class OwnAddress:
         public = urlsplit(http.public_url) if http.public_url is not None else None
         self.trusted: Sequence[Network] = tuple(map(parse_network, http.trusted_proxies))
         self.public_url = http.public_url.rstrip("/") if http.public_url is not None else None
+        # Its beginning: scheme, host and port, as browsers write them.
+        self.public_origin = _origin(public.scheme, public.netloc) if public is not None else None
         self.public_host = bracketed(public.hostname or "") if public is not None else None
         self._path = public.path.rstrip("/") if public is not None else ""
+        # The path of `public_url` where requests may come with it: not where it is the beginning of a path of ours.
+        ours = any(f"{path}/".startswith(f"{self._path}/") for path in (http.path, *OWN_PATHS))
+        self.passed_on = self._path if self._path and not ours else None
         self._hosts = {name.lower() for name in (*_LOOPBACK_NAMES, bracketed(http.host), *http.allowed_hosts)}
         self._origins = {origin.lower().rstrip("/") for origin in http.allowed_origins}
         if public is not None and self.public_host is not None:

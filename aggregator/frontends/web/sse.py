@@ -5,8 +5,9 @@ stream.
 import logging
 import secrets
 from contextlib import nullcontext
-from typing import Any, Protocol
-from urllib.parse import parse_qs
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, urlencode
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD
@@ -14,14 +15,22 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
+from aggregator.frontends.web.forward.forwarder import MESSAGES, Forwarder
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
+from aggregator.replicas.hop_client import HopFailed
 from aggregator.wire.codec import decode
 from aggregator.wire.message import method_of
 from aggregator.wire.peer import Channel, Peer
+
+# Between the random part of a session's id and the replica that has its stream.
+_OWNED_BY: Final = "."
+
+# The sender of the message that is being taken.
+_sender: ContextVar[Principal] = ContextVar("sender")
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +51,15 @@ class SseFrontend:
         messages_path: str,
         limits: BodyLimits,
         prefix: PathPrefix,
+        forwarder: Forwarder,
     ) -> None:
+        self._forwarder = forwarder
         self._gateway = gateway
         self._names = names
         self._messages_path = messages_path
         self._limits = limits
         self._prefix = prefix
-        self._peers: dict[str, tuple[Principal, Peer]] = {}
+        self._peers: dict[str, tuple[Host, Peer]] = {}
         self._streams: set[EventStream] = set()
 
     def close(self) -> None:
@@ -69,19 +80,22 @@ class SseFrontend:
             await _no_space(send, full)
 
     async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        session_id, stream = secrets.token_urlsafe(24), self._limits.unread.open()
+        # The id names the replica that has the stream.
+        session_id = f"{secrets.token_urlsafe(24)}{_OWNED_BY}{self._gateway.group.membership.id}"
+        stream = self._limits.unread.open()
         host = Host("sse", self._names, principal, session=session_id)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
-            with self._limits.admission.acquire("pending", principal):
-                return await self._gateway.answer(host, method, params, channel)
+            asked = host.of_request(method, _sender.get(principal))
+            with self._limits.admission.acquire("pending", asked.principal):
+                return await self._gateway.answer(asked, method, params, channel)
 
         def on_notification(method: str, params: dict[str, Any]) -> None:
             self._gateway.on_notification(host, method, params)
 
         async with Tasks("an SSE session") as tasks:
             peer = Peer(lambda data, _: stream.push(data), tasks, answer, on_notification)
-            self._peers[session_id] = (principal, peer)
+            self._peers[session_id] = (host, peer)
             host.connection = peer
             self._gateway.list_changes.attach(host)
             self._streams.add(stream)
@@ -101,15 +115,21 @@ class SseFrontend:
         if scope["method"] != "POST":
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        owner, peer = self._peers.get(query.get("session_id", [""])[0], (principal, None))
-        if peer is None or not owner.is_same_caller(principal):
+        session_id = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
+        host, peer = self._peers.get(session_id, (None, None))
+        owner = session_id.rpartition(_OWNED_BY)[2]
+        away = peer is None and self._forwarder.has(owner, scope)
+        if not away and (host is None or not host.principal.is_same_caller(principal)):
             await respond(send, 404, {"error": "No such session; open the event stream first."})
             return
         try:
             # A request in the message takes a slot of its own; an answer to a request of ours needs none.
             with nullcontext() if is_small(scope) else self._limits.admission.acquire("pending", principal):
-                message = decode(await self._limits.read(scope, receive))
+                body = await self._limits.read(scope, receive)
+                if peer is None:
+                    await self._forward(owner, session_id, body, principal, scope, receive, send)
+                    return
+                message = decode(body)
         except TooMany as full:
             await _no_space(send, full)
             return
@@ -119,10 +139,26 @@ class SseFrontend:
         except ValueError as error:
             await respond(send, 400, {"error": f"Not JSON: {error}"})
             return
+        if host is not None and principal.token is not None:
+            # What is decided about a message depends on the token that it was sent with.
+            host.principal = principal
+            # The task that answers a request in the message takes it along.
+            _sender.set(principal)
         await respond(send, 202)
         if method_of(message) in ON_RECORD and isinstance(message.get("params"), dict):
             message = {**message, "params": with_context(message["params"], headers_of(scope))}
         peer.feed(message)
+
+    async def _forward(
+        self, owner: str, session_id: str, body: bytes, principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Have the replica that has the stream take a message."""
+        path = f"/{MESSAGES}?{urlencode({'session_id': session_id})}"
+        try:
+            await self._forwarder.pass_on(owner, path, body, principal, scope, receive, send)
+        except HopFailed as failed:
+            log.info("a message could not be forwarded: %s", failed)
+            await respond(send, 404, {"error": f"The stream of this session is gone: {failed}."})
 
 
 async def _no_space(send: Send, full: TooMany) -> None:

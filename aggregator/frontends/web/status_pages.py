@@ -1,6 +1,6 @@
 """The pages `/`, `/healthz` and `/readyz`: which frontends there are, that the process runs, how the upstreams are."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Protocol
 
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond, source_in
@@ -16,14 +16,29 @@ class StatusReport(Protocol):
     def __call__(self) -> tuple[bool, Mapping[str, Any]]: ...
 
 
+class GroupReport(Protocol):
+    """A function that returns the details of all replicas."""
+
+    def __call__(self) -> Awaitable[Mapping[str, Any]]: ...
+
+
 class StatusPages:
     """An ASGI application of three pages; every other path is answered with 404.
 
     Details are shown to this machine only.
     """
 
-    def __init__(self, report: StatusReport, frontends: Mapping[str, str], people: str | None = None) -> None:
-        """Make them; `people` is the path of the pages for people, which browsers that ask for `/` are sent to."""
+    def __init__(
+        self,
+        report: StatusReport,
+        frontends: Mapping[str, str],
+        people: str | None = None,
+        of_all: GroupReport | None = None,
+    ) -> None:
+        """Make them; `people` is the path of the pages for people, which browsers that ask for `/` are sent to. The
+        details come from `of_all` where this is one of several replicas.
+        """
+        self._of_all = of_all
         self._report = report
         self._frontends = frontends
         self._people = people
@@ -36,12 +51,17 @@ class StatusPages:
             await _respond_text(send, 405, b"Method Not Allowed", (b"allow", ", ".join(_METHODS).encode()))
         elif path == READY_PATH:
             ready, details = self._report()
-            await respond(send, 200 if ready else 503, details if source_in(scope).local else {"ready": ready})
+            if not source_in(scope).local:
+                details = {"ready": ready}
+            elif self._of_all is not None:
+                details = await self._of_all()
+            await respond(send, 200 if ready else 503, details)
         elif path == ALIVE_PATH:
             await respond(send, 200, {"status": "ok"})
         elif self._people is not None and "text/html" in (header(scope, b"accept") or ""):
             # Relative, so that it holds behind a prefix that a proxy takes away.
-            await respond(send, 307, headers={b"location": f".{self._people}/".encode(), b"vary": b"accept"})
+            here = "." if scope["path"] else scope["root_path"].rpartition("/")[2]
+            await respond(send, 307, headers={b"location": f"{here}{self._people}/".encode(), b"vary": b"accept"})
         else:
             await respond(send, 200, {"name": "aggregator", **self._frontends})
 

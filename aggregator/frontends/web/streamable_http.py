@@ -16,17 +16,21 @@ from aggregator.domain.errors import (
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
-from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
+from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, UnreadableMessage, is_small
+from aggregator.frontends.web.credentials import refuse_for_now
 from aggregator.frontends.web.event_stream import end_when_gone
 from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.forward.forwarder import Forwarder
 from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.known_posts import BEGUN, KnownPosts
 from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
-from aggregator.frontends.web.sessions import BatchChannel, HttpSession, Sessions
+from aggregator.frontends.web.sessions.http_session import BatchChannel, HttpSession
+from aggregator.frontends.web.sessions.session_table import ENTERING, KEPT, ROOTS_CHANGED, Sessions
 from aggregator.gateway.admission import Slot, TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.eras import unsupported
+from aggregator.gateway.handshake import take_initialize
 from aggregator.gateway.host import Host
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode
@@ -48,7 +52,9 @@ class StreamableHttpFrontend:
         sessions: Sessions,
         posts: KnownPosts,
         tasks: Tasks,
+        forwarder: Forwarder | None = None,
     ) -> None:
+        self._forwarder = forwarder
         self._posts = posts
         self._gateway = gateway
         self._names = names
@@ -77,13 +83,17 @@ class StreamableHttpFrontend:
                 elif method_of(message) == _LISTEN and isinstance(slot, Slot):
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
+                    owner = self._parked_at(message, scope)
+                    if owner is not None and self._forwarder is not None:
+                        await self._forwarder.resume(owner, message, principal, scope, receive, send)
+                        return
                     await self._post_modern(principal, message, headers, receive, send, memory_of(scope))
                 else:
                     await self._post_legacy(principal, message, headers, receive, send, memory_of(scope))
         except TooMany as refused:
             wait = {b"retry-after": b"%d" % refused.retry_after}
             await respond(send, refused.code, error_message(None, refused), wait)
-        except _Unreadable as unreadable:
+        except UnreadableMessage as unreadable:
             await respond(send, unreadable.status, unreadable.body)
 
     def _slot(self, principal: Principal, scope: Scope) -> tuple[AbstractContextManager[object], TooMany | None]:
@@ -99,24 +109,32 @@ class StreamableHttpFrontend:
                 raise
             return nullcontext(), full
 
+    def _parked_at(self, message: dict[str, Any], scope: Scope) -> str | None:
+        """Return the replica at which the call waits that a request goes on with; None for this one, and for most."""
+        params = message.get("params")
+        if not isinstance(params, dict) or "requestState" not in params or self._forwarder is None:
+            return None
+        owner = self._gateway.input_requests.parked_at(params)
+        return owner if owner is not None and self._forwarder.has(owner, scope) else None
+
     async def _message(self, scope: Scope, headers: Headers, receive: Receive) -> Any:
         """Return the decoded body of a post.
 
         Raises:
-            _Unreadable: the body is no JSON, too large, or not announced as JSON.
+            UnreadableMessage: the body is no JSON, too large, or not announced as JSON.
         """
         if not (first(headers, "content-type") or "").lower().startswith("application/json"):
-            raise _Unreadable(415, HostError(INVALID_REQUEST, "Content-Type must be application/json."))
+            raise UnreadableMessage(415, HostError(INVALID_REQUEST, "Content-Type must be application/json."))
         accept = first(headers, "accept") or "*/*"
         if "application/json" not in accept and "*/*" not in accept and "application/*" not in accept:
             wrong = HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
-            raise _Unreadable(406, wrong)
+            raise UnreadableMessage(406, wrong)
         try:
             return decode(await self._limits.read(scope, receive))
         except BodyRefused as refused:
-            raise _Unreadable(refused.status, {"error": str(refused)}) from refused
+            raise UnreadableMessage(refused.status, {"error": str(refused)}) from refused
         except ValueError as problem:
-            raise _Unreadable(400, HostError(PARSE_ERROR, f"Parse error: {problem}")) from problem
+            raise UnreadableMessage(400, HostError(PARSE_ERROR, f"Parse error: {problem}")) from problem
 
     async def _serve_session(
         self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send
@@ -127,7 +145,9 @@ class StreamableHttpFrontend:
             return
         session = await self._session(principal, headers, send)
         if session is not None and scope["method"] == "DELETE":
-            self._sessions.end(session)
+            await self._sessions.end(session)
+            if self._forwarder is not None:
+                await self._forwarder.spread_end(session)
             await respond(send, 204)
         elif session is not None:
             with self._limits.admission.acquire("streams", principal):
@@ -193,6 +213,8 @@ class StreamableHttpFrontend:
                 await self._ask(session, message, headers, receive, send, memory)
             else:
                 self._on_notification(session, message)
+                if "method" not in message and self._forwarder is not None:
+                    await self._forwarder.bring_answer(session, message)
                 await respond(send, 202)
 
     async def _initialize(self, host: Host, message: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -203,6 +225,15 @@ class StreamableHttpFrontend:
         if not isinstance(params, dict):
             wrong = HostError(INVALID_PARAMS, "`initialize` needs `params` with `protocolVersion`.")
             await respond(send, 400, error_message(request_id, wrong))
+            return
+        if self._gateway.group.awaited and self._gateway.group.enabled:
+            # No other replica would know the session.
+            await refuse_for_now(send)
+            return
+        try:
+            take_initialize(host, params)  # the id of the session says it
+        except HostError as wrong:
+            await respond(send, 200, error_message(request_id, wrong))
             return
         session = self._sessions.open(host)
         async with Exchange(
@@ -217,7 +248,7 @@ class StreamableHttpFrontend:
         ) as exchange:
             exchange.result = await self._gateway.answer(session.host, "initialize", params, exchange)
         if not exchange.succeeded:
-            self._sessions.end(session)
+            self._sessions.let_go(session)
 
     async def _ask(
         self,
@@ -235,7 +266,7 @@ class StreamableHttpFrontend:
             twice = HostError(INVALID_REQUEST, f"A request with id {request_id!r} is still running.")
             await respond(send, 400, error_message(request_id, twice))
         else:
-            method, params, _ = parsed
+            (method, params, _), by = parsed, session.host.principal
             exchange = session.running[request_id] = Exchange(
                 request_id,
                 receive,
@@ -250,27 +281,27 @@ class StreamableHttpFrontend:
                 params = with_context(params, headers)
             try:
                 async with exchange:
-                    exchange.result = await self._gateway.answer(session.host, method, params, exchange)
+                    host = session.host_of(method, by)
+                    exchange.result = await self._gateway.answer(host, method, params, exchange)
                     if method == TOOL_CALL:
-                        self._posts.remember(memory, session.host, params, session)
+                        self._posts.remember(memory, host, params, session)
+                    elif method in KEPT:
+                        await self._sessions.note_set(session, method, params)
             finally:
                 session.running.pop(request_id, None)
 
     async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""
-        asked = []
+        asked, principal = [], session.host.principal
         for part in batch:
             if isinstance(part, dict) and "method" in part and "id" in part:
                 asked.append(part)
             elif isinstance(part, dict):
                 self._on_notification(session, part)
-        answers = await asyncio.gather(*(self._answer_part(session, part, headers) for part in asked))
-        if answers:
-            await respond(send, 200, answers)
-        else:
-            await respond(send, 202)
+        answers = await asyncio.gather(*(self._answer_part(session, principal, part, headers) for part in asked))
+        await (respond(send, 200, answers) if answers else respond(send, 202))
 
-    async def _answer_part(self, session: HttpSession, part: dict[str, Any], headers: Headers) -> dict[str, Any]:
+    async def _answer_part(self, session: HttpSession, by: Principal, part: Any, headers: Headers) -> dict[str, Any]:
         parsed, request_id = incoming(part), sane_id(part["id"])
         try:
             if parsed is None or request_id is None:
@@ -278,8 +309,11 @@ class StreamableHttpFrontend:
             method, params, _ = parsed
             if method in ON_RECORD:
                 params = with_context(params, headers)
-            with self._limits.admission.acquire("pending", session.host.principal):
-                result = await self._gateway.answer(session.host, method, params, BatchChannel(request_id))
+            with self._limits.admission.acquire("pending", by):
+                result = await self._gateway.answer(
+                    session.host_of(method, by), method, params, BatchChannel(request_id)
+                )
+            await self._sessions.note_set(session, method, params)
             return {"jsonrpc": "2.0", "id": request_id, "result": result}
         except Exception as error:
             return error_message(request_id, error)
@@ -296,8 +330,12 @@ class StreamableHttpFrontend:
             exchange = session.running.get(request_id) if request_id is not None else None
             if exchange is not None:
                 exchange.cancel()
+            elif request_id is not None:
+                self._sessions.publish_cancelled(session, request_id)
         else:
             self._gateway.on_notification(session.host, method, params)
+            if method == ROOTS_CHANGED:
+                self._sessions.publish_roots_changed(session)
 
     # -- sessions
 
@@ -313,10 +351,15 @@ class StreamableHttpFrontend:
             )
             await respond(send, 400, error_message(None, missing))
             return None
-        session = self._sessions.get(session_id)
-        if session is not None and not session.host.principal.is_same_caller(principal):
-            session = None
-        if session is None:
+        session = await self._sessions.find(session_id, principal)
+        if session is not None:
+            return session
+        group = self._gateway.group
+        if group.awaited and await group.entered(ENTERING):
+            session = await self._sessions.find(session_id, principal)
+        if group.awaited:
+            await refuse_for_now(send)
+        elif session is None:
             gone = HostError(INVALID_REQUEST, "Session not found: it ended or never was; send `initialize` again.")
             await respond(send, 404, error_message(None, gone))
         return session
@@ -331,6 +374,7 @@ class StreamableHttpFrontend:
         if stream is None:
             await respond(send, 409, {"error": "This session has its standing stream already."})
             return
+        self._sessions.note_stream(session, self._gateway.group.membership)
         watching = self._tasks.start(end_when_gone(receive, stream))
         try:
             with session:
@@ -338,15 +382,6 @@ class StreamableHttpFrontend:
         finally:
             watching.cancel()
             session.stream_closed(stream)
-
-
-class _Unreadable(Exception):
-    """A post whose message cannot be read: the HTTP status and the JSON body to answer with."""
-
-    def __init__(self, status: int, why: HostError | dict[str, str]) -> None:
-        super().__init__(status)
-        self.status = status
-        self.body = error_message(None, why) if isinstance(why, HostError) else why
 
 
 def _is_modern(message: Mapping[str, Any], headers: Headers) -> bool:

@@ -7,6 +7,7 @@ ones are answered at once.
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -51,6 +52,7 @@ class AnswerWatch:
         self._waiting: dict[WaitingCall, None] = {}
         self._tasks = Tasks("the answers to approvals")
         self._looking = False
+        self._wake = asyncio.Event()
         self._look_anyway = False
         self._closed = False
 
@@ -59,6 +61,10 @@ class AnswerWatch:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def look_now(self) -> None:
+        """Look at once: another process has given an answer."""
+        self._wake.set()
 
     def close(self) -> None:
         """End every wait: each call is answered with what is known now. May be called twice."""
@@ -143,7 +149,10 @@ class AnswerWatch:
                 except StorageError as error:
                     log.warning("the queue of approvals cannot be looked at: %s", error)
                     pause = _AFTER_A_FAULT
-                await asyncio.sleep(pause)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
+                self._wake.clear()
         finally:
             self._looking = False
 

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import going_through
@@ -12,6 +13,7 @@ from aggregator.domain.call import ResolvedCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
+from aggregator.domain.principal import Principal
 from aggregator.domain.text.invisible import escaped
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.ask.argument_lines import shown_arguments
@@ -19,7 +21,8 @@ from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.views.views import ConfirmRule
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.digest import argument_digest
+from aggregator.replicas.group_part import GroupPart
+from aggregator.storage.digest import argument_digest, canonical_json
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import AboutCall, Approval
 from aggregator.wire.pieces import encode_in_pieces
@@ -98,11 +101,11 @@ class ApprovalStep:
     `watch` are the calls that wait for an answer in the queue.
     """
 
-    def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents) -> None:
+    def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents, group: GroupPart) -> None:
         self._store = store
         self._redactor = redactor
         self._events = events
-        self._host_prompt = HostPrompt()
+        self._host_prompt = HostPrompt(group)
         self.watch = AnswerWatch()
 
     async def obtain(
@@ -123,7 +126,8 @@ class ApprovalStep:
             WaitsForApproval: the question is queued, and not answered yet.
         """
         call, tool, host = resolved.call, resolved.tool, caller.host
-        agent, digest = call.principal.agent_id, await going_through(arguments, argument_digest, arguments)
+        agent = call.principal.agent_id
+        digest = _of_person(await going_through(arguments, argument_digest, arguments), call.principal)
         asks_host = confirmers(decision, confirming.by) == "host"
         if asks_host and caller.channel is not None and self._host_prompt.can_ask(host, call.version, call.params):
             message = await going_through(arguments, _message, resolved, arguments)
@@ -300,6 +304,15 @@ def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:
         return f"{opening} no arguments. Allow it?"
     lines = shown_arguments(arguments, tool.definition.get("inputSchema"))
     return "\n".join([f"{opening}:", *(f"- {line}" for line in lines), "Allow it?"])
+
+
+def _of_person(digest: str, principal: Principal) -> str:
+    """Return the digest of arguments, or of them and the person whose token the call came with: what was agreed to for
+    one person is not agreed to for another who is the same agent.
+    """
+    if principal.token is None:
+        return digest
+    return sha256(canonical_json({"arguments": digest, "bearer": [*principal.token.bearer]})).hexdigest()
 
 
 def _plain(text: str) -> str:

@@ -16,7 +16,9 @@ from aggregator.domain.errors import RpcError
 from aggregator.domain.text.invisible import escaped
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
 from aggregator.gateway.ask.sealed_state import StateSealer
+from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.host import Host
+from aggregator.replicas.group_part import GroupPart
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 
 log = logging.getLogger(__name__)
@@ -57,8 +59,8 @@ class ConfirmationReply:
 class HostPrompt:
     """The way of yes-or-no questions to the person at a host."""
 
-    def __init__(self) -> None:
-        self._sealer = StateSealer(STATE_KIND)
+    def __init__(self, group: GroupPart) -> None:
+        self._sealer = StateSealer(STATE_KIND, group)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
         """Return whether this host can put a form to a person."""
@@ -72,7 +74,7 @@ class HostPrompt:
     ) -> ConfirmationReply:
         """Return the person's reply, or the interim result that carries the question to them."""
         if era_of(version) == "modern":
-            return self._ask_modern(confirmation, params)
+            return await self._ask_modern(confirmation, params)
         try:
             async with asyncio.timeout(PATIENCE):
                 answer = await channel.ask("elicitation/create", _form(confirmation.message))
@@ -83,19 +85,26 @@ class HostPrompt:
             return ConfirmationReply(False, "the host could not put the question to a person", unable=True)
         return _judge(answer)
 
-    def _ask_modern(self, confirmation: Confirmation, params: Mapping[str, Any]) -> ConfirmationReply:
-        now = asyncio.get_running_loop().time()
+    async def _ask_modern(self, confirmation: Confirmation, params: Mapping[str, Any]) -> ConfirmationReply:
         bound = {"agent": confirmation.agent_id, "tool": confirmation.tool, "digest": confirmation.digest}
         responses = params.get("inputResponses")
         answer = responses.get(_KEY) if isinstance(responses, dict) else None
-        if isinstance(answer, dict) and self._sealer.open(params.get("requestState"), now, bound) is not None:
+        if isinstance(answer, dict) and await self._is_asked(params.get("requestState"), bound):
             return _judge(answer)
         interim = {
             "resultType": "input_required",
             "inputRequests": {_KEY: {"method": "elicitation/create", "params": _form(confirmation.message)}},
-            "requestState": self._sealer.seal(bound, now + PATIENCE),
+            "requestState": self._sealer.seal(bound, PATIENCE),
         }
         return ConfirmationReply(False, "a person has to agree first", interim)
+
+    async def _is_asked(self, state: Any, bound: Mapping[str, Any]) -> bool:
+        """Return whether a state is that of this very question, and comes for the first time."""
+        try:
+            return await self._sealer.open(state, bound) is not None
+        except NotKnown:
+            log.warning("a person is asked again: the database cannot say now whether their answer was used before")
+            return False
 
 
 def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:

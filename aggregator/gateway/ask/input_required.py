@@ -10,7 +10,6 @@
 `next_round` decides what an answer asks; `gateway/calls/relay.py` has the loop over the rounds.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +26,9 @@ from aggregator.gateway.ask.parked_calls import ParkableWork, ParkedCall, Parked
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.revocation import RevocableTasks
+from aggregator.replicas.group_part import GroupPart
 from aggregator.storage.digest import argument_digest
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ class Resumption:
 class InputRequests:
     """The requests that wait for their host: their sealed states, and in `parking` the parked calls."""
 
-    def __init__(self, revocable: RevocableTasks) -> None:
-        self._sealer = StateSealer("request")
+    def __init__(self, revocable: RevocableTasks, group: GroupPart) -> None:
+        self._sealer = StateSealer("request", group)
         self.parking = ParkedCalls(revocable)
 
     # -- a host that comes back
@@ -62,6 +63,12 @@ class InputRequests:
     def claims(self, params: Mapping[str, Any]) -> bool:
         """Return whether a request carries a state of ours, and so goes on with one that asked something."""
         return self._sealer.claims(params.get("requestState"))
+
+    def parked_at(self, params: Mapping[str, Any]) -> str | None:
+        """Return the replica at which the call waits that a request goes on with; None where none does."""
+        state = self._sealer.peek(params.get("requestState"))
+        by = state["by"] if state is not None and "parked" in state else None
+        return by if isinstance(by, str) else None
 
     async def resumption(
         self, target: CallTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
@@ -87,12 +94,17 @@ class InputRequests:
         return found
 
     async def _opened(self, target: CallTarget, params: Mapping[str, Any]) -> Resumption:
-        now = asyncio.get_running_loop().time()
+        sealed = params.get("requestState")
+        away = self.parked_at(params)
+        if away not in (None, self._sealer.me):
+            raise StaleState("the replica at which the call waited for the answer is gone")
         try:
             bond = await going_through(target.arguments, _bond, target)
-            state = self._sealer.open(params.get("requestState"), now, bond)
+            state = await self._sealer.open(sealed, bond, at_its_maker=away is not None)
         except ValueError:
             state = None
+        except NotKnown:
+            raise StaleState("the database cannot say now whether it was used before; try again later") from None
         if state is None:
             raise StaleState("it was used, has expired, or is another request's")
         given = params.get("inputResponses")
@@ -156,8 +168,7 @@ class InputRequests:
             parked.end()
             raise
         requests = parked.leave(PATIENCE)
-        expires = asyncio.get_running_loop().time() + PATIENCE
-        state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, expires)
+        state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, PATIENCE)
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
     async def pass_on(self, target: CallTarget, input_round: Round, agreed: str | None) -> dict[str, Any]:
@@ -169,7 +180,7 @@ class InputRequests:
             "state": input_round.state,
             "pages": input_round.pages,
         }
-        sealed = self._sealer.seal(state, asyncio.get_running_loop().time() + STATE_LIFETIME)
+        sealed = self._sealer.seal(state, STATE_LIFETIME)
         rest = {key: value for key, value in input_round.result.items() if key != "inputRequests"}
         requests = {"inputRequests": input_round.requests} if input_round.requests else {}
         return {**rest, **requests, "requestState": sealed}
@@ -224,9 +235,9 @@ def _bond(target: CallTarget) -> dict[str, Any]:
     Raises:
         ValueError: they cannot be digested.
     """
-    principal = target.principal
+    principal, token = target.principal, target.principal.token
     return {
-        "who": [principal.tenant, principal.agent_id, principal.key_id],
+        "who": [principal.tenant, principal.agent_id, principal.key_id, *(token.bearer if token is not None else ())],
         "server": target.upstream.config.id,
         "on": target.method,
         "what": target.what,

@@ -1,6 +1,7 @@
 """State that travels through a host and comes back: signed, bound to who may bring it, short-lived, used once.
 
-A host must be taken for an attacker here (S/basic/patterns/mrtr): nothing is believed that we did not sign.
+A host must be taken for an attacker here (S/basic/patterns/mrtr): nothing is believed that was not signed with the key
+of the group, which all replicas have.
 """
 
 import base64
@@ -11,37 +12,41 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.gateway.ask.used_once import UsedOnce
+from aggregator.replicas.clock import GroupClock
+from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
 
-_USED_LIMIT: Final = 100_000
 _SIGNATURE_BYTES: Final = 32
 
 
 class StateSealer:
-    """The sealing of states with a key of this process; `now` is seconds on the caller's monotonic clock.
+    """The sealing of states with the key of the group; without a `group`, with one of this object.
 
     `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.
     """
 
-    def __init__(self, kind: str = "state") -> None:
+    def __init__(self, kind: str = "state", group: GroupPart | None = None) -> None:
         self._prefix = f"{kind}."
-        self._key = secrets.token_bytes(32)
-        self._used: dict[str, float] = {}
+        self._key = group.key if group is not None else SharedKey()
+        self._clock = group.clock if group is not None else GroupClock()
+        self._used = UsedOnce(group)
+        self.me = group.membership.id if group is not None else ""
 
     def claims(self, sealed: Any) -> bool:
         """Return whether a text claims to be sealed here, true or not."""
         return isinstance(sealed, str) and sealed.startswith(self._prefix)
 
-    def seal(self, state: Mapping[str, Any], expires: float) -> str:
-        """Return an opaque text that `open` takes once, until `expires`."""
-        body = encode({**state, "nonce": secrets.token_urlsafe(12), "expires": expires})
-        return self._prefix + base64.urlsafe_b64encode(self._sign(body) + body).decode()
+    def seal(self, state: Mapping[str, Any], lifetime: float) -> str:
+        """Return an opaque text that `open` takes once, for `lifetime` seconds."""
+        now = self._clock.now()
+        own = {"nonce": secrets.token_urlsafe(12), "made": now, "expires": now + lifetime, "by": self.me}
+        body = encode({**state, **own})
+        return self._prefix + base64.urlsafe_b64encode(self._sign(self._key.derive("states"), body) + body).decode()
 
-    def open(self, sealed: Any, now: float, bound: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
-        """Return the sealed state, or None: not ours, changed, expired, opened before, or not `bound` to all of this.
-
-        A host that brings the state of another does not use it up.
-        """
+    def peek(self, sealed: Any) -> Mapping[str, Any] | None:
+        """Return the sealed state without using it; None: not ours, or changed. `by` is the replica that sealed it."""
         if not isinstance(sealed, str) or not sealed.startswith(self._prefix):
             return None
         try:
@@ -53,25 +58,34 @@ class StateSealer:
         if base64.urlsafe_b64encode(raw) != written:
             return None
         signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._sign(body)):
+        good = [self._sign(key, body) for key in self._key.derive_all("states")]
+        if not any(hmac.compare_digest(signature, one) for one in good):
             return None
         state: dict[str, Any] = decode(body)
-        if state["expires"] < now or state["nonce"] in self._used:
+        return state
+
+    async def open(
+        self, sealed: Any, bound: Mapping[str, Any] | None = None, *, at_its_maker: bool = False
+    ) -> Mapping[str, Any] | None:
+        """Return the sealed state, or None: not ours, changed, expired, opened before, or not `bound` to all of this.
+
+        A host that brings the state of another does not use it up. `at_its_maker`: a state that only the replica that
+        made it takes.
+
+        Raises:
+            NotKnown: the database cannot say now whether it was opened before.
+        """
+        state = self.peek(sealed)
+        now = self._clock.now()
+        if state is None or state["expires"] < now:
             return None
         if bound is not None and any(state.get(key) != value for key, value in bound.items()):
             return None
-        self._prune_used(now)
-        self._used[state["nonce"]] = state["expires"]
-        return state
+        nonce, expires, made = state["nonce"], state["expires"], state["made"]
+        here = state["by"] == self.me
+        if at_its_maker:
+            return state if here and self._used.use_here(nonce, expires, made, now) else None
+        return state if await self._used.use(nonce, expires, made, now, here=here) else None
 
-    def _sign(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, hashlib.sha256)
-
-    def _prune_used(self, now: float) -> None:
-        if len(self._used) < _USED_LIMIT:
-            return
-        self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}
-        if len(self._used) >= _USED_LIMIT:
-            # A new key makes every older seal worthless, so none of them has to be remembered.
-            self._key = secrets.token_bytes(32)
-            self._used.clear()
+    def _sign(self, key: bytes, body: bytes) -> bytes:
+        return hmac.digest(key, self._prefix.encode() + body, hashlib.sha256)

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from aggregator.domain.abilities import ELICIT, HostCapabilities, abilities_of, lacking
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
+from aggregator.domain.grant_owner import GrantOwner, Per, owner_of
 from aggregator.domain.log_levels import DEFAULT, rank
+from aggregator.domain.principal import Principal
 from aggregator.domain.versions import (
     LATEST_LEGACY,
     META_CLIENT_CAPABILITIES,
@@ -79,7 +81,7 @@ class RequestCaller:
             return self.host
         principal, info = self.host.principal, self._info if isinstance(self._info, dict) else {}
         named = str(info.get("name")), str(info.get("version"))
-        return self.host.frontend, *self.agent, principal.key_id, named, self.abilities
+        return self.host.frontend, *self.agent, principal.key_id, _bearer(principal), named, self.abilities
 
     @property
     def agent(self) -> tuple[str | None, str]:
@@ -89,6 +91,10 @@ class RequestCaller:
     @property
     def session(self) -> Hashable | None:
         return self.host if self.host.session is not None else None
+
+    def account(self, per: Per) -> GrantOwner:
+        """See `Caller`."""
+        return owner_of(self.host.principal, per)
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
@@ -151,6 +157,10 @@ class SessionCaller:
     def level(self) -> str | None:
         return self.host.log_level
 
+    def account(self, per: Per) -> GrantOwner:
+        """See `Caller`."""
+        return owner_of(self.host.principal, per)
+
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`."""
         refuse_unable(self.abilities, method, params)
@@ -171,6 +181,10 @@ class SessionCaller:
     def for_session(self) -> "SessionCaller":
         """See `Caller`."""
         return self
+
+
+def _bearer(principal: Principal) -> Hashable:
+    return principal.token.bearer if principal.token is not None else None
 
 
 def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ class DirectCalls:
         self._failover = failover
         self._pipeline = pipeline
         self._checker = pipeline.checker
-        self._rate_limits = rate_limits
+        self.rate_limits = rate_limits
         self._agent_items = agent_items
         # Calls that began since the last turn of the timer, and those before.
         self._new: dict[DirectCall, None] = {}
@@ -159,7 +159,7 @@ class DirectCalls:
         limits = ruling.limits
         if limits.counted:
             try:
-                self._rate_limits.look(tool.name, limits, known.conversation)
+                self.rate_limits.look(tool.name, limits, known.conversation)
             except OverLimit:
                 return None
         trace = begin(meta, None, observers.sample)
@@ -185,7 +185,7 @@ class DirectCalls:
         if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
             return None
         if limits.counted:
-            call.charge = self._rate_limits.charged(tool.name, limits, known.conversation)
+            call.charge = self.rate_limits.charged(tool.name, limits, known.conversation, looked=True)
             call.charge.__enter__()
         self._drain.begin()
         self._new[call] = None
@@ -294,6 +294,7 @@ class DirectCalls:
         if (
             ruling.decision.verdict != "allow"
             or ruling.limits.result is not None
+            or (ruling.scopes and view.principal.token is not None)
             or tool.name in self._failover.others
             or tool.param_headers
             or (tool.only_for_apps and host.frontend == PLAIN_FRONTEND)

@@ -127,7 +127,7 @@ class DirectCall(DirectRequest):
             received,
             known.version if host.frontend != PLAIN_FRONTEND else None,
             principal.tenant,
-            principal.key_id,
+            principal.known_by,
             known.user_id,
             known.session_id,
             known.conversation,

@@ -153,7 +153,10 @@ class Pipeline:
             wrong = mismatch(tool.param_headers, call.arguments, host.headers)
             if wrong is not None:
                 raise HostError(HEADER_MISMATCH, wrong)
-        return Permitted(ResolvedCall(call, tool), view.ruling(tool), record)
+        ruling = view.ruling(tool)
+        if ruling.scopes:
+            view.require_scopes(tool.name, ruling.scopes, tool)
+        return Permitted(ResolvedCall(call, tool), ruling, record)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Hold the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
@@ -216,7 +219,7 @@ class Pipeline:
         permitted, resolved = original.permitted, original.permitted.resolved
         record, decision = permitted.record, permitted.ruling.decision
         record.rule, record.rule_source = decision.rule, decision.source
-        self._rate_limits.look(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
+        await self._rate_limits.check(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
         return await self._approval.obtain(resolved, original.arguments, decision, view.confirming, caller, record)
 
     async def _deliver(self, checked: Checked, original: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +245,7 @@ class Pipeline:
         """Return the attempts to have a call answered, by the tool itself and by those that may stand in for it."""
         call, tool = checked.permitted.resolved
         # A person who has to agree to a call knows nothing of another that would need it too.
-        others = (other for other in self._failover.of(tool) if view.ruling(other).decision.verdict == "allow")
+        others = (other for other in self._failover.of(tool) if view.may_stand_in(other))
         resumed = self._input_requests.claims(call.params)
         return self._failover.attempts((tool, *others), self._resolver, resumed=resumed)
 
@@ -256,9 +259,9 @@ class Pipeline:
         tool = next((one for one in self._failover.of(first.resolved.tool) if one.name == attempt.tool.name), None)
         if tool is None:
             return None
-        ruling = view.ruling(tool)
-        if ruling.decision.verdict != "allow":
+        if not view.may_stand_in(tool):
             return None
+        ruling = view.ruling(tool)
         try:
             config, agent = self._upstreams[tool.server].config, first.resolved.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)

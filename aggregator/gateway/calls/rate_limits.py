@@ -1,7 +1,9 @@
-"""Counting calls against the limits of the policy. Charged when a call is forwarded, and only then."""
+"""Counting calls against the limits of the policy. Charged when a call is forwarded, and only then.
+
+With several replicas each counts its own calls and knows those of the others as `SharedUsage` has them.
+"""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
@@ -13,33 +15,81 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import Blame, OverLimit
 from aggregator.policy.limits import Limit, Limits
+from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
+from aggregator.replicas.usage import Usage, UsageLevel, UsageWindow
 
-MINUTE: Final = 60.0
 # Conversations are remembered up to here; the one used longest ago is forgotten first.
 _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
+# How often the other replicas are asked whether calls under way have ended, before a call is refused for them.
+_LOOKS: Final = 3
 # The charge of a call without limits: it need not be entered.
 FREE: Final = nullcontext()
 
 Counter = tuple[str, ...]
 
 
+class NotKnownYet(OverLimit):
+    """A limit may be reached: the other replicas have to be asked for `usage`. `full`: it is, as far as is known."""
+
+    usage: Usage
+    full: bool
+
+
 class RateLimits:
     """The calls that were charged, by counter. Counters keep their name over a reload of the policies."""
 
-    def __init__(self) -> None:
-        self._minutes: dict[Counter, deque[float]] = {}
-        self._running: dict[Counter, int] = {}
-        self._conversations: LruCache[tuple[Counter, str], int] = LruCache(_CONVERSATIONS)
+    def __init__(self, shared: SharedUsage) -> None:
+        self.shared = shared
+        # All but conversations: their number is bounded by that of the rules and agents.
+        self._usages: dict[Counter, Usage] = {}
+        self._conversations: LruCache[tuple[Counter, str], Usage] = LruCache(_CONVERSATIONS)
+
+    async def charge(
+        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
+    ) -> AbstractContextManager[None]:
+        """Charge one call, as `charged` does, once the other replicas were asked where that is needed.
+
+        Raises:
+            OverLimit: one limit is reached; then none is charged.
+        """
+        looks = 0
+        while True:
+            try:
+                return self.charged(tool, limits, conversation, again=again)
+            except NotKnownYet as unknown:
+                looks += unknown.full
+                if looks > _LOOKS:
+                    raise
+                await self.shared.ask(unknown.usage)
+
+    async def check(self, tool: str, limits: Limits, conversation: str | None) -> None:
+        """Check whether a call could be charged now, as `look` does, once the other replicas were asked.
+
+        Raises:
+            OverLimit: one limit is reached.
+        """
+        looks = 0
+        while True:
+            try:
+                self.look(tool, limits, conversation)
+            except NotKnownYet as unknown:
+                looks += unknown.full
+                if looks > _LOOKS:
+                    raise
+                await self.shared.ask(unknown.usage)
+            else:
+                return
 
     def charged(
-        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
+        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False, looked: bool = False
     ) -> AbstractContextManager[None]:
         """Charge one call for as long as it runs, from now to the end of `with` what is returned.
 
-        `again`: it goes on after a question, and was counted before.
+        `again`: it goes on after a question, and was counted before. `looked`: `look` has just found room for it.
 
         Raises:
+            NotKnownYet: the other replicas have to be asked first; none is charged.
             OverLimit: one limit is reached; then none is charged.
         """
         if not limits.counted:
@@ -47,23 +97,27 @@ class RateLimits:
         if again:
             limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)
+        if not looked:
+            for limit in limits.counted:
+                self._look(tool, limit, conversation, now)
+        shared, running = self.shared, None
         for limit in limits.counted:
-            self._look(tool, limit, conversation, now)
-        running = []
-        for limit in limits.counted:
-            if limit.kind == "per_minute":
-                self._minutes.setdefault(limit.counter, deque()).append(now)
-            elif limit.kind == "concurrent":
-                self._running[limit.counter] = self._running.get(limit.counter, 0) + 1
-                running.append(limit.counter)
-            elif conversation is not None:
-                self._count(limit.counter, conversation)
-        return _Charge(self._running, running) if running else FREE
+            if (usage := self._usage(limit, conversation)) is None:
+                continue
+            usage.add(now, limit.most)
+            if shared.on:
+                shared.charged(usage, limit.most, now)
+            if isinstance(usage, UsageLevel) and limit.kind == "concurrent":
+                if running is None:
+                    running = []
+                running.append(usage)
+        return _Charge(running, shared) if running is not None else FREE
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Check whether a call could be charged now; nothing is.
 
         Raises:
+            NotKnownYet: the other replicas have to be asked first.
             OverLimit: one limit is reached.
         """
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)
@@ -71,64 +125,98 @@ class RateLimits:
             self._look(tool, limit, conversation, now)
 
     def left(self, limit: Limit, conversation: str | None = None) -> int | None:
-        """Return how many calls a limit has left now; None where that depends on a conversation that is not named."""
-        if limit.kind == "per_minute":
-            since = asyncio.get_running_loop().time() - MINUTE
-            used = sum(1 for at in self._minutes.get(limit.counter, ()) if at > since)
-        elif limit.kind == "concurrent":
-            used = self._running.get(limit.counter, 0)
-        elif conversation is None:
+        """Return how many calls a limit has left now, for all replicas, as far as this one knows.
+
+        None where that depends on a conversation that is not named.
+        """
+        conversation = _short(conversation)
+        if limit.kind == "per_conversation" and conversation is None:
             return None
-        else:
-            used = self._conversations.peek((limit.counter, _short(conversation) or "")) or 0
+        usage = self._known(limit, conversation)
+        used = usage.used(asyncio.get_running_loop().time()) if usage is not None else 0
         return max(0, limit.most - used)
 
+    async def learn(self, limits: Limits) -> None:
+        """Ask the other replicas what they have used of limits, so that `left` knows it."""
+        if self.shared.on and not self.shared.away:
+            asked = [self._usage(limit, None) for limit in limits.counted]
+            await asyncio.gather(*(self.shared.ask(usage) for usage in asked if usage is not None))
+
+    def _known(self, limit: Limit, conversation: str | None) -> Usage | None:
+        """Return what was used of a limit; None where nothing was, or no conversation is named."""
+        if limit.kind != "per_conversation":
+            return self._usages.get(limit.counter)
+        return self._conversations.peek((limit.counter, conversation)) if conversation is not None else None
+
+    def _usage(self, limit: Limit, conversation: str | None) -> Usage | None:
+        """Return what was used of a limit, kept from now on; None where no conversation is named."""
+        counter = limit.counter
+        if limit.kind != "per_conversation":
+            usage = self._usages.get(counter)
+            if usage is None:
+                new = self.shared.window if limit.kind == "per_minute" else self.shared.level
+                usage = self._usages[counter] = new(*counter)
+        elif conversation is not None:
+            usage = self._conversations.get((counter, conversation))
+            if usage is None:
+                usage = self.shared.level(*counter, conversation, lease=CONVERSATION_OVER)
+                self._conversations.put((counter, conversation), usage)
+        else:
+            usage = None
+        return usage
+
     def _look(self, tool: str, limit: Limit, conversation: str | None, now: float) -> None:
-        if limit.kind == "per_minute":
-            charged = self._minutes.get(limit.counter, deque())
-            while charged and charged[0] <= now - MINUTE:
-                charged.popleft()
-            if len(charged) >= limit.most:
-                # As many have to grow old as are too many: the limit may have been lowered meanwhile.
-                wait = ceil(charged[len(charged) - limit.most] + MINUTE - now) if limit.most else int(MINUTE)
-                said = f"{tool} was not called: at most {limit.most} such calls a minute are allowed. Wait {wait} s."
-                raise OverLimit(
-                    tool,
-                    said,
-                    blame=_blame(limit),
-                    limit=limit.kind,
-                    most=limit.most,
-                    retry_after=wait,
-                )
-        elif limit.kind == "concurrent":
-            if self._running.get(limit.counter, 0) >= limit.most:
-                said = (
-                    f"{tool} was not called: {limit.most} such calls are running already. Try again when one has ended."
-                )
-                raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most, retry_after=1)
-        elif conversation is None:
+        if limit.kind == "per_conversation" and conversation is None:
             said = (
                 f"{tool} was not called: it is limited per conversation, and this host names none "
                 f"(`_meta` key {CONVERSATION_KEY!r})."
             )
             raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most)
-        elif (self._conversations.peek((limit.counter, conversation)) or 0) >= limit.most:
-            said = f"{tool} was not called: at most {limit.most} such calls are allowed in one conversation."
-            raise OverLimit(tool, said, blame=_blame(limit), limit=limit.kind, most=limit.most)
+        usage = self._known(limit, conversation)
+        if usage is None:
+            if limit.most > 0:
+                return
+            usage = UsageWindow()
+        if not self.shared.on:
+            if usage.own(now) < limit.most:
+                return
+            room: bool | None = False
+        else:
+            room = self.shared.has_room(usage, limit.most, now)
+        if not room:
+            raise self._refusal(tool, limit, usage, now, known=room is not None)
 
-    def _count(self, counter: Counter, conversation: str) -> None:
-        key = (counter, conversation)
-        self._conversations.put(key, (self._conversations.peek(key) or 0) + 1)
+    def _refusal(self, tool: str, limit: Limit, usage: Usage, now: float, *, known: bool) -> OverLimit:
+        """Return the refusal of a call. `known`: the others need not be asked whether there is room."""
+        details = {"blame": _blame(limit), "limit": limit.kind, "most": limit.most}
+        full, most, here = usage.used(now) >= limit.most, limit.most, ""
+        if known and not full:
+            most = self.shared.share_of(limit.most)
+            here = f" by this process, of {limit.most} in all, while its database is away"
+        if limit.kind == "per_minute":
+            wait = max(1, ceil(usage.free_at(now, most) - now))
+            said = f"{tool} was not called: at most {most} such calls a minute are allowed{here}. Wait {wait} s."
+            details["retry_after"] = wait
+        elif limit.kind == "concurrent":
+            said = f"{tool} was not called: {most} such calls are running already{here}. Try again when one has ended."
+            details["retry_after"] = 1
+        else:
+            said = f"{tool} was not called: at most {most} such calls are allowed in one conversation{here}."
+        if known:
+            return OverLimit(tool, said, **details)
+        unknown = NotKnownYet(tool, said, **details)
+        unknown.usage, unknown.full = usage, full
+        return unknown
 
 
 class _Charge:
     """Places among the concurrent calls, taken already; given back at the end of `with`."""
 
-    __slots__ = ("_counters", "_running")
+    __slots__ = ("_levels", "_shared")
 
-    def __init__(self, running: dict[Counter, int], counters: Sequence[Counter]) -> None:
-        self._running = running
-        self._counters = counters
+    def __init__(self, levels: Sequence[UsageLevel], shared: SharedUsage) -> None:
+        self._levels = levels
+        self._shared = shared
 
     def __enter__(self) -> None:
         pass
@@ -136,12 +224,9 @@ class _Charge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for counter in self._counters:
-            left = self._running[counter] - 1
-            if left:
-                self._running[counter] = left
-            else:
-                del self._running[counter]
+        for level in self._levels:
+            level.remove()
+            self._shared.given_back(level)
 
 
 def _blame(limit: Limit) -> Blame:

@@ -22,7 +22,9 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
     UpstreamUnavailable,
 )
+from aggregator.domain.missing import LoginRequired
 from aggregator.domain.records import ItemKind, ToolRecord
+from aggregator.gateway.ask.accounts import MissingAccounts
 from aggregator.gateway.ask.input_required import (
     STATE_LIFETIME,
     InputRequests,
@@ -35,7 +37,7 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.progress import Progress
-from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import onward, received
@@ -116,8 +118,14 @@ class Relay:
     """The sender of requests to upstreams, in as many rounds as an upstream has questions to the host."""
 
     def __init__(
-        self, call_log: CallLog, input_requests: InputRequests, rate_limits: RateLimits, resolver: Resolver
+        self,
+        call_log: CallLog,
+        input_requests: InputRequests,
+        rate_limits: RateLimits,
+        resolver: Resolver,
+        accounts: MissingAccounts | None = None,
     ) -> None:
+        self._accounts = accounts or MissingAccounts()
         self._call_log = call_log
         self._input_requests = input_requests
         self._rate_limits = rate_limits
@@ -232,10 +240,15 @@ class Relay:
         target, caller, record, progress = outgoing.target, outgoing.caller, outgoing.record, outgoing.progress
         more = unasked_answers(target, caller, outgoing.given) if resumption is None else resumption.more
         again, before = resumption is not None, len(record.steps)
+        asked_to_connect = resumption is not None and not more
+        if target.upstream.config.auth is not None:
+            self._accounts.note(target)
         if outgoing.direct is not None:
             charge = outgoing.direct.charge
+        elif outgoing.limits.counted:
+            charge = await self._rate_limits.charge(target.what, outgoing.limits, outgoing.conversation, again=again)
         else:
-            charge = self._rate_limits.charged(target.what, outgoing.limits, outgoing.conversation, again=again)
+            charge = FREE
         with charge:
             try:
                 for number in range(ROUNDS):
@@ -243,6 +256,12 @@ class Relay:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
                         asked = round_of_error(target, caller, error)
+                    except LoginRequired as error:
+                        wanted = await self._accounts.obtain(target, caller, error, resumed=asked_to_connect)
+                        asked_to_connect = True
+                        if wanted is None:
+                            continue
+                        asked = wanted
                     else:
                         if is_complete(result):
                             break
@@ -258,7 +277,7 @@ class Relay:
                     server = target.upstream.config.id
                     raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
             except BaseException as error:
-                if isinstance(error, UpstreamError):
+                if isinstance(error, UpstreamError) and not isinstance(error, LoginRequired):
                     # With more than one request, the upstream answered before, with a question.
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:

@@ -8,8 +8,10 @@ from typing import Protocol
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
+from aggregator.domain.missing import LoginRequired
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.ask.accounts import MissingAccounts
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
@@ -40,8 +42,10 @@ class Resolver:
         is_covered: IsCovered,
         slices: Slices,
         current: CurrentCatalog,
+        accounts: MissingAccounts | None = None,
     ) -> None:
         self.current = current
+        self._accounts = accounts or MissingAccounts()
         self._supervisor = supervisor
         self._views = views
         self.patience = patience
@@ -64,6 +68,7 @@ class Resolver:
             UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
             NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
+            LoginRequired: its server is away until this agent has connected an account.
         """
         began = asyncio.get_running_loop().time()
         visible = self.called(view, name)
@@ -86,7 +91,7 @@ class Resolver:
             return visible
         readings = list(self._readings(view, name))
         if not readings and upstream is not None and not upstream.listed and _might_call(view, upstream, name):
-            raise upstream.unavailable()
+            raise (await self.login(view, upstream.config.id) if to_call else None) or upstream.unavailable()
         blame: Blame | None = None
         meant: ToolRecord | None = None
         for tool in readings:
@@ -102,6 +107,10 @@ class Resolver:
             await self._supervisor.wait_all_tried(began + self.patience - asyncio.get_running_loop().time())
             await evenly(began)
         raise UnknownTool(name, nearest, blame, meant)
+
+    async def login(self, view: View, server: str) -> LoginRequired | None:
+        """Return the error with a link, where the tools of a server are not known until this agent has an account."""
+        return await self._accounts.to_list(self._upstreams[server], view.principal)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
         """Return the tool that is there now and visible under a name, without waiting.

@@ -56,7 +56,7 @@ class Exposure:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
         if expose == "all":
             return whole
-        key = view.principal.agent_id, expose
+        key = view.key, expose
         kept = self._kept.get(key)
         if kept is None or kept[0] is not whole:
             return self._keep(key, whole, at_once(self._listed(view, whole, expose)))

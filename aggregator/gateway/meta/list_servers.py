@@ -18,7 +18,11 @@ _RECORD: Final = meta_record(
 
 
 async def list_servers(asking: MetaToolCall) -> str:
-    """Return one line a server: name, state, number of tools, description; for a named one, its instructions too."""
+    """Return one line a server: name, state, number of tools, description; for a named one, its instructions too.
+
+    Raises:
+        LoginRequired: the named one is away until this agent has connected an account, with the link.
+    """
     servers = asking.finder.servers(asking.view)
     wanted = asking.arguments.get("server")
     if not wanted:
@@ -26,6 +30,10 @@ async def list_servers(asking: MetaToolCall) -> str:
     seen = next((seen for seen in servers if wanted in (seen.name, seen.config.id)), None)
     if seen is None:
         return f"There is no server {wanted!r:.200}. Servers: {', '.join(seen.name for seen in servers) or 'none'}."
+    missing = await asking.resolver.login(asking.view, seen.config.id)
+    if missing is not None:
+        # As an error, since nothing else may hold a link: it is kept out of the records.
+        raise missing
     return "\n".join(_details(seen, alone=asking.view.open))
 
 

@@ -99,6 +99,7 @@ async def explain_call(
     ruling = view.ruling(tool)
     faults, unchecked = await _faults(tool, server, ruling, arguments, checker, view.principal.agent_id)
     result = ruling.limits.result
+    await rate_limits.learn(ruling.limits)
     return ExplainedCall(
         explanation,
         view.open,

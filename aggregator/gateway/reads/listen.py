@@ -2,18 +2,21 @@
 (S/basic/patterns/subscriptions).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
-from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.host import Host
+from aggregator.gateway.reads.permission import may_have
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
 from aggregator.gateway.request import Request
+from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, ListKind, notification
+from aggregator.gateway.views.views import View
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _RESOURCES: Final = "resourceSubscriptions"
@@ -26,8 +29,14 @@ class ListenStreams:
     """
 
     def __init__(
-        self, changes: ListChanges, subscriptions: Subscriptions, agent_items: AgentItems, resources: ResourceLookup
+        self,
+        changes: ListChanges,
+        subscriptions: Subscriptions,
+        agent_items: AgentItems,
+        resources: ResourceLookup,
+        startup: StartupWait,
     ) -> None:
+        self._startup = startup
         self._changes = changes
         self._subscriptions = subscriptions
         self._agent_items = agent_items
@@ -68,17 +77,22 @@ class ListenStreams:
             self._subscriptions.end(subscriber)
         return {"_meta": meta}
 
+    async def resume(self, host: Host, uris: Collection[str]) -> None:
+        """Subscribe a host of the handshake eras to what it had subscribed to at another replica, or before a restart,
+        and to nothing else.
+        """
+        await self._startup.settled()
+        await self._agent_items.ready(host)
+        self._subscriptions.resume(host, self._visible(self._agent_items.view_of(host), uris), uris)
+
     def _found(self, request: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
         """Return the resources of the filter that the host may read, of servers that support subscriptions."""
-        view, uris = self._agent_items.view(request), wanted.get(_RESOURCES)
-        placed = [
-            self._resources.find_visible(view, uri)
-            for uri in (uris if isinstance(uris, list) else ())
-            if isinstance(uri, str)
-        ]
-        return [
-            found for found in placed if found is not None and can_tell(found.upstream) and decided(found, view).visible
-        ]
+        uris = wanted.get(_RESOURCES)
+        return self._visible(self._agent_items.view(request), uris if isinstance(uris, list) else ())
+
+    def _visible(self, view: View, uris: Collection[Any]) -> list[ResolvedItem]:
+        placed = [self._resources.find_visible(view, uri) for uri in uris if isinstance(uri, str)]
+        return [found for found in placed if found is not None and can_tell(found.upstream) and may_have(found, view)]
 
 
 def _filter(kind: ListKind) -> str:

@@ -7,7 +7,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
-from aggregator.domain.missing import ItemRefused, UnknownPrompt, UnknownResource
+from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.upstream_caller import RequestCaller
@@ -30,10 +30,16 @@ class ItemPermission:
 
         Raises:
             UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
-            ItemRefused: a denial that is not.
+            ItemRefused: a denial that is not, or a token without the scopes for it.
         """
         decision = decided(found, view)
         if decision.visible:
+            try:
+                view.require_item_scopes(
+                    found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also
+                )
+            except InsufficientScope as refused:
+                raise ItemRefused.by(refused) from refused
             return decision
         blame = Blame(decision.rule, decision.source)
         log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
@@ -77,6 +83,15 @@ class ItemPermission:
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
         return interim
+
+
+def may_have(found: ResolvedItem, view: View) -> bool:
+    """Return whether an item is visible, and the agent's token has the scopes for it."""
+    try:
+        view.require_item_scopes(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+    except InsufficientScope:
+        return False
+    return decided(found, view).visible
 
 
 def decided(found: ResolvedItem, view: View) -> Decision:

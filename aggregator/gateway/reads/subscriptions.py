@@ -5,7 +5,7 @@ Law: a host is notified only of what it subscribed to, and only while it may rea
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -79,14 +79,10 @@ class Subscriptions:
             HostError: the server does not support subscriptions, or the host has too many.
             UpstreamRpcError, UpstreamError: the server refuses, or is away.
         """
-
-        def notify(uri: str) -> None:
-            host.notify(UPDATED, {"uri": uri})
-
         about = {"uri": found.requested}
         if not can_tell(found.upstream):
             raise HostError(METHOD_NOT_FOUND, f"{found.upstream.config.id} tells of no changes of resources.", about)
-        subscriber = self._hosts.setdefault(host, Subscriber(host, notify))
+        subscriber = self._of_host(host)
         if not self.add(subscriber, found):
             raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
         try:
@@ -94,6 +90,21 @@ class Subscriptions:
         except BaseException:
             self._drop(subscriber, (found.upstream.config.id, found.own))
             raise
+
+    def resume(self, host: Host, found: Iterable[ResolvedItem], uris: Collection[str]) -> None:
+        """Have a host subscribed to these resources; end its subscriptions to others than `uris`."""
+        subscriber = self._of_host(host)
+        for key, uri in list(subscriber.uris.items()):
+            if uri not in uris:
+                self._drop(subscriber, key)
+        for one in found:
+            self.add(subscriber, one)
+
+    def _of_host(self, host: Host) -> Subscriber:
+        def notify(uri: str) -> None:
+            host.notify(UPDATED, {"uri": uri})
+
+        return self._hosts.setdefault(host, Subscriber(host, notify))
 
     def unsubscribe(self, host: Host, uri: str, found: ResolvedItem | None) -> None:
         """End a subscription; `found` is the resource that the URI means now, if any."""

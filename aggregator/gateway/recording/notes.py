@@ -17,6 +17,8 @@ from aggregator.domain.errors import (
     UpstreamError,
     UpstreamRpcError,
 )
+from aggregator.domain.missing import LoginRequired
+from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.timing import name_tool
 from aggregator.redaction.arguments import without_arguments
 
@@ -28,9 +30,11 @@ def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
     """Note how a call ended that has a result, good or bad."""
     record.result = result
     if result.get("resultType", "complete") != "complete":
+        record.result = without_link(result)
         record.status, record.error_code = "pending", str(result["resultType"])
     elif result.get("isError") is True:
         error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
+        result = record.result = without_link(result)
         # Only the aggregator can have set it: what an upstream puts under this key is removed before.
         code = error["code"] if error is not None else "tool_error"
         record.error_code, record.error_message = code, _said(error, result) if error is not None else None
@@ -42,7 +46,7 @@ def note_failure(record: CallRecord, error: BaseException) -> None:
     record.error_message = str(error)
     if isinstance(error, CallRefused | UpstreamError):
         record.status, record.error_code = error.outcome, error.code
-        if record.method == TOOL_CALL:
+        if record.method == TOOL_CALL and not isinstance(error, LoginRequired):
             record.error_message = f"{error.message} {error.advice}".rstrip()
         if "approval" in error.details:
             record.approval_id = error.details["approval"]

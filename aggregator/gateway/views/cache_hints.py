@@ -34,5 +34,5 @@ class CacheHints:
 
 def narrowed(fresh: Freshness, view: View) -> Freshness:
     """Return a freshness that is public only if the result does not depend on the requesting agent."""
-    everybody = view.open and view.principal.key_id is None
+    everybody = view.open and view.principal.key_id is None and view.principal.token is None
     return fresh if everybody else replace(fresh, public=False)

@@ -269,7 +269,7 @@ class Finder:
             return None
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         by_name = await self._slices.run(listing.name_steps())
-        agent = view.principal.agent_id
+        agent = view.key
         known = self._visible_of.get(agent)
         if known is None or known.index is not self._index or known.listing is not listing:
             known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)

@@ -13,6 +13,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.decision import ConfirmBy, Decision
+from aggregator.domain.missing import InsufficientScope
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
@@ -22,7 +23,9 @@ from aggregator.policy.annotations import claimed_annotations
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN
+from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
+from aggregator.policy.scopes import lacking, together
 from aggregator.wire.codec import encode
 
 # Agents whose lists are cached.
@@ -50,10 +53,15 @@ class View:
     def __init__(self, principal: Principal, rulebook: Rulebook | None, trusted: Mapping[str, bool]) -> None:
         self.principal = principal
         self.rulebook = rulebook
-        self._rules = rulebook.for_agent(principal.agent_id) if rulebook is not None else None
+        self._rules = rulebook.for_principal(principal) if rulebook is not None else None
         self.trusted = trusted
         # A call asks for it when it looks for its tool, and again when it has found it.
         self._ruled: tuple[ToolRecord, Ruling] | None = None
+
+    @property
+    def key(self) -> str:
+        """The rules of the agent as a text: another one for other rules, though the agents have one name."""
+        return self._rules.key if self._rules is not None else f"{self.principal.agent_id} without rules"
 
     @property
     def open(self) -> bool:
@@ -87,6 +95,36 @@ class View:
         ruling = self._rules.rule(tool, trusted=self.trusted.get(tool.server, False))
         self._ruled = tool, ruling
         return ruling
+
+    def may_stand_in(self, tool: ToolRecord) -> bool:
+        """Return whether a tool may answer in place of another: nothing is asked for it, of a person or of a token."""
+        ruling, token = self.ruling(tool), self.principal.token
+        return ruling.decision.verdict == "allow" and (token is None or not lacking(ruling.scopes, token.scopes))
+
+    def require_scopes(self, name: str, wanted: tuple[str, ...], meant: ToolRecord | None = None) -> None:
+        """Check that the token of the agent, if it came with one, has the scopes that rules want for a tool or an item.
+
+        Raises:
+            InsufficientScope: it has not; the error names all that a token for it needs.
+        """
+        token = self.principal.token
+        missing = lacking(wanted, token.scopes) if token is not None else ()
+        if token is not None and missing:
+            said = f"{name} needs a token with the scope {' '.join(missing)}."
+            raise InsufficientScope(name, said, together(token.scopes, missing), meant=meant)
+
+    def require_item_scopes(
+        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> None:
+        """Check the scopes for a resource or a prompt, as `require_scopes` does; the arguments are those of `decide`.
+
+        Raises:
+            InsufficientScope: they do not suffice.
+        """
+        if self._rules is not None and self.principal.token is not None:
+            kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
+            target = Target(kind_of, server.id, server.prefix or server.id, own, listed, also)
+            self.require_scopes(f"{kind_of} {own}", self._rules.scopes_of(target))
 
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""
@@ -169,42 +207,42 @@ class Views:
         if view.open:
             return catalog.listed
         made_of = catalog, view.rulebook
-        return self._listings.get(view.principal.agent_id, made_of, lambda: at_once(self._listing(view, catalog)))
+        return self._listings.get(view.key, made_of, lambda: at_once(self._listing(view, catalog)))
 
     def resources(self, view: View, items: ItemCatalog) -> ItemCatalog:
         """Return the resources, templates and prompts that an agent may have."""
         if view.open:
             return items
         made_of = items, view.rulebook
-        return self._item_catalogs.get(view.principal.agent_id, made_of, lambda: at_once(self._item_steps(view, items)))
+        return self._item_catalogs.get(view.key, made_of, lambda: at_once(self._item_steps(view, items)))
 
     def is_ready(self, view: View, catalog: Catalog, items: ItemCatalog) -> bool:
         """Return whether `listing` and `items` are cached or short for this agent."""
-        known = len(catalog) <= _AT_ONCE or self._listings.has(view.principal.agent_id, (catalog, view.rulebook))
+        known = len(catalog) <= _AT_ONCE or self._listings.has(view.key, (catalog, view.rulebook))
         return view.open or (known and self.resources_ready(view, items))
 
     def resources_ready(self, view: View, items: ItemCatalog) -> bool:
         """Return whether `items` is cached or short for this agent."""
-        known = len(items.items) <= _AT_ONCE or self._item_catalogs.has(view.principal.agent_id, (items, view.rulebook))
+        known = len(items.items) <= _AT_ONCE or self._item_catalogs.has(view.key, (items, view.rulebook))
         return view.open or known
 
     async def prepare_listing(self, view: View, catalog: Catalog, slices: Slices) -> Listing:
         """Return the result of `listing`, worked out in slices."""
-        agent, made_of = view.principal.agent_id, (catalog, view.rulebook)
+        agent, made_of = view.key, (catalog, view.rulebook)
         if not view.open and not self._listings.has(agent, made_of):
             self._listings.put(agent, made_of, await slices.run(self._listing(view, catalog)))
         return self.listing(view, catalog)
 
     async def prepare_resources(self, view: View, items: ItemCatalog, slices: Slices) -> ItemCatalog:
         """Return the result of `items`, worked out in slices."""
-        agent, made_of = view.principal.agent_id, (items, view.rulebook)
+        agent, made_of = view.key, (items, view.rulebook)
         if not view.open and not self._item_catalogs.has(agent, made_of):
             self._item_catalogs.put(agent, made_of, await slices.run(self._item_steps(view, items)))
         return self.resources(view, items)
 
     def _listing(self, view: View, catalog: Catalog) -> Steps[Listing]:
         """Decide about each tool; decisions about servers that did not change are reused."""
-        known = self._parts.get(view.principal.agent_id, (view.rulebook, view.trusted), dict)
+        known = self._parts.get(view.key, (view.rulebook, view.trusted), dict)
         now: dict[ServerTools, tuple[ToolRecord, ...]] = {}
         for part in catalog.parts:
             shown = known.get(part)
@@ -223,7 +261,7 @@ class Views:
 
     def _item_steps(self, view: View, items: ItemCatalog) -> Steps[ItemCatalog]:
         """Decide about each item; earlier decisions under the same rulebook are reused."""
-        known = self._shown.get(view.principal.agent_id, (view.rulebook,), dict)
+        known = self._shown.get(view.key, (view.rulebook,), dict)
         if len(known) > _REMEMBERED:
             known.clear()
         seen: list[ItemRecord] = []

@@ -21,7 +21,9 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
     UpstreamUnavailable,
 )
+from aggregator.domain.missing import LoginRequired
 from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.credentials import NoTokenNow
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.health.latency import WINDOW, LatencyWindow
@@ -272,6 +274,8 @@ def _brief(seconds: float) -> str:
 
 def is_silence(error: BaseException) -> bool | None:
     """Return True if an error means that the server did not answer; None if it says nothing about the server."""
+    if isinstance(error, LoginRequired | NoTokenNow):
+        return None
     if isinstance(error, UpstreamRpcError | UpstreamRefused | UpstreamBadAnswer | SessionExpired):
         return False
     if isinstance(error, UpstreamHttpStatus):

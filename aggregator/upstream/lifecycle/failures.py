@@ -5,10 +5,13 @@ from typing import Final
 
 from aggregator.config.model import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRefused
+from aggregator.domain.missing import LoginRequired
 from aggregator.wire.peer import PeerGone
 
 # Statuses that say that nothing is served under the path.
 _NOT_THERE: Final = frozenset({404, 410})
+# The beginning of the reason why a server is away whose lists need an account.
+LOGIN_REQUIRED: Final = "login required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class Failure:
     died: the program of the server ended by itself.
     served: seconds that the upstream had been ready.
     retry_after: seconds after which the server asked to be tried again.
+    elsewhere: another replica has the connection, and waits where that has to be.
     """
 
     reason: str
@@ -26,6 +30,7 @@ class Failure:
     died: bool = False
     served: float = 0.0
     retry_after: float | None = None
+    elsewhere: bool = False
 
 
 def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = None) -> Failure:
@@ -35,6 +40,8 @@ def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = 
     if isinstance(error, TimeoutError):
         limit = f"{server.connect_timeout:g} s"
         return Failure(f"it did not answer within {limit} of connecting (`connect_timeout` in its config)")
+    if isinstance(error, LoginRequired):
+        return Failure(f"{LOGIN_REQUIRED}: connect an account with `aggregator connect {server.id}`", lasting=True)
     if isinstance(error, UpstreamError):
         lasting = isinstance(error, UpstreamRefused) or error.details.get("status") in _NOT_THERE
         return Failure(error.message, lasting, retry_after=error.details.get("retry_after"))

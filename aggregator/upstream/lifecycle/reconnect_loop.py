@@ -6,6 +6,7 @@ Law: only this module moves the state. Everything else reports what it noticed (
 
 import asyncio
 import time
+from contextlib import suppress
 from random import SystemRandom
 from typing import Protocol
 
@@ -53,6 +54,8 @@ class ReconnectLoop:
         # True from the report that the current connection has ended to the beginning of the next attempt.
         self._end_reported = False
         self._grace_timer: asyncio.TimerHandle | None = None
+        # Set when the next attempt is not to wait any longer.
+        self._hurry = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<ReconnectLoop {self.state!r}>"
@@ -68,7 +71,7 @@ class ReconnectLoop:
                 await self._started()
                 match await self._run_once(connections):
                     case Failure() as failure:
-                        await asyncio.sleep(self._set_back(failure))
+                        await self._wait(self._set_back(failure))
                     case None:
                         self._attempts = Attempts()
                         await connections.close_isolated()
@@ -99,6 +102,10 @@ class ReconnectLoop:
         if self.state.startable:
             self._move("start")
 
+    def hurry(self) -> None:
+        """Report that what was missing is there: a pause before the next attempt ends now."""
+        self._hurry.set()
+
     def stop(self) -> None:
         """Report the end of the upstream. May be called twice."""
         self._cancel_grace()
@@ -113,12 +120,18 @@ class ReconnectLoop:
     async def _run_once(self, connections: Connections) -> Failure | None:
         task = asyncio.current_task()
         self._end_reported = False
+        self._hurry.clear()
         self.state.attempt()
         end = await connections.run_once()
         if task is not None and task.cancelling():
             # A library swallowed the cancellation.
             raise asyncio.CancelledError
         return None if self.state.startable else end
+
+    async def _wait(self, pause: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._hurry.wait()
 
     async def _hold_back(self) -> None:
         """Wait until the upstream is needed, or may start by itself (`start` in its config)."""

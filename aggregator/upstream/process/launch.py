@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from aggregator.config.model import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
 from aggregator.secret_sources.reference import LateText
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, run_child
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 
 @asynccontextmanager

@@ -4,35 +4,25 @@ import asyncio
 import errno
 import logging
 import os
-import secrets
 import shutil
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from itertools import count
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
-from aggregator.upstream.last_words import LastWords, SpokenByServer
+from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
-from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
+from aggregator.upstream.process.reaper_pipe import CLOSE_GRACE, TERM_GRACE, Reaper
 from aggregator.upstream.process.spawn import spawn
 from aggregator.upstream.process.stderr import StderrLog
 
 log = logging.getLogger(__name__)
 
-# Seconds that a server may take to end after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
-CLOSE_GRACE: Final = 2.0
-TERM_GRACE: Final = 2.0
-# When the aggregator ends: seconds from the close of stdin to SIGTERM, and seconds until all that is left is killed.
-END_CLOSE_GRACE: Final = 1.0
-END_WITHIN: Final = 1.75
 # Seconds that the last output of a child may take after its exit, and that it may run on without a stdout.
 _LAST_BYTES: Final = 0.25
 _SILENCE: Final = 0.5
@@ -204,81 +194,6 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._transport.close()
 
 
-class Reaper:
-    """The aggregator's end of the pipe to `reaper.py`, which is started with the first child; POSIX only.
-
-    In a `hurry` nothing is waited for that is to end. `words`: what the children wrote last, by server.
-    """
-
-    def __init__(self, hurry: asyncio.Event | None = None) -> None:
-        self.hurry = hurry or asyncio.Event()
-        self.orphans = Orphans(self.hurry)
-        self.words = SpokenByServer()
-        self._ending: asyncio.TimerHandle | None = None
-        self._mark = secrets.token_hex(8)
-        self._marks = count(1)
-        self._process: asyncio.subprocess.Process | None = None
-        self._starting = asyncio.Lock()
-        self.spawning = asyncio.Lock()
-        self.memory = MemoryReader()
-
-    async def mark(self) -> dict[str, str]:
-        """Return the environment variable that marks one more child and all that it starts.
-
-        Every process that carries it ends with the aggregator.
-        """
-        await self._start()
-        return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
-
-    def watch(self, group: int) -> None:
-        """Have a process group ended with the aggregator."""
-        self._send(f"+{group}\n")
-
-    async def _start(self) -> None:
-        if os.name != "posix":
-            return
-        async with self._starting:
-            if self._process is None or self._process.returncode is not None:
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    str(Path(__file__).with_name("reaper.py")),
-                    f"{self._mark}.",
-                    stdin=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                    # Without our own variables, which may hold a mark of an aggregator above us.
-                    env={},
-                )
-
-    def release(self, group: int) -> None:
-        """Take back `watch`: the group has ended."""
-        self._send(f"-{group}\n")
-
-    def end(self) -> None:
-        """Begin the end of the aggregator: from now on all children have less time to end, until one common moment."""
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().call_later(END_WITHIN, self.hurry.set)
-
-    def close_grace(self, close_grace: float) -> float:
-        """Return the seconds that a child may take to end after its stdin closed: `close_grace`, or less at the end."""
-        return close_grace if self._ending is None else min(close_grace, END_CLOSE_GRACE)
-
-    async def close(self) -> None:
-        """End the reaper process, which has nothing left to do."""
-        if self._ending is not None:
-            self._ending.cancel()
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
-                    await self._process.wait()
-
-    def _send(self, line: str) -> None:
-        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
-            self._process.stdin.write(line.encode())
-
-
 @asynccontextmanager
 async def run_child(
     server: str,
@@ -332,7 +247,7 @@ async def run_child(
         raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
     group = child.pid
     try:
-        reaper.watch(group)
+        reaper.watch(group, server, mark.get(VARIABLE, ""))
         async with Tasks(f"the process of {server}") as tasks:
             if bounds.memory is not None:
                 tasks.start(_limit_memory(server, child, bounds.memory, reaper.memory))

@@ -9,23 +9,32 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.model import Protocol as EraChoice
 from aggregator.config.model import ServerConfig
-from aggregator.domain.abilities import NOTHING, declared
+from aggregator.domain.abilities import EVERYTHING, NOTHING, declared
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
     UpstreamError,
     UpstreamHttpStatus,
+    UpstreamRefused,
     UpstreamUnavailable,
 )
+from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner
 from aggregator.domain.versions import Era
+from aggregator.replicas.leases import Held
 from aggregator.upstream.connection import InboundHandlers, OpenTransport, SessionExpired
+from aggregator.upstream.credentials import Credentials, CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
-from aggregator.upstream.process.process import ChildProcess, Reaper
+from aggregator.upstream.places.fence import FencedConnection
+from aggregator.upstream.places.place import ServerPlace, There
+from aggregator.upstream.places.session_names import SessionNames
+from aggregator.upstream.process.process import ChildProcess
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.back_channel import AskingHabit, BackChannel, ClientSide
-from aggregator.upstream.sessions.negotiate import negotiate
-from aggregator.upstream.sessions.session import UpstreamSession
+from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
+from aggregator.upstream.sessions.session import HOP, UpstreamSession
 from aggregator.upstream.transports import TRANSPORTS
+from aggregator.upstream.transports.hop import open_hop
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -45,6 +54,8 @@ class Connector:
     """The connector of one upstream: tries the combination of transport and era that worked last, until it fails.
 
     habit: the way the server asks, as seen on all its connections.
+    lease: what this replica may use the server with; None where each has its own.
+    account: whose the latest shared connection is; None where the server has no `auth`.
     """
 
     def __init__(
@@ -54,13 +65,17 @@ class Connector:
         on_notification: OnUpstreamNotification,
         redaction: ServerRedaction,
         secrets: LateSecrets | None = None,
+        accounts: CredentialsSource | None = None,
     ) -> None:
         self._config = config
+        self.account: GrantOwner | None = None
+        self._accounts = accounts
         self._secrets = secrets or LateSecrets()
         self._redaction = redaction
         self._reaper = reaper
         self._on_notification = on_notification
         self.habit = AskingHabit()
+        self.lease: Held | None = None
         self._worked: tuple[str, EraChoice] | None = None
 
     async def complete(self, config: ServerConfig) -> ServerConfig:
@@ -84,9 +99,11 @@ class Connector:
             RpcError, PeerGone, UpstreamError: no combination works.
         """
         combinations = self._combinations()
+        self.account = await self._lister(placed)
+        credentials = self._credentials(placed, self.account)
         for number, (transport, protocol) in enumerate(combinations, 1):
             try:
-                session = await self._try(stack, placed, transport, protocol, child, clients)
+                session = await self._try(stack, placed, transport, protocol, child, clients, credentials)
             except (PeerGone, RpcError, UpstreamError) as error:
                 if number == len(combinations) or not _try_next(error, transport, protocol):
                     # An unavailable server may come back as it was; one that answers differently has changed.
@@ -108,13 +125,52 @@ class Connector:
         era: Era,
         clients: ClientSide,
         on_notification: OnUpstreamNotification,
+        account: GrantOwner | None = None,
     ) -> UpstreamSession:
         """Open one more connection to a server, over this transport and in this era; `stack` closes it.
 
+        account: whose it is, where the server is used with the accounts of single people or agents.
+
         Raises:
+            LoginRequired: the account has to be connected first.
             RpcError, PeerGone, UpstreamError: the server does not allow it.
         """
-        return await self._try(stack, placed, transport, era, None, clients, on_notification)
+        credentials = self._credentials(placed, account or await self._lister(placed))
+        return await self._try(stack, placed, transport, era, None, clients, credentials, on_notification)
+
+    async def connect_by_owner(
+        self, stack: AsyncExitStack, place: ServerPlace, there: There, names: SessionNames
+    ) -> UpstreamSession:
+        """Connect by way of the replica that runs the server, which has negotiated; `stack` closes the connection.
+
+        Raises:
+            OwnerAway: that replica does not answer, or does not run the server any more.
+            UpstreamUnavailable: it says that the server is away.
+        """
+        back = BackChannel(place.server, self._on_notification, None, self._redaction, self.habit)
+        inbound = InboundHandlers(back.on_request, back.on_notification)
+        connection = await stack.enter_async_context(open_hop(place, there, inbound, names))
+        stack.push_async_callback(back.close)
+        said = connection.greeting.result()
+        negotiated = Negotiated(said["version"], said["server_info"], said["capabilities"], said["instructions"])
+        negotiated = negotiated.redacted(self._redaction)
+        return UpstreamSession(connection, negotiated, HOP, negotiated.envelope(), back, EVERYTHING)
+
+    async def _lister(self, placed: ServerConfig) -> GrantOwner | None:
+        """Return whose account lists are read with; None for a server without OAuth."""
+        if placed.auth is None:
+            return None
+        if self._accounts is None:
+            said = f"{placed.id} needs an account, and none is connected: run `aggregator connect {placed.id}`."
+            raise UpstreamRefused(placed.id, said)
+        if placed.auth.per == "shared":
+            return SHARED
+        return (await self._accounts.has_any(placed) if placed.auth.lists == "connected" else None) or GATEWAY
+
+    def _credentials(self, placed: ServerConfig, account: GrantOwner | None) -> Credentials | None:
+        if account is None or self._accounts is None:
+            return None
+        return self._accounts.credentials(placed, account)
 
     def timed_out(self) -> None:
         """Leave the probe out of the next attempt, in case the server hung on it; the one after that probes again."""
@@ -149,6 +205,7 @@ class Connector:
         protocol: EraChoice,
         child: ChildProcess | None,
         clients: ClientSide,
+        credentials: Credentials | None,
         on_notification: OnUpstreamNotification | None = None,
     ) -> UpstreamSession:
         # In a thread, since loading the libraries of a transport takes a while.
@@ -166,7 +223,9 @@ class Connector:
             async with AsyncExitStack() as attempt:
                 try:
                     inbound = InboundHandlers(back.on_request, back.on_notification)
-                    connection = await attempt.enter_async_context(opener(placed, inbound, self._reaper))
+                    connection = await attempt.enter_async_context(opener(placed, inbound, self._reaper, credentials))
+                    if self.lease is not None:
+                        connection = FencedConnection(placed.id, connection, self.lease)
                     attempt.push_async_callback(back.close)
                     negotiated = await negotiate(placed.id, connection, protocol, declare)
                     negotiated = negotiated.redacted(self._redaction)

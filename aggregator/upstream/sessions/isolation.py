@@ -1,8 +1,9 @@
 """Isolated sessions: connections of a server beside the shared one, for callers that cannot use that.
 
 An isolated session speaks the handshake era where the shared one does not, has other abilities declared, is for one
-host alone (`isolation`), or for a call whose questions could not be told from those of another host. Each is opened for
-the first call that needs it, and closed with the session of its host, or when it was not used for long.
+host alone (`isolation`), for one account (`auth.per`), or for a call whose questions could not be told from those of
+another host. Each is opened for the first call that needs it, and closed with the session of its host, or when it was
+not used for long.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from aggregator.domain.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.missing import LoginRequired
 from aggregator.domain.versions import Era
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import SessionExpired
@@ -36,12 +39,11 @@ from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector, OnUpstreamNotification
 from aggregator.upstream.sessions.negotiate import negotiate
 from aggregator.upstream.sessions.session import CHEAP, UpstreamSession
-from aggregator.upstream.sessions.side_connection import SideConnection
+from aggregator.upstream.sessions.side_connection import SideConnection, SideConnections, SideKey
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
 
-AT_MOST: Final = 64
 IDLE_LIMIT: Final = 1800.0
 # Seconds that a call waits for a connection of the era of its host, before it uses one of the other era.
 OTHER_ERA_WAIT: Final = 10.0
@@ -53,9 +55,6 @@ SILENT_AT_MOST: Final = 3
 LISTER_WAIT: Final = 5.0
 # A session that the server forgot within so many seconds is not opened again.
 SHORT_LIVED: Final = 60.0
-
-# The hosts that a connection is for, its era, the declared abilities, and a number where there are several.
-Key = tuple[Hashable, Era, HostCapabilities, int]
 
 
 class ReadLists(Protocol):
@@ -85,7 +84,7 @@ class IsolatedSessions:
         self._placed = config.value
         self._connector = connector
         self._clients = clients
-        self._sides: dict[Key, SideConnection] = {}
+        self._sides = SideConnections()
         self._tasks = Tasks(f"isolated sessions of {config.value.id}")
         self._one_session_only = False
         self._one_era_until = 0.0
@@ -96,14 +95,14 @@ class IsolatedSessions:
     @property
     def busy(self) -> bool:
         """True if any isolated session is in use."""
-        return any(not side.idle for side in self._sides.values())
+        return any(not side.idle for side in self._sides)
 
     def begin(self, placed: ServerConfig) -> None:
         """Take the config with its port filled in: the server has been connected."""
         self._placed = placed
         self._one_session_only = False
         self._one_era_until = 0.0
-        for side in self._sides.values():
+        for side in self._sides:
             if side.lists:
                 side.close()
 
@@ -114,19 +113,22 @@ class IsolatedSessions:
             UpstreamError: none could be opened.
         """
         own, together = base.negotiated.era, self._clients.single or self._config.value.isolation == "shared"
+        account = self._account(caller)
         if self._era(caller, base) != own:
             found = await self._of_era("legacy", caller, base, min(limit, OTHER_ERA_WAIT), together=together)
             if found is not None:
                 return found
-        if own == "modern" and (together or base.transport == "http"):
+        if account is None and own == "modern" and (together or base.transport == "http"):
             # Every request declares the abilities of its host, and over HTTP there are no sessions to isolate.
             return base
-        if not together:
-            return await self._wait_open(self._side(caller, base, own, together=together), limit, caller.identity)
+        if account is not None or not together:
+            side = self._side(caller, base, own, together=together)
+            return await side.wait_open(self._config.value.id, limit, caller.identity)
         if self._one_session_only or base.fits(caller):
             return base
         try:
-            return await self._wait_open(self._side(caller, base, own, together=together), limit, caller.identity)
+            side = self._side(caller, base, own, together=together)
+            return await side.wait_open(self._config.value.id, limit, caller.identity)
         except UpstreamError as error:
             # The server may allow one session only: then none of its hosts can be asked.
             log.info(
@@ -148,11 +150,11 @@ class IsolatedSessions:
             return base
         side: SideConnection | None = None
         try:
-            key: Key = (None, "legacy", EVERYTHING, 0)
+            key = SideKey(None, "legacy", EVERYTHING)
             side = self._sides.get(key)
             if side is None or side.over:
                 side = self._open(key, base.transport, None, lists=True)
-            return await self._wait_open(side, LISTER_WAIT)
+            return await side.wait_open(self._config.value.id, LISTER_WAIT)
         except UpstreamError as error:
             log.info("%s is listed as for hosts that cannot be asked anything: %s", self._config.value.id, error)
             self._one_session_only = True
@@ -160,7 +162,7 @@ class IsolatedSessions:
 
     def lose(self, session: UpstreamSession) -> None:
         """Close a session that the server no longer knows, and read the lists again over another one."""
-        side = self._side_of(session)
+        side = self._sides.of(session)
         if side is not None:
             side.close()
             # A session that is forgotten at once would be opened again and again.
@@ -180,7 +182,9 @@ class IsolatedSessions:
         side: SideConnection | None = None
         try:
             side = self._side(caller, base, era, together=together)
-            return await self._wait_open(side, limit, caller.identity)
+            return await side.wait_open(self._config.value.id, limit, caller.identity)
+        except LoginRequired:
+            raise
         except UpstreamError as error:
             if side is not None and side.refused:
                 log.info("%s speaks 2026-07-28 only: hosts of the handshake eras are translated", self._config.value.id)
@@ -192,6 +196,13 @@ class IsolatedSessions:
                 self._one_era_until = asyncio.get_running_loop().time() + OTHER_ERA_PAUSE
             return None
 
+    def _account(self, caller: Caller) -> GrantOwner | None:
+        """Return whose account the call is made with; None where that is the one of the shared connection."""
+        auth = self._config.value.auth
+        if auth is None or auth.per == "shared":
+            return None
+        return caller.account(auth.per)
+
     def _era(self, caller: Caller, base: UpstreamSession) -> Era:
         """Return the era for a call: that of its host, where the server speaks both eras and may ask the host."""
         if caller.era == "modern" or base.negotiated.era == "legacy" or self._placed.protocol != "auto":
@@ -200,29 +211,16 @@ class IsolatedSessions:
             return base.negotiated.era
         return "modern" if self._one_era_until > asyncio.get_running_loop().time() else "legacy"
 
-    async def _wait_open(self, side: SideConnection, limit: float, of: Hashable = None) -> UpstreamSession:
-        if side.session is not None:
-            return side.session
-        side.waiting.append(of)
-        try:
-            async with asyncio.timeout(limit):
-                return await asyncio.shield(side.opened)
-        except TimeoutError:
-            raise UpstreamUnavailable(
-                self._config.value.id, f"{self._config.value.id} did not open another connection within {limit:g} s."
-            ) from None
-        finally:
-            side.waiting.remove(of)
-
     def _side(self, caller: Caller, base: UpstreamSession, era: Era, *, together: bool) -> SideConnection:
-        scope, owner, alone = self._scope(caller, base, together=together)
+        scope, owner, alone = self._scope(caller, base, era, together=together)
+        account = self._account(caller)
         abilities = caller.abilities
         if era == "modern":
             abilities = NOTHING
         elif together and not base.cheap and not self._clients.single:
             abilities = EVERYTHING
         for number in count():
-            key = (scope, era, abilities, number)
+            key = SideKey(scope, era, abilities, number, account)
             side = self._sides.get(key)
             if side is None or side.over:
                 return self._open(key, base.transport, owner)
@@ -233,13 +231,13 @@ class IsolatedSessions:
 
     def answered(self, session: UpstreamSession) -> None:
         """Take note of an answered call, if its session is isolated."""
-        side = self._side_of(session)
+        side = self._sides.of(session)
         if side is not None:
             side.unanswered = 0
 
     def unanswered(self, session: UpstreamSession) -> None:
         """Take note of a call without an answer; close an idle connection with too many in a row."""
-        side = self._side_of(session)
+        side = self._sides.of(session)
         if side is not None:
             side.unanswered += 1
             if side.unanswered >= SILENT_AT_MOST and side.idle:
@@ -250,7 +248,7 @@ class IsolatedSessions:
 
     def has(self, session: UpstreamSession) -> bool:
         """Return True if a session is isolated."""
-        return self._side_of(session) is not None
+        return self._sides.of(session) is not None
 
     async def renew(self, session: UpstreamSession) -> UpstreamSession:
         """Return a new session on the connection of an isolated one.
@@ -258,7 +256,7 @@ class IsolatedSessions:
         Raises:
             UpstreamError: another server answers there now.
         """
-        side = self._side_of(session)
+        side = self._sides.of(session)
         if side is None or side.session is None:
             raise UpstreamUnavailable(self._config.value.id, f"{self._config.value.id} closed that connection.")
         async with side.renewing:
@@ -276,37 +274,44 @@ class IsolatedSessions:
 
     def host_left(self, host: Hashable) -> None:
         """Close the connections of a host whose session has ended."""
-        for key, side in list(self._sides.items()):
-            if key[0] == ("session", host):
-                del self._sides[key]
+        for side in self._sides:
+            if side.key.scope == ("session", host):
+                self._sides.remove(side)
+                side.close()
+
+    def account_gone(self, account: GrantOwner) -> None:
+        """Close the connections of an account that is not connected any more."""
+        for side in self._sides:
+            if side.key.account == account:
+                self._sides.remove(side)
                 side.close()
 
     def of_host(self, host: Hashable) -> list[UpstreamSession]:
         """Return the open sessions that are for this host alone."""
-        found = [side.session for side in self._sides.values() if side.owner is not None and side.owner.host == host]
+        found = [side.session for side in self._sides if side.owner is not None and side.owner.host == host]
         return [session for session in found if session is not None and not session.over]
 
     def begin_close(self) -> None:
         """Begin to close all isolated sessions; `close` waits for their end."""
-        for side in self._sides.values():
+        for side in self._sides:
             side.close()
 
     async def close(self) -> None:
         """Close all isolated sessions."""
         await self._tasks.cancel()
 
-    def _side_of(self, session: UpstreamSession) -> SideConnection | None:
-        return next(
-            (s for s in self._sides.values() if s.session and s.session.back_channel is session.back_channel), None
-        )
-
-    def _scope(self, caller: Caller, base: UpstreamSession, *, together: bool) -> tuple[Hashable, Caller | None, bool]:
+    def _scope(
+        self, caller: Caller, base: UpstreamSession, era: Era, *, together: bool
+    ) -> tuple[Hashable, Caller | None, bool]:
         """Return the scope that shares a connection, its only host, and whether it takes one call at a time.
 
         A host without a session gets a connection of its agent that no other call uses at the same time.
         """
         if self._clients.single:
             return None, caller.for_session(), False
+        if era == "modern" and base.transport == "http":
+            # As above: only the account tells the callers apart.
+            return None, None, False
         if self._config.value.isolation == "per_agent":
             return ("agent", caller.agent), None, False
         if together and base.transport != "sse":
@@ -316,58 +321,57 @@ class IsolatedSessions:
             return ("session", caller.session), caller.for_session(), False
         return ("agent", caller.agent), None, True
 
-    def _open(self, key: Key, transport: str, owner: Caller | None, *, lists: bool = False) -> SideConnection:
-        if len(self._sides) >= AT_MOST:
-            idle = [known for known, side in self._sides.items() if side.idle and not side.lists]
-            if not idle:
-                raise UpstreamUnavailable(
-                    self._config.value.id,
-                    f"{self._config.value.id} has {AT_MOST} connections for different hosts, all in use.",
-                )
-            self._sides.pop(min(idle, key=lambda known: self._sides[known].used)).close()
-        side = self._sides[key] = SideConnection(owner, lists)
-        self._tasks.start(self._run_side(key, side, transport))
+    def _open(self, key: SideKey, transport: str, owner: Caller | None, *, lists: bool = False) -> SideConnection:
+        if not self._sides.has_room(key):
+            raise UpstreamUnavailable(
+                self._config.value.id,
+                f"{self._config.value.id} has {key.at_most} connections for different hosts, all in use.",
+            )
+        side = SideConnection(key, owner, lists)
+        self._sides.add(side)
+        self._tasks.start(self._run_side(side, transport))
         return side
 
-    async def _run_side(self, key: Key, side: SideConnection, transport: str) -> None:
-        scope, era, abilities, _ = key
+    async def _run_side(self, side: SideConnection, transport: str) -> None:
+        key, owner, why = side.key, side.owner, "it is being closed"
+        missing: LoginRequired | None = None
 
         async def declare(transport: str) -> HostCapabilities:
-            return abilities
+            return key.abilities
 
-        owner, why = side.owner, "it is being closed"
         clients = ClientSide(declare, (lambda: owner) if owner is not None else None)
         try:
             placed = await self._connector.complete(self._placed)
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._config.value.connect_timeout):
                     on_notification = partial(
-                        self._on_side_notification, side, scope is None and transport not in CHEAP
+                        self._on_side_notification, side, key.scope is None and transport not in CHEAP
                     )
                     session = await self._connector.connect_again(
-                        stack, placed, transport, era, clients, on_notification
+                        stack, placed, transport, key.era, clients, on_notification, key.account
                     )
-                side.opened.set_result(session)
+                self._sides.open(side, session)
                 # A connection that came too late for the calls that waited serves the next.
                 self._one_era_until = 0.0
                 said = "server %s has one more connection (%s, isolation: %s)"
                 log.info(said, self._config.value.id, session.negotiated.version, self._config.value.isolation)
                 await self._wait_for_end(side, session)
-                self._forget(key, side)
+                self._forget(side)
+        except LoginRequired as error:
+            missing = error
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
             why = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
             side.refused = _refuses(error)
         finally:
-            self._forget(key, side)
+            self._forget(side)
             if not side.opened.done():
                 said = f"{self._config.value.id} cannot be connected once more: {why}".rstrip(".") + "."
-                side.opened.set_exception(UpstreamUnavailable(self._config.value.id, said))
+                side.opened.set_exception(missing or UpstreamUnavailable(self._config.value.id, said))
                 # Marked as retrieved: the calls that waited may have ended.
                 side.opened.exception()
 
-    def _forget(self, key: Key, side: SideConnection) -> None:
-        if self._sides.get(key) is side:
-            del self._sides[key]
+    def _forget(self, side: SideConnection) -> None:
+        self._sides.remove(side)
         if self.list_changed is side:
             self.list_changed = None
             self._read_lists()

@@ -15,10 +15,12 @@ from aggregator.domain.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from aggregator.domain.missing import LoginRequired
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import Connection, InboundHandlers, SessionExpired
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.credentials import Credentials, NoTokenNow
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.http_body import message_in, session_unknown
 from aggregator.upstream.transports.http_clients.port import (
     BadAddress,
@@ -187,7 +189,7 @@ class HttpConnection:
                 self._http.notice(self._url, self._headers(), encode(message)),
             ):
                 pass
-        except OSError as error:
+        except (OSError, UpstreamError) as error:
             log.debug("%s did not take %s: %s", self.server.id, message.get("method", "an answer"), describe(error))
 
     async def forget_session(self) -> None:
@@ -298,7 +300,7 @@ class HttpConnection:
                     result = await answer.read(response)
                     if result is not None:
                         return result
-            except OSError as error:
+            except (OSError, NoTokenNow, LoginRequired) as error:
                 log.debug("%s: the stream could not be resumed: %s", self.server.id, describe(error))
         raise PeerGone("the response stream ended without an answer")
 
@@ -328,7 +330,7 @@ class HttpConnection:
                 log.warning("%s: %s on its standing stream; it is opened anew", self.server.id, error)
             except Unreachable as error:
                 self.end(f"cannot be reached: {describe(error)}")
-            except OSError as error:
+            except (OSError, NoTokenNow, LoginRequired) as error:
                 log.debug("%s: its standing stream broke off: %s", self.server.id, describe(error))
             await asyncio.sleep(delay)
 
@@ -353,9 +355,11 @@ def _with_token(params: dict[str, Any], request_id: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_http(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+async def open_http(
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None = None
+) -> AsyncIterator[Connection]:
     """Connect to a Streamable HTTP endpoint; nothing is sent before the first request."""
-    async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
+    async with requests_to(server, credentials) as http, Tasks(f"server {server.id}") as tasks:
         connection = HttpConnection(server, inbound, tasks, http)
         try:
             yield connection
@@ -363,5 +367,5 @@ async def open_http(server: ServerConfig, inbound: InboundHandlers, reaper: Reap
             connection.end("closed")
             try:
                 await connection.forget_session()
-            except OSError as error:
+            except (OSError, UpstreamError) as error:
                 log.debug("%s: its session could not be ended: %s", server.id, describe(error))

@@ -17,7 +17,8 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
 from aggregator.upstream.connection import Connection, InboundHandlers
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.credentials import Credentials
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode
 
@@ -25,7 +26,9 @@ _CLOSE_GRACE: Final = 2.0
 
 
 @asynccontextmanager
-async def open_local(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+async def open_local(
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None = None
+) -> AsyncIterator[Connection]:
     """Run the server object that `target` names in this process.
 
     Raises:

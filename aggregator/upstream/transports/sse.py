@@ -12,7 +12,8 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.credentials import Credentials
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
@@ -185,6 +186,9 @@ class SseConnection(DuplexConnection):
                 if response.status < 300:
                     return
                 error = refusal(self._server, response)
+        except UpstreamError as cause:
+            # There is no token: nothing was sent, or it was refused.
+            error = cause
         except OSError as cause:
             error = UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(cause)}.")
             self.end(error.message.rstrip("."))
@@ -195,13 +199,15 @@ class SseConnection(DuplexConnection):
 
 
 @asynccontextmanager
-async def open_sse(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+async def open_sse(
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None = None
+) -> AsyncIterator[Connection]:
     """Open the event stream and wait for the address to send to.
 
     Raises:
         UpstreamError: there is no event stream at the URL.
     """
-    async with requests_to(server) as http, Tasks(f"server {server.id}") as tasks:
+    async with requests_to(server, credentials) as http, Tasks(f"server {server.id}") as tasks:
         connection = SseConnection(server, inbound, tasks, http)
         tasks.start(connection.read())
         try:

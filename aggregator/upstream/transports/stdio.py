@@ -13,7 +13,9 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, Reaper, run_child
+from aggregator.upstream.credentials import Credentials
+from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
@@ -158,7 +160,9 @@ class StdioConnection(DuplexConnection, LineReader):
 
 
 @asynccontextmanager
-async def open_stdio(server: ServerConfig, inbound: InboundHandlers, reaper: Reaper) -> AsyncIterator[Connection]:
+async def open_stdio(
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None = None
+) -> AsyncIterator[Connection]:
     """Start the process of the server and connect over its pipes.
 
     Raises:

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from pkgutil import resolve_name
 from typing import Final
@@ -13,7 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
+from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.lifecycle.states import round_duration
+from aggregator.upstream.transports.authorized import AuthorizedRequests, challenges_of
 from aggregator.upstream.transports.http_clients.plain_requests import open_plain, plain_url
 from aggregator.upstream.transports.http_clients.port import HttpFailure, HttpRequests, HttpResponse
 
@@ -26,22 +28,27 @@ NOTICE_TIMEOUT: Final = 5.0
 # Bytes that are parsed in one turn of the loop: they may be lines of one character each.
 _SLICE: Final = 8 * 1024
 _AIOHTTP: Final = "aggregator.upstream.transports.http_clients.aiohttp_requests:open_aiohttp"
+# The parameter of a challenge by which a server says where its authorization server is named (RFC 9728, 5.1).
+_OFFERS_OAUTH: Final = re.compile(r"(?i)\bresource_metadata\s*=")
+# The words for such a server in the reason why it is not ready.
+OFFERS_LOGIN: Final = "It offers OAuth"
 # Statuses by which a server says that it is overloaded.
 _TOO_MUCH: Final = frozenset({429, 503})
 
 
 @asynccontextmanager
-async def requests_to(server: ServerConfig) -> AsyncIterator[HttpRequests]:
-    """Yield the requests to a server, by the client that can reach it."""
+async def requests_to(server: ServerConfig, credentials: Credentials | None = None) -> AsyncIterator[HttpRequests]:
+    """Yield the requests to a server, by the client that can reach it, with these credentials if there are any."""
     url = plain_url(server)
+    opened: AbstractAsyncContextManager[HttpRequests]
     if url is not None:
-        async with open_plain(server, url) as requests:
-            yield requests
-        return
-    # In a thread, and only where it is needed: 95 ms and 11 MiB.
-    open_aiohttp = await asyncio.to_thread(resolve_name, _AIOHTTP)
-    async with open_aiohttp(server) as requests:
-        yield requests
+        opened = open_plain(server, url)
+    else:
+        # In a thread, and only where it is needed: 95 ms and 11 MiB.
+        open_aiohttp = await asyncio.to_thread(resolve_name, _AIOHTTP)
+        opened = open_aiohttp(server)
+    async with opened as requests:
+        yield AuthorizedRequests(requests, credentials) if credentials is not None else requests
 
 
 async def read_bounded(response: HttpResponse, server: ServerConfig) -> bytes:
@@ -79,11 +86,7 @@ def refusal(server: ServerConfig, response: HttpResponse) -> UpstreamError:
     """Return the error for a status other than 200, for the operator."""
     status = response.status
     if status in (401, 403):
-        return UpstreamRefused(
-            server.id,
-            f"{server.id} refused our credentials (HTTP {status}); check `headers` or the key in `url` of its config.",
-            status=status,
-        )
+        return UpstreamRefused(server.id, _refused_credentials(server, response), status=status)
     if 300 <= status < 400:
         target = without_query(response.headers.get("location", "nowhere"))
         return UpstreamRefused(
@@ -96,6 +99,16 @@ def refusal(server: ServerConfig, response: HttpResponse) -> UpstreamError:
         return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
     asks = f"{server.id} answered HTTP {status} and asks for {round_duration(patience)} of patience."
     return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
+
+
+def _refused_credentials(server: ServerConfig, response: HttpResponse) -> str:
+    """Return what to do about a 401 or 403."""
+    said = f"{server.id} refused our credentials (HTTP {response.status})"
+    if server.auth is not None:
+        return f"{said}, and the account that is connected does not change that."
+    offered = any(_OFFERS_OAUTH.search(challenge) for challenge in challenges_of(response))
+    hint = f' {OFFERS_LOGIN}: add `"auth": {{"per": "shared"}}` to its config.' if offered else ""
+    return f"{said}; check `headers` or the key in `url` of its config.{hint}"
 
 
 def retry_delay(requested: int | None, ordinary: float) -> float:

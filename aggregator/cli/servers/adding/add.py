@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -12,7 +13,7 @@ from aggregator.cli.runtime.logs import start_logging
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.servers.adding.asking import ask_value, at_terminal, confirmed
 from aggregator.cli.servers.adding.draft import EntryDraft, drafted
-from aggregator.cli.servers.adding.entries import BuiltEntry, plain_entry, planned_entry
+from aggregator.cli.servers.adding.entries import BuiltEntry, auth_per, plain_entry, planned_entry
 from aggregator.cli.servers.adding.printable import PrintableEntry
 from aggregator.cli.servers.adding.report import AddReport
 from aggregator.cli.servers.adding.request import AddRequest
@@ -47,7 +48,7 @@ def run(request: AddRequest) -> int:
     built = planned_entry(request, draft, ask=asks) if draft is not None else plain_entry(request)
     shown = PrintableEntry(built.entry, built.secrets)
     loaded, server = _checked(edit, name, built, shown)
-    report = AddReport(name, edit.path, built, shown, expose=loaded.config.expose)
+    report = AddReport(name, edit.path, built, shown, expose=loaded.config.expose, config=request.config)
     report.notes += [*(draft.plan.notes if draft is not None else ()), *(draft.notes if draft is not None else ())]
     report.notes += _missing_programs(built.entry)
     report.gone += _not_set(built.entry)
@@ -90,7 +91,9 @@ def _added(
         report.trial = run_loop(try_server(loaded, server, limit, quiet=request.as_json))
         if not request.as_json:
             report.tried()
-        if report.trial.problem is not None and not request.anyway:
+        if report.trial.login:
+            _want_login(report, edit)
+        elif report.trial.problem is not None and not request.anyway:
             _forget(draft, report)
             report.said = "Nothing was written. Mend it and try again, or add --anyway to write it as it is."
             return 1
@@ -101,6 +104,16 @@ def _added(
     report.backup = edit.write_entry(report.name, replace=request.replace)
     report.written = True
     return 0
+
+
+def _want_login(report: AddReport, edit: ConfigEdit) -> None:
+    """Have the entry of a server that asks for a login use an account, and say how that is connected."""
+    if "auth" not in report.built.entry:
+        report.built.entry["auth"] = auth_per("shared")
+        report.given_auth = True
+        edit.add_entry(report.name, report.built.entry, replace=True)
+    named = f" --config {shlex.quote(str(report.config))}" if report.config is not None else ""
+    report.next = f"aggregator connect {shlex.quote(report.name)}{named}"
 
 
 def _check_texts(request: AddRequest) -> None:

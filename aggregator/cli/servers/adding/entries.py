@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.cli.servers.adding.draft import EntryDraft
-from aggregator.cli.servers.adding.request import AddRequest
+from aggregator.cli.servers.adding.request import AccountOwner, AddRequest
 from aggregator.domain.errors import OperatorError
 from aggregator.packages.plan import AskedValue, EntryPlan
 
@@ -37,7 +37,10 @@ def plain_entry(request: AddRequest) -> BuiltEntry:
         entry["url"] = request.url
         if request.headers:
             entry["headers"] = dict(request.headers)
+        if request.per is not None:
+            entry["auth"] = auth_per(request.per)
     else:
+        _refuse(request.per, "--per", "a program")
         _refuse(request.headers, "--header", "a program")
         _refuse(request.type, "--type", "a program")
         entry["command"] = request.command[0]
@@ -82,7 +85,10 @@ def planned_entry(request: AddRequest, draft: EntryDraft, ask: AskPerson | None)
             entry["headers"] = {**entry.get("headers", {}), **headers}
         if request.type is not None:
             entry["type"] = request.type
+        if request.per is not None:
+            entry["auth"] = auth_per(request.per)
     else:
+        _refuse(request.per, "--per", "a program")
         _refuse(headers, "--header", "a program")
         _refuse(request.type, "--type", "a program")
     secrets = {
@@ -93,6 +99,11 @@ def planned_entry(request: AddRequest, draft: EntryDraft, ask: AskPerson | None)
         if "${" not in value and value
     }
     return BuiltEntry(_switched(entry, request), plan.unanswered(answers), secrets)
+
+
+def auth_per(owner: AccountOwner) -> dict[str, str]:
+    """Return the field `auth` of a server that asks for a login."""
+    return {"type": "oauth", "per": owner}
 
 
 def _given(plan: EntryPlan, request: AddRequest) -> tuple[dict[str, list[str]], dict[str, str], dict[str, str]]:

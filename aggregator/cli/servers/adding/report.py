@@ -22,7 +22,11 @@ _AGENTS_SHOWN: Final = 6
 
 @dataclass
 class AddReport:
-    """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set."""
+    """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set.
+
+    `config` is the file as it was named; `next` is the command that connects an account, where one is asked for, and
+    `given_auth` says that the entry got its `auth` from the trial.
+    """
 
     name: str
     file: Path
@@ -36,6 +40,9 @@ class AddReport:
     unpacked: bool = False
     backup: Path | None = None
     said: str = ""
+    config: Path | None = None
+    next: str | None = None
+    given_auth: bool = False
 
     def preview(self) -> None:
         """Print what is to be added, before anything is started."""
@@ -53,6 +60,9 @@ class AddReport:
         trial = self.trial
         if trial is None:
             return
+        if trial.login:
+            print(f"{self.name} answers, and asks for a login (OAuth).")
+            return
         if trial.problem is not None:
             print(f"{self.name} did not connect: {trial.problem}")
             for line in trial.last_lines:
@@ -68,6 +78,11 @@ class AddReport:
 
     def end(self) -> None:
         """Print whether it was written, and what is left to do."""
+        if self.given_auth:
+            print(
+                'Its entry got "auth": {"type": "oauth", "per": "shared"}: one account for all agents. For one each, '
+                "add it with --per agent or --per user."
+            )
         if self.written:
             kept = f" What it was is in {self.backup}." if self.backup is not None else ""
             print(f"Wrote {self.file}.{kept} A running gateway takes it over by itself.")
@@ -75,6 +90,8 @@ class AddReport:
             print(self.said)
         for variable in self.gone if self.written else ():
             print(f"Set {variable} before the gateway starts; until then {self.name} stays switched off.")
+        if self.written and self.next is not None:
+            print(f"Next: `{self.next}` connects the account; its tools are listed after that.")
 
     def data(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
@@ -87,6 +104,7 @@ class AddReport:
             "written": self.written,
             "backup": str(self.backup) if self.backup is not None else None,
             "said": self.said or None,
+            "next": self.next,
             "asked": [{"name": one.key, "variable": one.variable} for one in self.built.asked],
             "not_set": self.gone,
             "in_the_clear": [secret.label for secret in self.shown.clear],

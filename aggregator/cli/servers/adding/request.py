@@ -12,6 +12,7 @@ from aggregator.config.servers.names import usable
 from aggregator.domain.errors import OperatorError
 
 RemoteType = Literal["auto", "http", "sse"]
+AccountOwner = Literal["user", "agent", "shared"]
 
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _PAIR: Final = re.compile(r"([^=:]+)([=:])(.*)", re.DOTALL)
@@ -34,6 +35,7 @@ class AddRequest:
     source: str | None = None
     more: tuple[str, ...] = ()
     type: RemoteType | None = None
+    per: AccountOwner | None = None
     env: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
@@ -110,6 +112,14 @@ def read_type(text: str | None) -> RemoteType | None:
     }
     if text is not None and text.lower() not in known:
         raise OperatorError(f"--type {text!r:.40} is not known. Write http, sse or auto.")
+    return known[text.lower()] if text is not None else None
+
+
+def read_per(text: str | None) -> AccountOwner | None:
+    """Return whose account a server is used with. Raises OperatorError for what is not known."""
+    known: dict[str, AccountOwner] = {"user": "user", "agent": "agent", "shared": "shared"}
+    if text is not None and text.lower() not in known:
+        raise OperatorError(f"--per {text!r:.40} is not known. Write shared, agent or user.")
     return known[text.lower()] if text is not None else None
 
 

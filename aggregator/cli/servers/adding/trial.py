@@ -4,11 +4,13 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
 
+from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
@@ -22,8 +24,11 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.policy.live import LivePolicies
 from aggregator.schemas.checks import SchemaChecks
+from aggregator.upstream.transports.web import OFFERS_LOGIN
 from aggregator.upstream.upstream import Upstream
 
+# The words of the reason why a server is not ready, where an account is to be connected.
+_NOT_CONNECTED: Final = ("login required", "needs an account")
 _LAST_LINES: Final = 8
 _LONGEST_LINE: Final = 300
 _TICK: Final = 0.5
@@ -54,9 +59,13 @@ class AgentAccess:
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """The result of a trial. `problem` is None where it connected; all texts are without secrets."""
+    """The result of a trial. `problem` is None where it connected; all texts are without secrets.
+
+    `login` says that nothing is wrong but that an account has to be connected (OAuth).
+    """
 
     problem: str | None
+    login: bool = False
     last_lines: tuple[str, ...] = ()
     era: str | None = None
     seconds: float | None = None
@@ -83,9 +92,10 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
     }
     tried = server.model_copy(update=update)
     config = loaded.config.model_copy(update={"servers": (tried,)})
-    app = build_app(config, live, redactor=loaded.redactor)
     with _TrialProgress(server.id, seconds, loaded, quiet=quiet) as progress:
-        async with app.running():
+        async with stored_accounts(loaded) as accounts, AsyncExitStack() as stack:
+            app = build_app(config, live, redactor=loaded.redactor, accounts=accounts)
+            await stack.enter_async_context(app.running())
             upstream = app.upstreams[server.id]
             await _wait(app, upstream, seconds + _AFTER, progress)
             if upstream.state != "ready":
@@ -103,7 +113,10 @@ async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialP
 
 def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
     reason = upstream.lifecycle.current.reason or "it was not ready in time"
-    return TrialReport(loaded.redactor(one_line(reason)), _last_lines(upstream, loaded))
+    # A header that was given and refused is a mistake of its own, though a login is offered too.
+    offered = OFFERS_LOGIN in reason and not upstream.config.headers
+    login = offered if upstream.config.auth is None else any(said in reason for said in _NOT_CONNECTED)
+    return TrialReport(loaded.redactor(one_line(reason)), login, _last_lines(upstream, loaded))
 
 
 def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:

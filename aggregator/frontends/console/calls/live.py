@@ -15,6 +15,7 @@ from aggregator.domain.errors import AggregatorError
 from aggregator.frontends.console.calls.rows import MinuteTable, counted_text, hour_data, listed
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.storage.audit.query import CallQuery, parse
+from aggregator.storage.audit.read import LogPlace
 from aggregator.storage.audit.search import SLOW, ArrivedCall
 
 log = logging.getLogger(__name__)
@@ -145,8 +146,8 @@ class LiveCalls:
         self._next_pulse = 0.0
         self._next_refresh = 0.0
         self._next_count = 0.0
-        # The newest row that was looked at, while a page is open.
-        self._seq: int | None = None
+        # How far the log was looked at, while a page is open.
+        self._place: LogPlace | None = None
         self._approvals: object = None
         self._waiting = ""
         self._states: dict[str, str] = {}
@@ -156,16 +157,16 @@ class LiveCalls:
         return f"<LiveCalls {len(self._pages)} pages of {len(self._queries)} queries>"
 
     async def events(
-        self, base: str, text: str | None, *, after: int | None, values: bool, approves: bool
+        self, base: str, text: str | None, *, after: LogPlace | None, values: bool, approves: bool
     ) -> AsyncIterator[bytes]:
         """Yield what happens, for one page, until it is closed.
 
-        `text` is its query, None where it has no list of calls; `after` is the newest row that the page has.
+        `text` is its query, None where it has no list of calls; `after` is how far the page has the log.
         """
         page = OpenPage(base, approves=approves, lists=text is not None)
         try:
             if not self._pages:
-                self._seq, self._approvals, self._states = None, None, {}
+                self._place, self._approvals, self._states = None, None, {}
             self._pages.add(page)
             if approves and self._waiting and self._approvals is not None:
                 page.set_latest("waiting", _event("waiting", self._waiting))
@@ -187,7 +188,7 @@ class LiveCalls:
             self._pages.discard(page)
             self._leave(page)
 
-    async def _join(self, page: OpenPage, text: str, after: int | None, values: bool) -> None:
+    async def _join(self, page: OpenPage, text: str, after: LogPlace | None, values: bool) -> None:
         key = text, values
         live = self._queries.get(key)
         if live is None and len(self._queries) < QUERIES:
@@ -201,19 +202,19 @@ class LiveCalls:
         live.pages.add(page)
         page.live = live
         calls = (await self._parts.opened()).calls
-        if self._seq is None:
-            newest = await calls.newest()
-            self._seq = newest if self._seq is None else self._seq
+        if self._place is None:
+            end = await calls.end()
+            self._place = end if self._place is None else self._place
         if after is not None:
-            await self._catch_up(page, live, after, self._seq)
+            await self._catch_up(page, live, after, self._place)
 
-    async def _catch_up(self, page: OpenPage, live: LiveQuery, after: int, upto: int) -> None:
+    async def _catch_up(self, page: OpenPage, live: LiveQuery, after: LogPlace, upto: LogPlace) -> None:
         """Send the rows that came between the page and its stream."""
         calls = (await self._parts.opened()).calls
-        missed = [one for one in await calls.arrived(after, _MISSED) if one.seq <= upto]
-        if len(missed) == _MISSED:
+        missed, _ = await calls.arrived(after, _MISSED, upto=upto)
+        if len(missed) >= _MISSED:
             page.add_gap()
-        if not missed or len(missed) == _MISSED:
+        if not missed or len(missed) >= _MISSED:
             return
         (found,) = await calls.matching([(live.query, live.values)], missed[0].seq, missed[-1].seq)
         if found:
@@ -228,7 +229,7 @@ class LiveCalls:
             if not live.pages and self._queries.get((live.text, live.values)) is live:
                 del self._queries[live.text, live.values]
                 if not self._queries:
-                    self._seq = None
+                    self._place = None
 
     async def _turn(self, page: OpenPage) -> None:
         """Look for what is new, if it is time and no other page does; else wait until there is something, or time."""
@@ -276,12 +277,13 @@ class LiveCalls:
 
     async def _new_rows(self, now: float) -> None:
         calls = (await self._parts.opened()).calls
-        if self._seq is None:
+        if self._place is None:
             return
-        arrived = await calls.arrived(self._seq, _BATCH)
+        arrived, place = await calls.arrived(self._place, _BATCH)
         if not arrived:
+            self._place = place
             return
-        first, last = self._seq + 1, arrived[-1].seq
+        first, last = arrived[0].seq, arrived[-1].seq
         queries = [live for live in self._queries.values() if live.pages]
         asked = {(query, live.values) for live in queries for query in (live.query, live.counted) if not query.all}
         narrow = list(asked)
@@ -299,13 +301,13 @@ class LiveCalls:
         rows = await calls.some(wanted) if wanted else []
         bases = {page.base for live, _, _ in chosen for page in live.pages}
         made = await asyncio.to_thread(self._made, rows, bases)
-        self._seq = last
+        self._place = place
         for live, seqs, left_out in chosen:
             for page in live.pages:
                 if seqs or left_out:
                     page.add_rows((made[page.base, seq] for seq in seqs if (page.base, seq) in made), left_out)
-        if len(arrived) == _BATCH:
-            self._seq = await calls.newest()
+        if len(arrived) >= _BATCH:
+            self._place = await calls.end()
             for page in self._pages:
                 page.add_gap()
 

@@ -57,7 +57,7 @@ class OneCall:
             if found is not None:
                 policy, source = found
                 database = await self._parts.opened()
-                then = await database.calls.revision_before(row["seq"])
+                then = await database.calls.revision_before(row["seq"], row.get("chain", 0))
                 rulebook = self._parts.policies.rulebook
                 as_now = rulebook is None or then is None or then != rulebook.revision
         return Surroundings(policy, source, as_now, await self._person(row))

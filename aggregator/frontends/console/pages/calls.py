@@ -12,7 +12,8 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.rendering import Renderer
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, ConsoleStream, NotThere, PageRoute, PageView
 from aggregator.storage.audit.query import LONGEST, parse
-from aggregator.storage.audit.search import Counts
+from aggregator.storage.audit.read import LogPlace
+from aggregator.storage.audit.search import Counts, place_of, place_text
 
 _HOUR: Final = 3600.0
 # Seconds that counts are good for another page, and how many queries' are kept.
@@ -37,7 +38,7 @@ class CallsPage:
 
     def routes(self) -> Sequence[PageRoute]:
         """Return the ways to it."""
-        stream = {"q": "the query of the page, where it has a list", "after": "the newest row that the page has"}
+        stream = {"q": "the query of the page, where it has a list", "after": "how far the page has the log"}
         return [
             PageRoute("GET", "/calls", "viewer", self.show, "Calls, newest first, found by a query", fields=_SEARCH),
             PageRoute("GET", "/calls/{seq}", "viewer", self.one, "One call, with its way", fields=_SEARCH),
@@ -69,7 +70,7 @@ class CallsPage:
         events = self._live.events(
             request.base,
             text[:LONGEST] if text is not None else None,
-            after=_number(request, "after"),
+            after=_place(request),
             values=approves,
             approves=approves,
         )
@@ -80,8 +81,8 @@ class CallsPage:
         text, now = request.query.get("q", "")[:LONGEST], time.time()
         query, before, values = parse(text, now), _number(request, "before"), request.person.may("approver")
         calls = (await self._parts.opened()).calls
-        # What comes after this one is told by the stream.
-        newest = await calls.newest()
+        # What comes behind this place is told by the stream.
+        place, newest = await calls.end(), await calls.newest()
         found, counts = await asyncio.gather(
             calls.find(query, before=before or newest + 1, values=values),
             self._counts(counted_text(text), now, values),
@@ -97,6 +98,7 @@ class CallsPage:
             "narrow": not query.all,
             "hour": hour_data(MinuteTable(counts.counted, counts.since), text, now),
             "newest": newest,
+            "place": place_text(place),
             "opened": None,
             "rate": None,
         }
@@ -111,6 +113,19 @@ class CallsPage:
             self._counted.clear()
         self._counted[text, values] = now, counts
         return counts
+
+
+def _place(request: ConsoleRequest) -> LogPlace | None:
+    """Return how far a page has the log; None where it does not say.
+
+    Raises:
+        BadInput: it is no place of the log.
+    """
+    text = request.query.get("after", "")
+    place = place_of(text) if text else None
+    if text and place is None:
+        raise BadInput("after", "`after` is a place of the log, as the page of the list has it.")
+    return place
 
 
 def _number(request: ConsoleRequest, name: str) -> int | None:

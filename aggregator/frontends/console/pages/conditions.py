@@ -15,7 +15,7 @@ def problems_of(details: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _problems(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for area in ("audit", "keys", "catalogs"):
+    for area in ("audit", "keys", "issuers", "catalogs"):
         if isinstance(details.get(area), str):
             yield area, details[area]
     config, policies = details.get("config") or {}, details.get("policies") or {}

@@ -6,6 +6,7 @@ from typing import Protocol
 from aggregator.frontends.console.pages.agents import AgentsPage
 from aggregator.frontends.console.pages.approvals import ApprovalsPage
 from aggregator.frontends.console.pages.calls import CallsPage
+from aggregator.frontends.console.pages.connections import ConnectionsPage
 from aggregator.frontends.console.pages.events import EventsPage
 from aggregator.frontends.console.pages.health import HealthPage
 from aggregator.frontends.console.pages.overview import OverviewPage
@@ -34,6 +35,7 @@ def all_pages(parts: ConsoleParts) -> list[PageGroup]:
         ToolsPage(parts),
         ToolPage(parts),
         ServersPage(parts),
+        ConnectionsPage(parts),
         AgentsPage(parts),
         PoliciesPage(parts),
         PolicyEditPage(parts),

@@ -8,6 +8,7 @@ from aggregator import __version__
 from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import ConsoleRequest, NotThere, PageRoute, PageView, Redirect
+from aggregator.storage.audit.chain import GENESIS, Head
 from aggregator.storage.audit.events import find_events
 from aggregator.storage.audit.read import AuditReader
 from aggregator.storage.errors import NoSuchRow
@@ -64,7 +65,8 @@ class HealthPage:
         policies: Mapping[str, Any] = details.get("policies") or {}
         snapshot = parts.snapshot()
         database = await parts.opened()
-        head = await AuditReader(database.engine).head()
+        heads = await AuditReader(database.engine).heads()
+        head = max(heads.values(), default=Head(0, GENESIS))
         gaps = (await find_events(database.engine, _GAP_KINDS, None, _GAPS)).rows
         keys = sorted(parts.access.keyring.records(), key=lambda key: _rank(key, now))
         sessions = await database.console.all(now=now)
@@ -80,6 +82,7 @@ class HealthPage:
             "audit": {
                 "seq": head.seq,
                 "digest": head.digest,
+                "chains": len(heads),
                 "enabled": parts.config().audit.enabled,
                 "waiting": snapshot.queues.get("audit", 0),
                 "lost": snapshot.lost.get("audit", 0),

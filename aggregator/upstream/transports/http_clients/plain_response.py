@@ -24,7 +24,7 @@ _LENGTH: Final = re.compile(rb"(?<=\r\n[Cc]ontent-[Ll]ength: )(?:0|[1-9][0-9]{0,
 # Two tokens (RFC 9110, sections 5.6.2 and 8.3.1).
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+/[a-z0-9!#$%&'*+.^_`|~-]+")
 # Fields whose lines count as one list; of others the first line counts.
-_LISTS: Final = frozenset({"transfer-encoding", "connection", "content-encoding"})
+_LISTS: Final = frozenset({"transfer-encoding", "connection", "content-encoding", "www-authenticate"})
 
 
 class ResponseHead:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 # Seconds: fewer than the five after which uvicorn and Node close an idle connection, which a call must not race with.
 KEEP_ALIVE: Final = 4.0
@@ -55,7 +55,8 @@ class HttpResponse(Protocol):
 
 
 class StartedResponse(HttpResponse, Protocol):
-    """The response to a request that was sent at once. As a context it waits for the head, and yields itself.
+    """The response to a request that was sent at once. As a context it waits for the head, and yields itself, or the
+    response to the request that was sent in its place.
 
     on_change: called each time that something of the response has come, or that it failed.
     """
@@ -74,7 +75,7 @@ class StartedResponse(HttpResponse, Protocol):
         """Give up what has not come, and the connection with it."""
         ...
 
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> HttpResponse: ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

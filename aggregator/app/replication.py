@@ -1,0 +1,190 @@
+"""The part of a process in its group: the key that the group shares, the heartbeat, the changes of the others.
+
+Rule: one process alone on its database has the key and nothing else; no loop runs then.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aggregator.app.database import LazyDatabase
+from aggregator.config.replicas import ReplicasConfig
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.replicas.changes_tail import ChangesTail
+from aggregator.replicas.clock import GroupClock
+from aggregator.replicas.hop_client import HopClient
+from aggregator.replicas.hops import HopSigner
+from aggregator.replicas.leases import Leases
+from aggregator.replicas.membership import Membership
+from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.shared_usage import SharedUsage
+from aggregator.storage.errors import StorageError
+from aggregator.storage.records import LEASES
+from aggregator.upstream.places.place import ServerPlaces
+
+if TYPE_CHECKING:
+    from aggregator.storage.opening import Database
+
+if TYPE_CHECKING:
+    from aggregator.storage.audit.log import AuditRows
+
+log = logging.getLogger(__name__)
+
+# Seconds that a start waits for the database, and between two tries after that.
+_PATIENCE: Final = 2.0
+# A replica waits longer: before it knows the key, no other takes up its sessions, nor it theirs.
+_PATIENCE_OF_REPLICA: Final = 15.0
+_AGAIN: Final = 1.0
+
+
+class WorkAlone(Protocol):
+    """A function that works until it is cancelled, and that one replica of a group is enough for."""
+
+    def __call__(self) -> Awaitable[None]: ...
+
+
+class Replication:
+    """The parts of a replica. `enabled`: this process is one; it is set before `running`."""
+
+    def __init__(self, config: ReplicasConfig, database: LazyDatabase) -> None:
+        self.config = config
+        self._enabled = False
+        self.key = SharedKey()
+        self.clock = GroupClock()
+        self.membership = Membership(self.clock, config.lease)
+        self.changes = ChangesTail()
+        self.usage = SharedUsage(config.group, self.membership, self.clock)
+        self.leases = Leases(self.membership.id, config.lease, self.clock)
+        self.changes.listen(LEASES, lambda _: self.leases.look_now())
+        self.hops = HopSigner(self.membership.id, self.key, self.clock)
+        self.hop_client = HopClient(self.membership, self.hops)
+        self.places = ServerPlaces(self.leases, self.hop_client)
+        self._database = database
+        self._started = self._ready = False
+        self._entering = asyncio.Lock()
+        self._known = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Replication {'on' if self.enabled else 'off'}, {self.membership!r}>"
+
+    @property
+    def enabled(self) -> bool:
+        """True if this process is one of several."""
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        self._enabled = self.places.enabled = enabled
+
+    @property
+    def stored(self) -> bool:
+        """See `GroupPart`."""
+        return self._database.url is not None
+
+    @property
+    def awaited(self) -> bool:
+        """See `GroupPart`."""
+        return self._started and not self._ready and self.config.key is None
+
+    async def entered(self, within: float) -> bool:
+        """See `GroupPart`."""
+        try:
+            async with asyncio.timeout(within):
+                await self._known.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def database(self) -> "Database":
+        """See `GroupPart`.
+
+        Raises:
+            StorageError: there is none, or it cannot be used now.
+        """
+        database = await self._database.open() if self._ready else None
+        if database is None:
+            raise StorageError("The database is not open yet.")
+        return database
+
+    async def alone(self, name: str, work: "WorkAlone") -> None:
+        """Do some work until cancelled, in one replica of the group at a time."""
+        if self.enabled:
+            await self.leases.run_alone(name, lambda _: work())
+        else:
+            await work()
+
+    async def start(self) -> None:
+        """Read the key of the group and enter it, before a frontend opens; `running` goes on where that takes long."""
+        self.usage.on = self.enabled
+        self._started = True
+        if self.config.key is not None:
+            self.key.use(self.config.key)
+        try:
+            async with asyncio.timeout(_PATIENCE_OF_REPLICA if self.enabled else _PATIENCE):
+                await self._enter()
+        except (TimeoutError, StorageError) as error:
+            log.warning("the database has not answered yet, so this process is alone for now: %s", error)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep in touch with the others inside; leave the group on the way out."""
+        self.usage.on = self.enabled
+        async with Tasks("the replica") as tasks, self.usage.running():
+            tasks.start(self._keep_entering())
+            if self.enabled:
+                tasks.start(self.membership.run())
+                tasks.start(self.changes.run())
+                tasks.start(self.changes.run_wakes())
+                tasks.start(self.leases.run())
+            try:
+                yield
+            finally:
+                if self.enabled:
+                    await self.usage.end()
+                    await self.leases.close()
+                    await self.membership.leave()
+                await self.hop_client.close()
+
+    async def audit_rows(self) -> "AuditRows":
+        """Return the audit log, in which a replica writes the chain of its slot.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        rows = await self._database.audit_rows()
+        rows.write_chain(self._slot)
+        return rows
+
+    def _slot(self) -> int:
+        return self.membership.slot
+
+    async def _keep_entering(self) -> None:
+        while not self._ready:
+            await asyncio.sleep(_AGAIN)
+            try:
+                await self._enter()
+            except StorageError as error:
+                log.debug("the group cannot be entered yet: %s", error)
+
+    async def _enter(self) -> None:
+        async with self._entering:
+            if not self._ready:
+                await self._enter_once()
+                self._known.set()
+
+    async def _enter_once(self) -> None:
+        database = await self._database.open()
+        if database is None:
+            self._ready = True
+            return
+        if self.config.key is None:
+            self.key.use(await database.shared_keys.of_group(self.config.group))
+        if self.enabled:
+            database.engine.origin = self.membership.id
+            await self.changes.start(database.changes)
+            self.leases.start(database.leases(self.config.group))
+            await self.membership.join(database.replicas(self.config.group, self.config.lease))
+            await self.usage.start(database.limit_usage)
+        self._ready = True

@@ -1,0 +1,189 @@
+"""The gathering of reports: each replica is asked by one hop, for a bounded time, and none waits for another.
+
+Rule: a replica that does not answer takes nothing from the answer but its own part, and is named.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from aggregator.app.replication import Replication
+from aggregator.app.reports.merged_report import Told, merge_reports
+from aggregator.frontends.hops.listener import HopListener
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.replicas.hop_client import HopFailed
+from aggregator.replicas.hops import Hop
+from aggregator.storage.records import ReplicaRecord
+from aggregator.telemetry.merged_text import counted, merged
+from aggregator.wire.codec import decode
+from aggregator.workers.kept_counters import KeptCounters
+
+log = logging.getLogger(__name__)
+
+# Seconds that a replica has to answer.
+PATIENCE: Final = 1.0
+_LARGEST: Final = 64 * 2**20
+
+
+class OwnStatus(Protocol):
+    """A function that returns whether this replica is ready, and the details that say so."""
+
+    def __call__(self) -> tuple[bool, Mapping[str, Any]]: ...
+
+
+class OwnSessions(Protocol):
+    """A function that returns the number of sessions by frontend."""
+
+    def __call__(self) -> Mapping[str, int]: ...
+
+
+class OwnPage(Protocol):
+    """A function that yields the metrics of this replica in pieces."""
+
+    def __call__(self) -> Iterator[bytes]: ...
+
+
+class Siblings:
+    """The workers of one supervisor, of which this is the one with `line`; `group` is their name for each other."""
+
+    def __init__(self, group: str, line: int, kept: KeptCounters) -> None:
+        self.group = group
+        self.line = line
+        self.kept = kept
+        # What the workers had counted that had this line before.
+        self._before = kept.read(line)
+        self._keeping = asyncio.Lock()
+
+    async def keep(self, page: bytes) -> bytes:
+        """Return the page of this worker with what those before it counted, once that is kept."""
+        async with self._keeping:
+            return await asyncio.to_thread(self._keep, page)
+
+    def _keep(self, page: bytes) -> bytes:
+        whole = merged((page,), (self._before,))
+        if not self.kept.keep(self.line, counted(whole)):
+            log.warning("the metrics of this worker are too long to outlive it")
+        return whole
+
+    def put_together(self, pages: Mapping[int, bytes]) -> bytes:
+        """Return one page of those that answered, by line, and of the counters of all others."""
+        gone = [self.kept.read(line) for line in range(self.kept.lines) if line not in pages]
+        return merged(pages.values(), gone)
+
+
+class GroupReports:
+    """The reports of all replicas; `siblings` where this one is a worker."""
+
+    def __init__(
+        self,
+        replication: Replication,
+        status: OwnStatus,
+        sessions: OwnSessions,
+        page: OwnPage,
+        siblings: Siblings | None = None,
+    ) -> None:
+        self._replication = replication
+        self._status = status
+        self._sessions = sessions
+        self._page = page
+        self._siblings = siblings
+
+    def __repr__(self) -> str:
+        return f"<GroupReports of {self._replication!r}>"
+
+    def answer(self, listener: HopListener) -> None:
+        """Answer the other replicas."""
+        listener.add("report", self._serve_report)
+        if self._siblings is not None:
+            listener.add("metrics", self._serve_page)
+
+    async def report(self) -> Mapping[str, Any]:
+        """Return the details for `/readyz` on this machine, for all replicas."""
+        me = self._replication.membership
+        own = self._own()
+        others = me.others()
+        found = await asyncio.gather(*(self._asked(one) for one in others))
+        told = [Told(one, own if one.id == me.id else None) for one in me.all() if one.id == me.id]
+        told += [self._taken(one, body) for one, body in zip(others, found, strict=True)]
+        return merge_reports(self._status()[1], me.id, sorted(told, key=lambda one: one.replica.slot))
+
+    async def page(self) -> AsyncIterator[bytes]:
+        """Yield the metrics of this replica; those of all workers, where it is one."""
+        if self._siblings is None:
+            for piece in self._page():
+                yield piece
+                await asyncio.sleep(0)
+            return
+        yield await self._page_of_all(self._siblings)
+
+    async def keep(self) -> None:
+        """Keep the counters of this worker for the time after its end."""
+        if self._siblings is not None:
+            await self._siblings.keep(await self._own_page())
+
+    async def _page_of_all(self, siblings: Siblings) -> bytes:
+        others = [one for one in self._replication.membership.others() if one.facts.get("workers") == siblings.group]
+        asked = asyncio.gather(*(self._answer(one, "/metrics") for one in others))
+        pages = {siblings.line: await siblings.keep(await self._own_page())}
+        for one, body in zip(others, await asked, strict=True):
+            if isinstance(body, bytes):
+                pages[one.facts["line"]] = body
+        return await asyncio.to_thread(siblings.put_together, pages)
+
+    async def _own_page(self) -> bytes:
+        pieces = []
+        for piece in self._page():
+            pieces.append(piece)
+            await asyncio.sleep(0)
+        return b"".join(pieces)
+
+    def _own(self) -> dict[str, Any]:
+        return {**self._status()[1], "sessions": dict(self._sessions())}
+
+    async def _asked(self, replica: ReplicaRecord) -> bytes | str:
+        return await self._answer(replica, "/report")
+
+    def _taken(self, replica: ReplicaRecord, body: bytes | str) -> Told:
+        if isinstance(body, str):
+            return Told(replica, None, body)
+        try:
+            found = decode(body)
+        except ValueError:
+            found = None
+        return Told(replica, found) if isinstance(found, dict) else Told(replica, None, "its answer is no report")
+
+    async def _answer(self, replica: ReplicaRecord, path: str) -> bytes | str:
+        """Return what a replica answers, or why there is nothing."""
+        try:
+            async with (
+                asyncio.timeout(PATIENCE),
+                self._replication.hop_client.request(replica.id, path, method="GET") as response,
+            ):
+                if response.status != 200:
+                    return f"it answered with {response.status}; is it of another version?"
+                return await _bounded(response.parts())
+        except TimeoutError:
+            return f"it did not answer within {PATIENCE:g} seconds"
+        except HopFailed as failed:
+            return str(failed)
+
+    async def _serve_report(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        await respond(send, 200, self._own())
+
+    async def _serve_page(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        assert self._siblings is not None, "only a worker answers with its metrics"
+        whole = await self._siblings.keep(await self._own_page())
+        head = [(b"content-length", b"%d" % len(whole)), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": whole})
+
+
+async def _bounded(parts: AsyncIterator[bytes]) -> bytes | str:
+    found, size = [], 0
+    async for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > _LARGEST:
+            return "its answer is too long"
+    return b"".join(found)

@@ -1,0 +1,55 @@
+"""The retention of a running gateway: what is kept for no longer is removed again and again.
+
+Rule: the audit log is trimmed by its writer (aggregator/audit/writer.py), and not here.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final, Protocol
+
+from aggregator.app.database import LazyDatabase
+from aggregator.config.settings import AuditConfig
+from aggregator.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 600.0
+
+
+class WallClock(Protocol):
+    """A function that returns the time in seconds since 1970."""
+
+    def __call__(self) -> float: ...
+
+
+class Retention:
+    """The removal of what is kept for no longer from the database of this process."""
+
+    def __init__(self, database: LazyDatabase, config: AuditConfig, clock: WallClock = time.time) -> None:
+        self._database = database
+        self._config = config
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<Retention every {EVERY:g} s>"
+
+    async def run(self) -> None:
+        """Remove what is kept for no longer, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.once()
+
+    async def once(self) -> int:
+        """Remove what is kept for no longer now; return how many rows went. One process of a group is enough."""
+        try:
+            database = await self._database.open()
+            if database is None:
+                return 0
+            removed = await database.prune(self._config.keep_for, self._config.keep_bytes, now=self._clock())
+        except StorageError as error:
+            log.warning("what is kept for no longer stays for now: %s", error)
+            return 0
+        if removed:
+            log.debug("%d rows that are kept for no longer were removed", removed)
+        return removed

@@ -1,0 +1,106 @@
+"""The HTTP server below every listener of ours, and the answers that its connections write by themselves."""
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Final, cast
+
+import uvicorn
+
+from aggregator.frontends.acceptor import Acceptor
+
+# Seconds for the TLS handshakes of connections that waited when the socket was closed.
+HANDSHAKES: Final = 1.0
+_AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
+
+
+class _Observed(set[Any]):
+    """The connections of a server; `changed` is called when one has ended."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._changed = changed
+
+    def discard(self, element: Any) -> None:
+        super().discard(element)
+        self._changed()
+
+
+class HttpServer(uvicorn.Server):
+    """An HTTP server that leaves signals to the program, and connections to come to `acceptor` if there is one."""
+
+    def __init__(
+        self, config: uvicorn.Config, tls: ssl.SSLContext | None = None, acceptor: Acceptor | None = None
+    ) -> None:
+        super().__init__(config)
+        config.load()
+        config.ssl = tls
+        self._acceptor = acceptor
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        acceptor = self._acceptor
+        if acceptor is None:
+            await super().startup(sockets)
+            return
+        await self.lifespan.startup()
+        connections = self.server_state.connections = _Observed(acceptor.report)
+        acceptor.start(self._protocol, lambda: len(connections), self.config.ssl)
+        self.servers = cast(list[asyncio.Server], [acceptor])
+        self.started = True
+
+    def close_listeners(self) -> None:
+        """Close the listening socket here; where workers share it, the others go on."""
+        for server in self.servers:
+            server.close()
+
+    async def accept_no_more(self, bound: socket.socket) -> None:
+        """Close the listening socket. Connections that are there stay; those that wait to be accepted are taken."""
+        # The system resets connections that wait at a socket that is closed, and a proxy cannot tell what came of them.
+        with bound.dup() as last:
+            last.setblocking(False)
+            self.close_listeners()
+            waiting = []
+            with suppress(OSError):
+                while True:
+                    taken = last.accept()[0]
+                    taken.setblocking(False)
+                    waiting.append(taken)
+        loop = asyncio.get_running_loop()
+        tls = self.config.ssl
+        with suppress(TimeoutError):
+            # A host that never ends its TLS handshake is not waited for.
+            async with asyncio.timeout(HANDSHAKES):
+                await asyncio.gather(
+                    *(loop.connect_accepted_socket(self._protocol, taken, ssl=tls) for taken in waiting),
+                    return_exceptions=True,
+                )
+                if self._acceptor is not None:
+                    await self._acceptor.wait_begun()
+
+    def _protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = cast(Any, self.config.http_protocol_class)(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
+
+
+def absolute_host(url: bytes) -> bytes | None:
+    """Return the host of an absolute target of a request (RFC 9112, section 3.2.2)."""
+    absolute = _AUTHORITY.match(url)
+    return absolute[1] if absolute is not None else None
+
+
+def _answer(status: bytes, said: bytes) -> bytes:
+    body = b'{"error":"%b"}' % said
+    lines = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d" % len(body)
+    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, lines, body)
+
+
+TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive in time (`http.stall_timeout`).")
+TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")

@@ -1,0 +1,218 @@
+"""The sending of a host's request to the replica that has to answer it.
+
+Rule 1: a request is forwarded once at most: what came by a hop is answered where it came to.
+Rule 2: the end of the owner ends the wait for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import INTERNAL_ERROR, RpcError, StaleState
+from aggregator.domain.principal import Principal
+from aggregator.frontends.web.forward.question_ids import QuestionIds
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.frontends.web.sessions.http_session import HttpSession
+from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.hop_client import HopFailed, HopResponse
+from aggregator.wire.codec import encode
+from aggregator.wire.message import sane_id
+from aggregator.wire.responses import error_message
+from aggregator.wire.sse import format_event
+
+log = logging.getLogger(__name__)
+
+# In the scope of a request that came by a hop.
+FORWARDED: Final = "aggregator.forwarded"
+# The paths of the other end.
+HTTP, MESSAGES, ANSWERS, ENDED = "http", "messages", "answers", "ended"
+AGENT, KEY, TOKEN = "agent", "key", "token"
+# Seconds that an answer to a question may take to be brought to its owner.
+_PATIENCE: Final = 10.0
+# Seconds that the end of a session waits for the other replicas; one that takes longer hears of it by the changes.
+_SPREADING: Final = 1.0
+# Header fields of a host that a request is forwarded with; those of a credential are not.
+_PASSED: Final = frozenset(
+    {"accept", "content-type", "traceparent", "tracestate", "baggage", "x-user-id", "x-session-id", "x-conversation-id"}
+)
+_PASSED_PREFIX: Final = "mcp-"
+_ANSWERED: Final = frozenset({"content-type", "cache-control", "x-accel-buffering", "retry-after"})
+
+
+class Forwarder:
+    """The requests that this replica forwards. `questions` are the ids by which answers find their way."""
+
+    def __init__(self, group: GroupPart) -> None:
+        self._group = group
+        self.questions = QuestionIds(group.membership)
+        self._changed = asyncio.Event()
+        group.membership.on_changed(self._replicas_changed)
+
+    def __repr__(self) -> str:
+        return f"<Forwarder of {self._group.membership.id}>"
+
+    def has(self, owner: str, scope: Scope) -> bool:
+        """Return whether a request may go to this replica: it is another one, is there, and has not sent it here."""
+        group = self._group
+        if not group.enabled or owner == group.membership.id or FORWARDED in scope:
+            return False
+        return group.membership.get(owner) is not None
+
+    async def pass_on(
+        self,
+        owner: str,
+        path: str,
+        body: bytes,
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        lost: bytes = b"",
+    ) -> None:
+        """Send a request to its owner, and the answer back as it comes; a host that leaves ends both.
+
+        `lost`: the message that ends an event stream which the owner left in the middle.
+
+        Raises:
+            HopFailed: the owner is gone; nothing of an answer was sent.
+        """
+        passing = _Passing(send, lost)
+        async with Tasks("a forwarded request") as tasks:
+            answering = tasks.start(self._answered(owner, path, body, principal, scope, passing))
+            ends = {answering, tasks.start(_left(receive)), tasks.start(self._gone(owner))}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            failed = answering.exception() if answering.done() and not answering.cancelled() else None
+        if isinstance(failed, HopFailed):
+            await passing.fail(failed)
+        elif failed is not None:
+            raise failed
+        elif (not answering.done() or answering.cancelled()) and self._group.membership.get(owner) is None:
+            await passing.fail(HopFailed(f"the replica {owner} is gone", sent=True))
+
+    async def resume(
+        self, owner: str, message: dict[str, Any], principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Have a request of 2026-07-28 answered by the replica at which the call waits that it goes on with."""
+        request_id = sane_id(message.get("id"))
+        lost = RpcError(INTERNAL_ERROR, "The replica that runs this call ended: it is not known what became of it.")
+        body, last = encode(message), encode(error_message(request_id, lost))
+        try:
+            await self.pass_on(owner, f"/{HTTP}", body, principal, scope, receive, send, last)
+        except HopFailed as failed:
+            wrong = lost if failed.sent else StaleState(f"what waited for the answer cannot be reached, as {failed}")
+            await respond(send, 200, error_message(request_id, wrong))
+
+    async def bring_answer(self, session: HttpSession, message: dict[str, Any]) -> None:
+        """Bring a host's answer to the replica that asked it, if that is another one. One that is gone has no use for
+        it.
+        """
+        request_id = message.get("id")
+        owner = self.questions.owner(request_id) if not session.peer.waits_for(request_id) else None
+        if owner is None:
+            return
+        claims = {**_claims(session.host.principal), "session": session.id}
+        try:
+            async with (
+                asyncio.timeout(_PATIENCE),
+                self._group.hop_client.request(owner, f"/{ANSWERS}", encode(message), claims) as answer,
+            ):
+                await answer.read()
+        except (HopFailed, TimeoutError) as error:
+            log.info("the answer to a question could not be brought to the replica that asked: %s", error)
+
+    async def spread_end(self, session: HttpSession) -> None:
+        """Have every other replica let go of a session, before its host is told that it has ended."""
+        group = self._group
+        others = [one.id for one in group.membership.others() if one.address is not None] if group.enabled else []
+        if others:
+            async with Tasks("the end of a session") as tasks:
+                told = [tasks.start(self._end_at(other, session)) for other in others]
+                await asyncio.wait(told, timeout=_SPREADING)
+
+    async def _end_at(self, other: str, session: HttpSession) -> None:
+        claims = _claims(session.host.principal)
+        try:
+            async with self._group.hop_client.request(other, f"/{ENDED}", session.id.encode(), claims) as answer:
+                await answer.read()
+        except HopFailed as error:
+            log.info("the end of a session was not heard by another replica at once: %s", error)
+
+    async def _answered(
+        self, owner: str, path: str, body: bytes, principal: Principal, scope: Scope, passing: "_Passing"
+    ) -> None:
+        async with self._group.hop_client.request(
+            owner, path, body, _claims(principal), _headers(scope), method=scope["method"]
+        ) as answer:
+            await passing.begin(answer)
+            async for part in answer.parts():
+                await passing.send_part(part)
+        await passing.finish()
+
+    async def _gone(self, owner: str) -> None:
+        """Wait until a replica is gone, also one that says nothing any more."""
+        while self._group.membership.get(owner) is not None:
+            await self._changed.wait()
+
+    def _replicas_changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class _Passing:
+    """The answer of an owner on its way to the host."""
+
+    def __init__(self, send: Send, lost: bytes) -> None:
+        self._send = send
+        self._lost = lost
+        self._begun = self._ended = self._streams = False
+
+    async def begin(self, answer: HopResponse) -> None:
+        kept = {name.lower(): value for name, value in answer.headers.items() if name.lower() in _ANSWERED}
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in kept.items()]
+        self._begun, self._streams = True, kept.get("content-type", "").startswith("text/event-stream")
+        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
+
+    async def send_part(self, part: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def finish(self) -> None:
+        if self._begun and not self._ended:
+            self._ended = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def fail(self, failed: HopFailed) -> None:
+        """End an answer that stopped in the middle: what is sent of it is no whole answer.
+
+        Raises:
+            HopFailed: nothing of an answer was sent.
+        """
+        if not self._begun:
+            raise failed
+        log.warning("%s", failed)
+        if self._streams and self._lost and not self._ended:
+            # After a blank line: the owner may have stopped within an event.
+            await self.send_part(b"\n\n" + format_event(self._lost, "message"))
+        await self.finish()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _claims(principal: Principal) -> dict[str, Any]:
+    claims: dict[str, Any] = {AGENT: principal.agent_id, KEY: principal.key_id}
+    return claims if principal.token is None else {**claims, TOKEN: principal.token.to_json()}
+
+
+def _headers(scope: Scope) -> Mapping[str, str]:
+    """Return the header fields to pass on; those of one name as one."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1")
+        if name in _PASSED or name.startswith(_PASSED_PREFIX):
+            text = value.decode("latin-1")
+            found[name] = f"{found[name]}, {text}" if name in found else text
+    return found

@@ -1,0 +1,90 @@
+"""The states that hosts have brought back: each counts once, over all replicas and across restarts.
+
+Rule: where the database cannot say whether a state was used, another replica may have taken it; it is not taken here.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from aggregator.replicas.group_part import GroupPart
+from aggregator.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+# States that are remembered here; with more, all that were made so far are worthless.
+USED_AT_MOST: Final = 100_000
+# Seconds that an answer waits for the database.
+_PATIENCE: Final = 2.0
+
+
+class NotKnown(Exception):
+    """The database cannot say now whether a state was used."""
+
+
+class UsedOnce:
+    """The states that were used at this replica, and in the database those of all."""
+
+    def __init__(self, group: GroupPart | None = None) -> None:
+        self._group = group
+        self._used: dict[str, float] = {}
+        self._unwritten: dict[str, float] = {}
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return f"<UsedOnce {len(self._used)} states>"
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def use_here(self, nonce: str, expires: float, made: float, now: float) -> bool:
+        """Return whether a state that no other replica can use is used for the first time."""
+        self._make_room(now)
+        if nonce in self._used or made <= self._since:
+            return False
+        self._used[nonce] = expires
+        return True
+
+    async def use(self, nonce: str, expires: float, made: float, now: float, *, here: bool) -> bool:
+        """Return whether a state is used for the first time; it is used from now on. Times are by the group's clock.
+
+        `here`: it was made by this process.
+
+        Raises:
+            NotKnown: it cannot be told now.
+        """
+        if not self.use_here(nonce, expires, made, now):
+            return False
+        group = self._group
+        if group is None or not group.stored:
+            return True
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                states = (await group.database()).used_states
+                first = await states.use(nonce, expires, now)
+                await self._write_rest(now)
+        except (StorageError, TimeoutError) as error:
+            if here and not group.enabled:
+                # No other process can have used it. It is written later, for the one that runs after a restart.
+                self._unwritten[nonce] = expires
+                return True
+            del self._used[nonce]
+            raise NotKnown from error
+        return first
+
+    async def _write_rest(self, now: float) -> None:
+        assert self._group is not None, "what was not written waits for a database"
+        states = (await self._group.database()).used_states
+        while self._unwritten:
+            nonce, expires = self._unwritten.popitem()
+            if expires > now:
+                await states.use(nonce, expires, now)
+
+    def _make_room(self, now: float) -> None:
+        if len(self._used) < USED_AT_MOST:
+            return
+        self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}
+        if len(self._used) >= USED_AT_MOST:
+            # What was made before is not taken any more, so that none of it has to be remembered.
+            self._since = now
+            self._used.clear()

@@ -1,0 +1,147 @@
+"""The aggregator's end of the pipe to the reaper process, which ends child processes that the aggregator cannot."""
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Final, Protocol
+
+from aggregator.upstream.last_words import SpokenByServer
+from aggregator.upstream.process.memory import MemoryReader
+from aggregator.upstream.process.orphans import Orphans
+from aggregator.upstream.process.reaper import VARIABLE
+
+# Seconds that a server may take to end after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
+CLOSE_GRACE: Final = 2.0
+TERM_GRACE: Final = 2.0
+# When the aggregator ends: seconds from the close of stdin to SIGTERM, and seconds until all that is left is killed.
+END_CLOSE_GRACE: Final = 1.0
+END_WITHIN: Final = 1.75
+
+
+class FenceTime(Protocol):
+    """The moments of a fence, by the clock that also goes on while the machine sleeps."""
+
+    @property
+    def killed(self) -> float: ...
+
+
+class Fence(Protocol):
+    """The right to run the programs of a server as long as it is renewed, such as `aggregator.replicas.leases.Held`."""
+
+    @property
+    def time(self) -> FenceTime: ...
+
+    def on_renewed(self, listener: "OnFenceRenewed", /) -> None: ...
+
+
+class OnFenceRenewed(Protocol):
+    """A function that is called when the right was renewed."""
+
+    def __call__(self) -> None: ...
+
+
+class Reaper:
+    """The aggregator's end of the pipe to `reaper.py`, which is started with the first child; POSIX only.
+
+    In a `hurry` nothing is waited for that is to end. `words`: what the children wrote last, by server.
+    """
+
+    def __init__(self, hurry: asyncio.Event | None = None) -> None:
+        self.hurry = hurry or asyncio.Event()
+        self.orphans = Orphans(self.hurry)
+        self.words = SpokenByServer()
+        self._ending: asyncio.TimerHandle | None = None
+        self._mark = secrets.token_hex(8)
+        self._marks = count(1)
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self.spawning = asyncio.Lock()
+        self.memory = MemoryReader()
+        # The programs of servers that this process may run only until a moment that is moved on again and again.
+        self._fences: dict[str, Fence] = {}
+        self._fenced: dict[str, dict[int, str]] = {}
+
+    async def mark(self) -> dict[str, str]:
+        """Return the environment variable that marks one more child and all that it starts.
+
+        Every process that carries it ends with the aggregator.
+        """
+        await self._start()
+        return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
+
+    def watch(self, group: int, server: str = "", mark: str = "") -> None:
+        """Have a process group ended with the aggregator; and in time, if its server is fenced."""
+        self._send(f"+{group}\n")
+        if server in self._fences:
+            self._fenced[server][group] = mark
+            self._put_off(server)
+
+    @contextmanager
+    def fenced(self, server: str, fence: "Fence") -> Iterator[None]:
+        """Have the programs of a server that are started inside killed at a moment that only renewals put off.
+
+        The reaper process does it, so that it holds for an aggregator that hangs, or that was stopped by a signal.
+        """
+        self._fences[server], self._fenced[server] = fence, {}
+        fence.on_renewed(lambda: self._put_off(server))
+        try:
+            yield
+        finally:
+            del self._fences[server], self._fenced[server]
+
+    def _put_off(self, server: str) -> None:
+        fence = self._fences.get(server)
+        for group, mark in self._fenced.get(server, {}).items():
+            if fence is not None:
+                self._send(f"~{group} {fence.time.killed:.6f} {mark}\n")
+
+    async def _start(self) -> None:
+        if os.name != "posix":
+            return
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(Path(__file__).with_name("reaper.py")),
+                    f"{self._mark}.",
+                    stdin=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    # Without our own variables, which may hold a mark of an aggregator above us.
+                    env={},
+                )
+
+    def release(self, group: int) -> None:
+        """Take back `watch`: the group has ended."""
+        for groups in self._fenced.values():
+            groups.pop(group, None)
+        self._send(f"-{group}\n")
+
+    def end(self) -> None:
+        """Begin the end of the aggregator: from now on all children have less time to end, until one common moment."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(END_WITHIN, self.hurry.set)
+
+    def close_grace(self, close_grace: float) -> float:
+        """Return the seconds that a child may take to end after its stdin closed: `close_grace`, or less at the end."""
+        return close_grace if self._ending is None else min(close_grace, END_CLOSE_GRACE)
+
+    async def close(self) -> None:
+        """End the reaper process, which has nothing left to do."""
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
+                    await self._process.wait()
+
+    def _send(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(line.encode())

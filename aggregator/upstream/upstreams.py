@@ -1,0 +1,46 @@
+"""The upstreams by their ids and prefixes, and what watches them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.upstream.upstream import Upstream
+
+
+class UpstreamWatcher(Protocol):
+    """The part of the program that relays what upstreams report to other replicas."""
+
+    def upstreams_changed(self) -> None:
+        """Take note that an upstream changed, or is another object now."""
+
+    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str, /) -> None:
+        """Take note of an update of a resource; see `UpstreamObserver`."""
+
+
+class Upstreams(dict[str, Upstream]):
+    """The upstreams by server id, in config order. One that is ending is still found by its id.
+
+    by_prefix: those by the prefix of their names, "" for none; one without a prefix only if it is enabled.
+    leaving: those that were taken out and end their calls, by server id.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaving: dict[str, Upstream] = {}
+        self.by_prefix: dict[str, Upstream] = {}
+
+    def replace(self, upstreams: Mapping[str, Upstream]) -> None:
+        """Take these upstreams in place of the present ones; the object stays the same."""
+        self.clear()
+        self.update(upstreams)
+        self.by_prefix.clear()
+        self.by_prefix.update(_prefixed(upstreams.values()))
+
+    def __missing__(self, server: str) -> Upstream:
+        if server in self.leaving:
+            return self.leaving[server]
+        raise UpstreamUnavailable.for_good(server, f"{server} is no longer configured.")
+
+
+def _prefixed(upstreams: Iterable[Upstream]) -> dict[str, Upstream]:
+    return {one.config.prefix: one for one in upstreams if one.config.prefix or one.config.enabled}
