@@ -1,6 +1,7 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead`, `large`, `pinned` and `console` take long, and are run by name. `calls`, `pinned`, `steps`,
-`start` and `memory` take the folder of another checkout, with its own `.venv`, to be measured beside this one."""
+`retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores` and `access` are run by name.
+`calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
+measured beside this one."""
 
 import argparse
 import os
@@ -9,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import (
+    access,
     calls,
     catalog_starts,
     catalogs,
@@ -22,12 +24,14 @@ from benchmarks import (
     soak,
     start,
     steps,
+    stores,
     tokens,
     traces,
+    workers,
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -71,6 +75,12 @@ def main() -> None:
         if "steps" in what:
             for table in steps.measure(Path(folder), given.rounds, given.folder):
                 print(table, flush=True)
+        if "stores" in what:
+            for table in stores.measure(Path(folder), given.rounds, given.seconds):
+                print(table, flush=True)
+        if "access" in what:
+            for table in access.measure(Path(folder), given.rounds):
+                print(table, flush=True)
         if "policies" in what:
             for table in policies.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
@@ -93,6 +103,9 @@ def main() -> None:
                 print(table, flush=True)
         if "console" in what:
             for table in console.measure(Path(folder), given.rows, given.tools, given.rounds, given.seconds):
+                print(table, flush=True)
+        if "workers" in what:
+            for table in workers.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):

@@ -9,7 +9,7 @@ from aggregator.config.model import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.web.host_guard import App
 from aggregator.upstream.connection import Connection, InboundHandlers
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports import TRANSPORTS
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode, encode

@@ -115,11 +115,11 @@ def echo_over_http() -> Iterator[str]:
 
 @contextmanager
 def aggregator_over_http(
-    config: Path, stderr: Path | None = None, program: Sequence[str] = AGGREGATOR
+    config: Path, stderr: Path | None = None, program: Sequence[str] = AGGREGATOR, options: Sequence[str] = ()
 ) -> Iterator[tuple[str, int]]:
     """`aggregator serve`: its address and its pid."""
     port = free_port()
-    command = [*program, "serve", "--config", str(config), "--port", str(port)]
+    command = [*program, "serve", "--config", str(config), "--port", str(port), *options]
     with started(command, port, stderr) as pid:
         yield f"http://127.0.0.1:{port}/mcp", pid
 

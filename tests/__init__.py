@@ -1,0 +1,13 @@
+"""The tests. They keep bytecode where the environment says no, too: each run, and each program that one starts, would
+compile everything anew. `tests.mutate` has its own word for no, since its files change several times in a second.
+"""
+
+import os
+import sys
+from typing import Final
+
+MUTANTS: Final = "mutants"
+
+if os.environ.get("PYTHONDONTWRITEBYTECODE") != MUTANTS:
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

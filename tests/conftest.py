@@ -1,5 +1,5 @@
-"""Fixtures of every test: the loggers restored afterwards, no helper process left, and empty folders for data and
-configuration. At the end of a run without a browser, what was not tried is told.
+"""Fixtures of every test: the loggers restored afterwards, no helper process left, empty folders for data and
+configuration, and a PostgreSQL for those who ask. At the end of a run without it, or a browser, that is told.
 """
 
 import logging
@@ -9,14 +9,26 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests.console.browser.chromium import NOT_RUN
+from tests import lanes
+from tests.console.browser import chromium
 from tests.peers.processes import child_commands
+from tests.postgres import programs
+from tests.postgres.cluster import Cluster, running_cluster
 
-# How long an example takes depends on what else the machine does; a test that hangs has the time limit of pytest.
-settings.register_profile("aggregator", deadline=None)
+# How long an example takes depends on what else the machine does; a test that hangs has the time limit of pytest. Tests
+# whose faults are rare say how many examples they need.
+settings.register_profile("aggregator", deadline=None, max_examples=60)
 settings.load_profile("aggregator")
 
 _HELPERS: Final = ("schemas.workers", "process/reaper.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    lanes.add_option(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    lanes.keep_lane(config, items)
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +63,39 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server that runs; each process of the tests has its own. A run without it says so loudly."""
+    found = programs.find_programs()
+    if found is None:
+        pytest.skip(programs.NOT_RUN)
+    with running_cluster(found) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def postgres_database(postgres_cluster: Cluster) -> Iterator[str]:
+    """The name of an empty database on the cluster, which runs again if an earlier test stopped it."""
+    if postgres_cluster.pid is None:
+        postgres_cluster.start()
+    postgres_cluster.thaw()
+    name = postgres_cluster.new_database()
+    yield name
+    if postgres_cluster.pid is not None:
+        postgres_cluster.thaw()
+        postgres_cluster.drop_database(name)
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: Cluster, postgres_database: str) -> str:
+    """The URL of an empty database, as an operator writes it."""
+    return postgres_cluster.url(postgres_database)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly that the tests in a browser did not run: a line among other skipped tests would be missed."""
-    if any(NOT_RUN in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())):
-        terminalreporter.write_sep("=", "NOT RUN", red=True, bold=True)
-        terminalreporter.write_line(NOT_RUN, red=True)
+    """Say loudly which tests a missing program kept from running: a line among other skipped tests would be missed."""
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    for not_run in (chromium.NOT_RUN, programs.NOT_RUN):
+        if any(not_run in reason for reason in skipped):
+            terminalreporter.write_sep("=", "NOT RUN", red=True, bold=True)
+            terminalreporter.write_line(not_run, red=True)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests import MUTANTS
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 # What the copy may take longer than without a fault, before it counts as hanging: a factor, and seconds.
 _SLOWER: Final = 3
@@ -258,7 +260,7 @@ def sample(all_of_them: Sequence[Fault], count: int, seed: int) -> list[Fault]:
 def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> str | None:
     """Return how the tests noticed: their last line, or that they hang for longer than `limit` seconds. None: not."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--numprocesses", "2", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": MUTANTS}
     process = subprocess.Popen(
         command,
         cwd=folder,

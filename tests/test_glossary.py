@@ -90,9 +90,9 @@ def _is_fixture(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(decorator.endswith("fixture") for decorator in decorators)
 
 
-def _members(path: str, tree: ast.Module) -> Iterator[Name]:
+def _members(path: str, nodes: Iterable[ast.AST]) -> Iterator[Name]:
     """Yield the attributes and parameters that the package names; keys of the configuration are not its to choose."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield Name(path, node.lineno, "attribute", node.attr)
         elif isinstance(node, ast.arg):
@@ -102,10 +102,10 @@ def _members(path: str, tree: ast.Module) -> Iterator[Name]:
             yield from (Name(path, one.lineno, "attribute", ast.unparse(one.target)) for one in fields)
 
 
-def _in_tree(path: str, tree: ast.Module) -> Iterator[Name]:
+def _in_tree(path: str, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[Name]:
     in_package = path.startswith(f"{PACKAGE}/")
     a_helper = path.startswith("tests/") and not Path(path).name.startswith("test_")
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield Name(path, node.lineno, "class", node.name)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -114,9 +114,9 @@ def _in_tree(path: str, tree: ast.Module) -> Iterator[Name]:
             elif _is_fixture(node) or (a_helper and node in tree.body):
                 yield Name(path, node.lineno, "test helper", node.name)
         elif in_package and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            if ast.unparse(node.func) in ("Column", "_by") and isinstance(node.args[0].value, str):
-                kind = "column" if ast.unparse(node.func) == "Column" else "label"
-                yield Name(path, node.lineno, kind, node.args[0].value)
+            called = node.func.id if isinstance(node.func, ast.Name) else ""
+            if called in ("Column", "_by") and isinstance(node.args[0].value, str):
+                yield Name(path, node.lineno, "column" if called == "Column" else "label", node.args[0].value)
         elif isinstance(node, ast.Dict) and path.startswith((f"{PACKAGE}/telemetry/", f"{PACKAGE}/audit/")):
             keys = (key for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
             yield from (Name(path, key.lineno, "label", str(key.value)) for key in keys)
@@ -130,9 +130,10 @@ def names(path: Path, root: Path = ROOT) -> Iterator[Name]:
     elif not path.name.startswith("test_"):
         yield Name(shown, 1, "module", path.stem)
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    yield from _in_tree(shown, tree)
+    nodes = list(ast.walk(tree))
+    yield from _in_tree(shown, tree, nodes)
     if shown.startswith(f"{PACKAGE}/") and not shown.startswith(f"{PACKAGE}/examples/"):
-        yield from _members(shown, tree)
+        yield from _members(shown, nodes)
 
 
 def files(root: Path = ROOT) -> list[Path]:

@@ -41,6 +41,9 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli", "aggregator.cli.first_run.complete"): "only when a shell asks",
     ("aggregator.cli", "aggregator.cli.plain_options"): "importing the package must not load the command line",
     ("aggregator.cli", "aggregator.cli.serve"): "only for this command, and without typer: 30 ms, 4 MiB",
+    ("aggregator.cli", "aggregator.cli.workers"): "only for this command, without the gateway: 60 MiB",
+    ("aggregator.cli.workers", "aggregator.cli.serve"): "only where there is one worker: 60 MiB of a supervisor",
+    ("aggregator.workers.worker", "ctypes"): "5 ms, 1 MiB; only in a worker",
     ("aggregator.cli", "aggregator.cli.stdio"): "only for this command, and without typer: 30 ms",
     ("aggregator.cli.commands", "aggregator.domain.errors"): "5 ms; only when a command fails",
     ("aggregator.cli.runtime.progress", "aggregator.cli.runtime.progress_table"): "rich, 40 ms; only at a terminal",
@@ -62,6 +65,9 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
     ("aggregator.frontends.console.entry", "aggregator.frontends.console.console"): "templates; in a thread",
+    ("aggregator.frontends.connect.entry", "aggregator.frontends.connect.pages"): "templates; in a thread",
+    ("aggregator.cli.connections.commands", "aggregator.cli.connections.connect"): "only for this command",
+    ("aggregator.cli.connections.commands", "aggregator.cli.connections.accounts"): "only for this command",
     **{
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
@@ -74,6 +80,10 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.semantic"): "only where `search.semantic` is set",
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
+    ("aggregator.gateway.access", "aggregator.identity.tokens.verifier"): "PyJWT, 90 ms; only where there are issuers",
+    ("aggregator.oauth.client_proof", "aggregator.oauth.signing"): "PyJWT, 60 ms; only with a private key",
+    ("aggregator.oauth.fetch", "aggregator.oauth.pinned"): "aiohttp, 100 ms; only with the first fetch",
+    ("aggregator.replicas.hop_client", "aiohttp"): "100 ms; only with the first hop",
     ("aggregator.storage.database", "aggregator.storage.opening"): "SQLAlchemy, 180 ms; in a thread",
     ("aggregator.storage.opening", "aggregator.storage.engine.migrate"): "Alembic, 120 ms; only for a new schema",
     ("aggregator.telemetry.spans", "aggregator.telemetry.otlp"): "an optional dependency: the OpenTelemetry SDK",
@@ -89,6 +99,7 @@ COMMANDS: Final = (
     "aggregator.cli.policy.commands",
     "aggregator.cli.secrets.commands",
     "aggregator.cli.servers.commands",
+    "aggregator.cli.store.commands",
 )
 # What `--help` and the stdio handshake must not wait for.
 HEAVY: Final = ("mcp", "uvicorn", "starlette", "aiohttp")
@@ -187,20 +198,26 @@ def _imports(module: Module) -> Iterator[Import]:
     stack: list[tuple[ast.AST, bool]] = [(module.tree, False)]
     while stack:
         node, inside = stack.pop()
-        place = module.place(getattr(node, "lineno", 1))
-        if isinstance(node, ast.Import):
-            yield from (Import(_module_of(alias.name), place, inside) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{place}: imports are absolute here"
-            base = node.module or ""
-            targets = {_module_of(f"{base}.{alias.name}") for alias in node.names} if _is_ours(base) else {base}
-            yield from (Import(target, place, inside) for target in sorted(targets))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = _IN_STRING.fullmatch(node.value)
-            if named:
-                yield Import(_module_of(named[1]), place, inside, by_string=True)
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Constant):
+            yield from _imports_by(node, module, inside)
         deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         stack.extend((child, deeper) for child in ast.iter_child_nodes(node))
+
+
+def _imports_by(node: ast.Import | ast.ImportFrom | ast.Constant, module: Module, inside: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Constant):
+        named = _IN_STRING.fullmatch(node.value) if isinstance(node.value, str) else None
+        if named:
+            yield Import(_module_of(named[1]), module.place(node.lineno), inside, by_string=True)
+        return
+    place = module.place(node.lineno)
+    if isinstance(node, ast.Import):
+        yield from (Import(_module_of(alias.name), place, inside) for alias in node.names)
+        return
+    assert node.level == 0, f"{place}: imports are absolute here"
+    base = node.module or ""
+    targets = {_module_of(f"{base}.{alias.name}") for alias in node.names} if _is_ours(base) else {base}
+    yield from (Import(target, place, inside) for target in sorted(targets))
 
 
 def _is_ours(name: str) -> bool:

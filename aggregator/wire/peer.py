@@ -5,9 +5,10 @@ Law: ids, progress tokens and cancellations are of this hop: minted here, matche
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -85,7 +86,7 @@ class PeerGone(Exception):
 class Peer:
     """One end of a duplex connection: sends requests and matches their answers, runs the requests of the other end.
 
-    At most `most` requests of the other end run at once; further ones are refused.
+    At most `most` requests of the other end run at once; further ones are refused. Requests of ours get one of `ids`.
     """
 
     def __init__(
@@ -96,14 +97,13 @@ class Peer:
         on_notification: OnNotification,
         most: float = inf,
         begin: BeginRequest | None = None,
+        ids: Iterator[int] | None = None,
     ) -> None:
-        self._begin = begin
-        self._most = most
-        self._send = send
+        self._begin, self._ids = begin, ids if ids is not None else count(1)
+        self._most, self._send = most, send
         self._tasks = tasks
         self._on_request = on_request
         self._on_notification = on_notification
-        self._next_id = 0
         self._waiting: dict[int, PeerRequest] = {}
         self._given_up: LruCache[int, OnLateAnswer] = LruCache(_GIVEN_UP)
         self._running: dict[str | int, asyncio.Task[None] | RequestInProgress] = {}
@@ -202,7 +202,7 @@ class Peer:
         self._given_up.put(request_id, late)
 
     def _send_request(self, sent: "PeerRequest", method: str, params: dict[str, Any]) -> None:
-        self._next_id = sent.id = request_id = self._next_id + 1
+        sent.id = request_id = next(self._ids)
         if sent.on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
         data = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})

@@ -7,24 +7,35 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+from aggregator.config.auth.issuers import ClaimsConfig, IntrospectionConfig, IssuerConfig, SignInConfig
+from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config, ServerConfig
 from aggregator.config.notify import ReceiverConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import WORKED_OUT
+from aggregator.config.settings import TlsConfig
 from scripts.docs.marks import between_marks
 
+# The parts of `auth.issuers`, by their paths in `auth`.
+ISSUER_PARTS: dict[str, type[BaseModel]] = {
+    "issuers[]": IssuerConfig,
+    "issuers[].introspection": IntrospectionConfig,
+    "issuers[].claims": ClaimsConfig,
+    "issuers[].sign_in": SignInConfig,
+}
 # Fields whose default is told in the description.
 _WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")
 
 
 def rendered() -> str:
     """Return the reference: a heading per field, by section."""
-    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "health"})]
+    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "health", "auth"})]
     parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
     parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
     parts += [_heading("health", ServerConfig.model_fields["health"]), _section(HealthConfig, "health.", frozenset())]
+    parts += [_heading("auth", ServerConfig.model_fields["auth"]), _section(ServerAuthConfig, "auth.", frozenset())]
     parts += ["## Fields at the root\n"]
     for name, field in Config.model_fields.items():
         if name == "servers":
@@ -32,6 +43,10 @@ def rendered() -> str:
         parts.append(_heading(name, field))
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             parts.append(_section(field.annotation, f"{name}.", frozenset()))
+            if name == "http":
+                parts.append(_section(TlsConfig, "http.tls.", frozenset()))
+        if name == "auth":
+            parts += [_section(model, f"auth.{part}.", frozenset()) for part, model in ISSUER_PARTS.items()]
         if name == "notify":
             parts.append(_section(ReceiverConfig, f"{name}[].", frozenset()))
     return "\n".join(parts)
@@ -86,7 +101,7 @@ def _type(field: FieldInfo) -> str:
     if get_origin(annotation) is Literal:
         return "One of " + ", ".join(f'`"{word}"`' for word in kinds)
     if get_origin(annotation) is tuple:
-        return "List of objects" if ReceiverConfig in kinds else "List of texts"
+        return "List of objects" if {ReceiverConfig, IssuerConfig} & {*kinds} else "List of texts"
     if isinstance(get_origin(annotation), type) and issubclass(get_origin(annotation), Mapping):
         if get_origin(kinds[1]) is tuple:
             return "Object of lists of texts"

@@ -8,6 +8,7 @@ from aggregator.config import model
 from aggregator.config.model import Config
 from aggregator.config.servers.foreign import (
     COMMENT_PREFIXES,
+    CURSOR_CLIENT,
     ENV_FILE,
     HTTP_SPELLINGS,
     IGNORED,
@@ -76,6 +77,7 @@ def _open_server(definition: dict[str, Any]) -> None:
     del properties["command"]["anyOf"][0]["minLength"]  # Cherry Studio writes an empty one beside an address
     tools = {key: value for key, value in properties["tools"].items() if key != "$ref"}
     whole = {"$ref": properties["tools"]["$ref"]}
+    properties["auth"]["anyOf"].append({"type": "object", "required": [CURSOR_CLIENT]})
     names = {"type": "array", "items": {"type": "string"}}
     properties["tools"] = tools | {"anyOf": [whole, names]}
     for name, (field, _) in RENAMED.items():

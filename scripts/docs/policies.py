@@ -8,7 +8,15 @@ from pydantic.fields import FieldInfo
 
 from aggregator.config.fields import Bytes
 from aggregator.policy.files.cases import PolicyCase
-from aggregator.policy.files.documents import AgentPart, AnnotationsPart, DefaultsPart, LimitsPart, RolePart, TenantPart
+from aggregator.policy.files.documents import (
+    AgentPart,
+    AnnotationsPart,
+    DefaultsPart,
+    LimitsPart,
+    RolePart,
+    TenantPart,
+    WhoPart,
+)
 from scripts.docs.marks import between_marks
 
 _INSIDE: Final = {"limits": LimitsPart.model_fields, "annotations": AnnotationsPart.model_fields}
@@ -19,6 +27,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "bindings": "Server per plain tool name",
     "roles": "List of role names",
     "servers": "List of server names",
+    "scopes": "List of scopes per pattern",
+    **dict.fromkeys(("who.issuer", "who.subject", "who.client", "who.tenant"), "Text"),
+    "who.groups": "List of texts",
+    "who.scopes": "List of scopes",
+    "who.roles": "List of role names",
     "keys": "List of `KEYID:HASH`",
 }
 
@@ -34,6 +47,8 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
     for name in ("tenant", "keys"):
         found[name] = AgentPart.model_fields[name], "agents"
     found["servers"] = TenantPart.model_fields["servers"], "tenants"
+    for name, field in WhoPart.model_fields.items():
+        found[f"who.{name}"] = field, "who"
     for name, field in PolicyCase.model_fields.items():
         found[f"cases.{name}"] = field, "cases"
     return found

@@ -11,7 +11,7 @@ import pytest
 from aggregator.cli.approvals import _answered
 from aggregator.domain.errors import RpcError
 from aggregator.gateway.ask import confirm as ask
-from aggregator.gateway.ask import sealed_state as seal
+from aggregator.gateway.ask import used_once
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.storage.approvals import ApprovalAnswer, Approvals
 from aggregator.storage.errors import StorageBusy
@@ -218,7 +218,7 @@ async def tampered(harness: GatewayHarness, params: Json) -> Json:
 
 
 async def of_another_process(harness: GatewayHarness, params: Json) -> Json:
-    return await _again(harness, "one", {**params, "requestState": StateSealer().seal({"agent": "one"}, 1e12)})
+    return await _again(harness, "one", {**params, "requestState": StateSealer("consent").seal({"agent": "one"}, 1e12)})
 
 
 async def without_state(harness: GatewayHarness, params: Json) -> Json:
@@ -234,13 +234,9 @@ async def nonsense(harness: GatewayHarness, params: Json) -> Json:
 
 
 async def expired(harness: GatewayHarness, params: Json) -> Json:
-    loop = asyncio.get_running_loop()
-    real = loop.time
-    loop.time = lambda: real() + ask.PATIENCE + 1  # type: ignore[method-assign]
-    try:
-        return await _again(harness, "one", params)
-    finally:
-        loop.time = real  # type: ignore[method-assign]
+    clock = harness.app.replication.clock
+    clock.measure(time.monotonic(), clock.now() + ask.PATIENCE + 1, time.monotonic())
+    return await _again(harness, "one", params)
 
 
 async def _again(harness: GatewayHarness, agent: str, params: Json) -> Json:
@@ -279,13 +275,14 @@ async def test_the_same_arguments_in_another_order_are_the_same(config: MakeConf
 
 async def test_used_answers_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: however fast a host asks and answers itself."""
-    monkeypatch.setattr(seal, "_USED_LIMIT", 50)
+    monkeypatch.setattr(used_once, "USED_AT_MOST", 50)
     sealer = StateSealer()
     states = [sealer.seal({"at": at}, 300.0) for at in range(200)]
-    opened = [state for state in states if sealer.open(state, 0.0) is not None]
-    assert len(sealer._used) <= 100
-    assert opened[:50] == states[:50]
-    assert [state for state in states if sealer.open(state, 0.0) is not None and state in opened] == []
+    opened = [state for state in states if await sealer.open(state) is not None]
+    assert len(sealer._used) <= 50
+    assert opened == states[:50]
+    assert [state for state in states if await sealer.open(state) is not None] == []
+    assert await sealer.open(sealer.seal({}, 300.0)) is not None
 
 
 CANNOT: Final[list[tuple[str, Json]]] = [

@@ -12,6 +12,7 @@ from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import OverLimit
 from aggregator.gateway.calls import rate_limits as limits
 from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.replicas import usage
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, default_answer, error_data, tool
@@ -19,6 +20,7 @@ from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result, without_provenance
+from tests.replicas.alone import alone
 
 TOOLS: Final = [tool("get"), tool("put"), tool("strict", {"n": {"type": "integer"}})]
 
@@ -41,14 +43,14 @@ async def test_per_minute(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -
     assert (error["code"], error["status"], error["limit"], error["most"]) == ("limit_reached", 429, "per_minute", 2)
     assert 1 <= error["retry_after"] <= 60
     assert all([ran(await harness.call(two, "crm.get")) for _ in range(5)])
-    monkeypatch.setattr(limits, "MINUTE", 0.0)
+    monkeypatch.setattr(usage, "MINUTE", 0.0)
     assert ran(await harness.call(one, "crm.get"))
     assert len(harness.sent) == 8
 
 
 async def test_retry_after_is_when_it_is_worth_trying(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: also when the limit was lowered meanwhile, so that more than one call has to grow old."""
-    ledger = RateLimits()
+    ledger = RateLimits(alone())
     now = 1000.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     harness = GatewayHarness(config("crm"), {"crm": TOOLS}, ruled({"per_minute": 3}))
@@ -93,7 +95,7 @@ async def test_one_limit_reached_charges_no_other(config: MakeConfig, monkeypatc
     one = harness.host("one")
     for _ in range(3):
         await harness.call(one, "crm.get")
-    monkeypatch.setattr(limits, "MINUTE", 0.0)
+    monkeypatch.setattr(usage, "MINUTE", 0.0)
     assert ran(await harness.call(one, "crm.get"))
     assert error_data(await harness.call(one, "crm.get"))["limit"] == "per_conversation"
 

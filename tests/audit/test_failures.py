@@ -147,6 +147,31 @@ async def test_a_file_is_added_once_whoever_dies(database: Database, path: Path)
     assert rows(path, "SELECT summary FROM audit_events WHERE kind = 'policy_reloaded'").count("Once.") == 1
 
 
+async def test_a_file_that_is_not_taken_is_tried_again(
+    hasty: Database, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D9: Also where no row comes any more; it is told once, and keeps back neither rows nor other files."""
+    spill = Spill(path, 2**20)
+    good = spill.keep([entry("policy_reloaded", {"at": 1.0, "summary": "Good."})], None, 1.0)
+    text = good.read_bytes()
+    unreadable = Path(f"{path}.unwritten-0.jsonl")
+    unreadable.symlink_to(path.parent)
+    async with running_log(hasty) as log:
+        log.record(make_call(1))
+        await until(lambda: not good.exists())
+        await all_written(log)
+        for number in (2, 3):
+            log.record(make_call(number))
+            await all_written(log)
+        part = path.with_suffix(".part")
+        part.write_bytes(text)
+        part.replace(unreadable)
+        await until(lambda: not unreadable.exists())
+    assert numbers(path) == [1, 2, 3]
+    assert caplog.text.count("is tried again") == 1
+    assert rows(path, "SELECT summary FROM audit_events WHERE kind = 'policy_reloaded'") == ["Good.", "Good."]
+
+
 async def test_files_that_are_no_rows_are_set_aside(
     database: Database, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,7 +294,7 @@ async def test_a_write_that_is_given_up_keeps_no_lock(hasty: Database, path: Pat
     await driver.execute("BEGIN IMMEDIATE")
     unfinished = await driver.execute("SELECT 1 UNION SELECT 2")
     await driver.close()
-    await asyncio.to_thread(changed, path, "INSERT INTO changes VALUES ('x', 1)", 0.05)
+    await asyncio.to_thread(changed, path, "INSERT INTO changes VALUES (1, 'x', NULL, 0, NULL)", 0.05)
     raw.invalidate()
     assert unfinished is not None
 

@@ -14,7 +14,8 @@ import pytest
 from aggregator.audit.rows import row
 from aggregator.cli.audit import proof as audit_proof
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.audit.chain import GENESIS, ChainBatch, ChainKey, Head, entry, link
+from aggregator.storage.audit.anchor import Anchor
+from aggregator.storage.audit.chain import GENESIS, ChainBatch, ChainKey, entry, link
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.database import open_database
@@ -49,7 +50,7 @@ def _run(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
             connection.execute(*(one if isinstance(one, tuple) else (one,)))
 
 
-def _verdict(path: Path, key: str | None = None, anchors: tuple[Head, ...] = ()) -> Verdict:
+def _verdict(path: Path, key: str | None = None, anchors: tuple[Anchor, ...] = ()) -> Verdict:
     async def found() -> Verdict:
         async with open_reader(f"sqlite+aiosqlite:///{path}") as reader:
             return await verify(reader, None, anchors, ChainKey(key) if key is not None else None)
@@ -61,8 +62,8 @@ def _said(verdict: Verdict) -> str:
     return " ".join(fault.what for fault in verdict.faults)
 
 
-def _head(path: Path) -> Head:
-    return Head(*rows(path, "SELECT seq, digest FROM mcp_tool_call_log ORDER BY seq DESC LIMIT 1")[0])
+def _head(path: Path) -> Anchor:
+    return Anchor(*rows(path, "SELECT seq, digest FROM mcp_tool_call_log ORDER BY seq DESC LIMIT 1")[0])
 
 
 def _cut_tail(path: Path, after: int) -> None:

@@ -103,4 +103,4 @@ async def test_rows_that_somebody_else_removed_are_missed(database: Database, pa
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DELETE FROM mcp_tool_call_log WHERE seq <= 3")
     (fault,) = (await verdict_on(path)).faults
-    assert fault == (1, "Rows 1 to 3 are missing.")
+    assert fault[:2] == (1, "Rows 1 to 3 are missing.")

@@ -147,7 +147,10 @@ async def test_what_came_since(some: Database) -> None:
     """E13: rows after a number, and which of them each query finds."""
     newest = await some.calls.newest()
     assert newest == 5
-    assert [(one.seq, one.status) for one in await some.calls.arrived(2)] == [(4, "timeout"), (5, "invalid")]
+    arrived, place = await some.calls.arrived({0: 2})
+    assert [(one.seq, one.status) for one in arrived] == [(4, "timeout"), (5, "invalid")]
+    assert place == await some.calls.end() == {0: 5}
+    assert await some.calls.arrived(place) == ([], place)
     assert [row["agent_id"] for row in await some.calls.some([1, 3, 5])] == ["desk", "shop"]
     queries = [(parse("server:erp", NOW), False), (parse("", NOW), False), (parse("nothing-like-it", NOW), False)]
     assert await some.calls.matching(queries, 2, newest) == [{4}, {2, 4, 5}, frozenset()]

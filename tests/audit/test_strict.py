@@ -27,7 +27,7 @@ _ = hasty  # the fixture of the neighbour
 
 BEGUN = "SELECT count(*) FROM audit_events WHERE kind = 'call_begun'"
 STATUSES = "SELECT status FROM mcp_tool_call_log ORDER BY trace_id"
-UNDER_WAY = "SELECT count(*) FROM audit_under_way"
+UNDER_WAY = "SELECT count(*) FROM audit_under_way WHERE owner <> ''"
 
 # Calls 0 to 2 are closed, 3 and 4 have begun, and are never answered.
 _CALLS = """

@@ -213,8 +213,12 @@ def _digest(log: bytes, seq: int) -> str:
             "not the row that the log ended with",
         ),
         (["DELETE FROM mcp_tool_call_log", "DELETE FROM audit_events"], [1], "Rows 1 to 12 are missing at the end."),
-        (["INSERT INTO audit_events VALUES (5, 'x', 1, '', '', '', '', 1, '', '')"], [5], "two rows of this number"),
-        (["INSERT INTO audit_events VALUES (-5, 'x', 1, '', '', '', '', 1, '', '')"], [-5], "should have been removed"),
+        (["INSERT INTO audit_events VALUES (5, 'x', 1, '', '', '', '', 1, '', '', 0)"], [5], "two rows of this number"),
+        (
+            ["INSERT INTO audit_events VALUES (-5, 'x', 1, '', '', '', '', 1, '', '', 0)"],
+            [-5],
+            "should have been removed",
+        ),
         (["UPDATE audit_events SET kind = 'call' WHERE seq = 4"], [4], "It was changed."),
     ],
 )

@@ -10,7 +10,8 @@ import pytest
 
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.process import memory
-from aggregator.upstream.process.process import Reaper, run_child
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.bounds.web_harness import web_harness
 from tests.faults.app_harness import AppHarness, Json, code_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse

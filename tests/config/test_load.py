@@ -97,7 +97,7 @@ environs = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(roots, environs)
 def test_any_object_is_a_configuration(tmp_path: Path, root: dict[str, object], environ: dict[str, str]) -> None:
     """Proves: E9."""

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from aggregator.config.auth.issuers import AuthConfig
+from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
 from aggregator.config.notify import ReceiverConfig
+from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
@@ -23,14 +26,15 @@ from aggregator.config.settings import (
     RedactConfig,
     SearchConfig,
     StdioConfig,
+    TlsConfig,
     V1Config,
 )
-from scripts.docs.configuration import inserted
+from scripts.docs.configuration import ISSUER_PARTS, inserted
 
 from .conftest import Load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
-URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type"}
+URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type", "auth"}
 ENVIRON = {"EXAMPLE_KEY": "a", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
@@ -55,16 +59,24 @@ def test_every_field_has_its_heading() -> None:
         "checks": ChecksConfig,
         "search": SearchConfig,
         "audit": AuditConfig,
+        "http.tls": TlsConfig,
+        "replicas": ReplicasConfig,
         "secrets": SecretsConfig,
         "redact": RedactConfig,
     }
     parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)
+    parts |= {f"auth.{part}": model for part, model in ISSUER_PARTS.items()}
     parts["notify[]"] = ReceiverConfig
-    fields = {*OWN_KEYS, *(name for name in Config.model_fields if name != "servers")}
+    root = {name for name in Config.model_fields if name != "servers"}
+    fields = {*OWN_KEYS, *root}
+    # `auth` is a part of a server, and one of the root.
+    fields |= {f"auth.{name}" for model in (AuthConfig, ServerAuthConfig) for name in model.model_fields}
     fields |= {f"{part}.{name}" for part, model in parts.items() for name in model.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
     assert set(headings) == fields
-    assert len(headings) == len(fields)
+    # `replicas` and `auth` are fields of a server, and of the root.
+    twice = len(root & {*OWN_KEYS}) + len(AuthConfig.model_fields.keys() & ServerAuthConfig.model_fields.keys())
+    assert len(headings) == len(fields) + twice
 
 
 def test_other_hosts_keys_are_told() -> None:
@@ -83,8 +95,10 @@ def test_the_example_loads(load_file: Load) -> None:
 def test_the_examples_of_fields_load(load_file: Load) -> None:
     servers = re.search(r"## Fields of a server\n(.*?)\n## Fields at the root\n", TEXT, re.DOTALL)
     assert servers
-    for number, snippet in enumerate(re.findall(r"^Example: `(.*)`$", servers[1], re.MULTILINE)):
+    for number, (heading, snippet) in enumerate(_examples(servers[1])):
         example: dict[str, object] = json.loads(f"{{{snippet}}}")
+        if heading.startswith("auth."):
+            example = {"auth": {"per": "shared", "client_id": "a", **example}}
         entry: dict[str, object] = {"url": "http://a"} if example.keys() & URL_FIELDS else {}
         if not entry and "target" not in example:
             entry = {"command": "x"}
@@ -95,10 +109,23 @@ def test_the_examples_of_fields_load(load_file: Load) -> None:
         assert len(loaded.config.servers) == 1
 
 
+def _examples(text: str) -> list[tuple[str, str]]:
+    """The headings of fields, and the example of each that has one."""
+    return re.findall(r"^### `(.+)`\n\n(?:(?!### ).*\n)*?Example: `(.*)`$", text, re.MULTILINE)
+
+
+def _of_issuer(path: list[str], example: dict[str, object]) -> dict[str, object]:
+    """An issuer with the parts of an example at a path below it."""
+    needed: dict[str, object] = {"client_id": "a", "client_secret": "b"} if path == ["introspection"] else {}
+    needed = {"client_id": "a"} if path == ["sign_in"] else needed
+    part = {path[0]: needed | example} if path else example
+    return {"issuer": "https://login.example.com", "audience": ["a"], **part}
+
+
 def test_the_examples_of_root_fields_load(load_file: Load) -> None:
     """What stands under a heading `part.name` goes into that part."""
     root = TEXT.partition("## Fields at the root\n")[2]
-    found = re.findall(r"^### `(.+)`\n\n(?:(?!### ).*\n)*?Example: `(.*)`$", root, re.MULTILINE)
+    found = _examples(root)
     assert ("audit.keep_for", '"keep_for": "365d"') in found
     for heading, snippet in found:
         example: dict[str, object] = json.loads(f"{{{snippet}}}")
@@ -108,7 +135,11 @@ def test_the_examples_of_root_fields_load(load_file: Load) -> None:
             way = {} if "command" in example else {"url": "https://hooks.example.com"}
             way = {"command": "x"} if example.keys() & {"args", "env"} else way
             written = {"notify": [{"name": "a", **way, **example}]}
-        loaded = load_file({"mcpServers": {"a": {"command": "x"}}, **written}, HOOK)
+        if part.startswith("auth.issuers[]"):
+            written = {"auth": {"issuers": [_of_issuer(part.split(".")[2:], example)]}}
+        if part == "http.tls":
+            written = {"http": {"tls": {"certificate": "tls.crt", "key": "tls.key", **example}}}
+        loaded = load_file({"mcpServers": {"a": {"command": "x"}}, **written}, HOOK | ENVIRON)
         assert not loaded.problems, heading
 
 

@@ -145,6 +145,15 @@ def test_who_comes_in_and_what_is_proven_is_not_left_to_a_default(
     assert "default is used" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("section", "field"), [("replicas", "key"), ("audit", "chain_key")], ids=["replicas.key", "audit.chain_key"]
+)
+def test_a_short_key_is_not_shown(load_file: Load, section: str, field: str) -> None:
+    (problem,) = load_file(SERVERS | {section: {field: "hunter2"}}).problems
+    assert "Expected a text of 32 characters or more" in str(problem)
+    assert "hunter2" not in str(problem)
+
+
 def test_doubled_keys(load_file: Load) -> None:
     loaded = load_file('{"mcpServers": {}, "mcpServers": {"a": {"command": "x"}}, "http": {"port": 1, "port": 2}}')
     assert [problem.where for problem in loaded.problems] == ["mcpServers", "http.port"]

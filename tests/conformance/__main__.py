@@ -16,7 +16,7 @@ from typing import Final
 
 from tests.conformance.processes import DIRECT, UPSTREAMS, targets
 from tests.conformance.report import Report
-from tests.conformance.suite import INSTALLED, NotInstalled, Suite
+from tests.conformance.suite import EXTENSIONS, INSTALLED, NotInstalled, Suite
 from tests.conformance.verdicts import Check, Checks, read_accepted
 from tests.end_to_end.scripted_host import VERSIONS
 
@@ -24,10 +24,14 @@ _CLIENT: Final = "client"
 # How many scenarios each revision has: fewer would mean that something was not run.
 _SCENARIOS: Final[Mapping[str, Mapping[str, int]]] = {
     DIRECT: {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40},
-    _CLIENT: {"2025-06-18": 2, "2025-11-25": 5, "2026-07-28": 8},
+    _CLIENT: {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33, EXTENSIONS: 3},
 }
-# For clients that get tokens for themselves; those of the aggregator are configured (docs/passing-through.md).
-_LEFT_OUT: Final = "auth/"
+# For clients alone: an older way to the authorization server, and extensions.
+_CLIENT_ONLY: Final = ("2025-03-26", EXTENSIONS)
+# Scenarios in which tokens are got for the client.
+_ACCOUNTS: Final = "auth/"
+# Extensions that are proposals still, and that the aggregator does not have.
+_LEFT_OUT: Final = frozenset({"auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer"})
 _EXCEPTIONS: Final = Path(__file__).with_name("exceptions.toml")
 _UNAVAILABLE: Final = 69  # EX_UNAVAILABLE of sysexits.h
 _AT_ONCE: Final = 4
@@ -35,11 +39,13 @@ _AT_ONCE: Final = 4
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--revision", action="append", choices=VERSIONS, help="this one only (may be repeated)")
+    parser.add_argument(
+        "--revision", action="append", choices=(*VERSIONS, *_CLIENT_ONLY), help="this one only (may be repeated)"
+    )
     parser.add_argument(
         "--upstream", action="append", choices=(*UPSTREAMS, _CLIENT), help="this one only (may be repeated)"
     )
-    parser.add_argument("--scenario", help="this server scenario only; nothing is counted then")
+    parser.add_argument("--scenario", help="this scenario only; nothing is counted then")
     parser.add_argument("--suite", type=Path, default=INSTALLED, help="where the suite is installed")
     return parser.parse_args()
 
@@ -50,10 +56,10 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self._suite = Suite.found(options.suite)
         self._scenario: str | None = options.scenario
-        self._revisions: Sequence[str] = options.revision or VERSIONS
+        self._revisions: Sequence[str] = options.revision or (*VERSIONS, *_CLIENT_ONLY)
         wanted = options.upstream or (*UPSTREAMS, _CLIENT)
         self._targets = (DIRECT, *(upstream for upstream in wanted if upstream != _CLIENT))
-        self._clients = _CLIENT in wanted and self._scenario is None
+        self._clients = _CLIENT in wanted and (self._scenario is None or options.upstream == [_CLIENT])
         self._folder = options.suite / "last"
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self.report = Report(read_accepted(_EXCEPTIONS))
@@ -80,21 +86,26 @@ class Run:
                     checks = await self._suite.against_server(addresses[target], revision, kept, self._scenario)
                     return revision, target, checks
 
-            pairs = [(revision, target) for target in self._targets for revision in self._revisions]
+            revisions = [revision for revision in self._revisions if revision in VERSIONS]
+            pairs = [(revision, target) for target in self._targets for revision in revisions]
             async with asyncio.TaskGroup() as tasks:
                 runs = [tasks.create_task(one(*pair)) for pair in pairs]
         found = {(revision, target): checks for revision, target, checks in (run.result() for run in runs)}
-        for revision in self._revisions:
+        for revision in revisions:
             through = {target: found[revision, target] for target in self._targets[1:]}
             self.report.add(revision, found[revision, DIRECT], through)
 
     async def _all_clients(self) -> list[tuple[str, str, list[Check]]]:
         """Return the failed checks by revision and scenario."""
-        command = shlex.join([sys.executable, "-m", "tests.conformance.client"])
+        commands = {
+            person: shlex.join([sys.executable, "-m", f"tests.conformance.{'accounts' if person else 'client'}"])
+            for person in (True, False)
+        }
 
         async def one(revision: str, scenario: str) -> tuple[str, str, list[Check]]:
             async with self._turns:
                 kept = self._folder / _CLIENT / revision / scenario
+                command = commands[scenario.startswith(_ACCOUNTS)]
                 checks, code = await self._suite.against_client(command, scenario, revision, kept)
             bad = [check for check in checks.values() if check.status in ("FAILURE", "WARNING")]
             if not bad and (code or not checks):
@@ -106,7 +117,9 @@ class Run:
                 tasks.create_task(one(revision, scenario))
                 for revision in self._revisions
                 for scenario in await self._suite.client_scenarios(revision)
-                if not scenario.startswith(_LEFT_OUT)
+                if scenario not in _LEFT_OUT and self._scenario in (None, scenario)
+                # What else there is of extensions is about what the aggregator passes on.
+                if revision != EXTENSIONS or scenario.startswith(_ACCOUNTS)
             ]
         return [run.result() for run in runs]
 
@@ -117,6 +130,8 @@ class Run:
         complaints = []
         for target in {target for _, target, _ in self.report.cells} & _SCENARIOS.keys():
             for revision in self._revisions:
+                if revision not in _SCENARIOS[target]:
+                    continue
                 ran = sum((r, t) == (revision, target) for r, t, _ in self.report.cells)
                 if ran != _SCENARIOS[target][revision]:
                     complaints.append(f"{revision} {target}: {ran} scenarios, not {_SCENARIOS[target][revision]}.")

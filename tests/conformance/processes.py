@@ -12,10 +12,15 @@ from tests.end_to_end.programs import environment, serving
 from tests.end_to_end.scripted_host import MODERN, over_http
 from tests.end_to_end.server_harness import ROOT
 from tests.peers.toolbox import Json
+from tests.postgres.cluster import running_cluster
+from tests.postgres.programs import NOT_RUN, find_programs
+from tests.replicas.group import group
 
 DIRECT: Final = "direct"
 # How the aggregator reaches the fixture; where it is not said, the fixture speaks both eras.
-UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy")
+UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy", "replicas")
+# Three processes on one PostgreSQL behind nginx, each request at the next of them; the fixture is reached as by `http`.
+REPLICAS: Final = "replicas"
 NAME: Final = "fx"
 
 _BOUND: Final = 30.0
@@ -57,6 +62,8 @@ def entry(upstream: str, addresses: Mapping[str, str]) -> Json:
             return {"command": sys.executable, "args": [*_FIXTURE, "stdio", *only], "cwd": str(ROOT), **apart}
         case "sse":
             return {"type": "sse", "url": addresses["sse"]}
+        case "replicas":
+            return {"type": "http", "url": addresses["http"]}
         case _:
             return {"type": "http", "url": addresses[upstream]}
 
@@ -76,6 +83,21 @@ async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
         yield f"{running.url}/mcp"
 
 
+@asynccontextmanager
+async def replicas(folder: Path, server: Json) -> AsyncIterator[str]:
+    """The address where the suite finds one upstream behind three replicas, under the fixture's own names."""
+    programs = find_programs()
+    assert programs is not None, NOT_RUN
+    with running_cluster(programs) as cluster:
+        url = cluster.url(cluster.new_database())
+        async with group(folder, url, {NAME: {**server, "prefix": ""}}) as running:
+            try:
+                yield f"{running.front}/mcp"
+            finally:
+                for number, member in enumerate(running.members):
+                    (folder / f"aggregator-{number}.log").write_text("".join(member.log))
+
+
 async def _one_call(url: str) -> None:
     """Make one call, so that a process for hosts with capabilities runs: the suite waits 600 ms, as long as a start."""
     async with over_http(url, MODERN, capabilities={"elicitation": {}}) as host:
@@ -92,7 +114,8 @@ async def targets(wanted: Mapping[str, Path]) -> AsyncIterator[Mapping[str, str]
         async def address(target: str, folder: Path) -> str:
             if target == DIRECT:
                 return addresses[DIRECT]
-            return await stack.enter_async_context(aggregator(folder, entry(target, addresses)))
+            start = replicas if target == REPLICAS else aggregator
+            return await stack.enter_async_context(start(folder, entry(target, addresses)))
 
         async with asyncio.TaskGroup() as tasks:
             starting = {target: tasks.create_task(address(target, folder)) for target, folder in wanted.items()}

@@ -12,6 +12,8 @@ from typing import Final
 from tests.conformance.verdicts import Checks, scenario_of, worst
 from tests.end_to_end.server_harness import ROOT
 
+# In place of a revision: the scenarios of extensions, which belong to none.
+EXTENSIONS: Final = "extensions"
 INSTALLED: Final = ROOT / ".conformance"
 
 _SCRIPT: Final = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
@@ -60,17 +62,21 @@ class Suite:
 
     async def against_client(self, command: str, scenario: str, revision: str, folder: Path) -> tuple[Checks, int]:
         """One client scenario, and how the suite ended: 0 where the client ended well too."""
-        asked = ("client", "--command", command, "--scenario", scenario, "--spec-version", revision)
+        asked = ["client", "--command", command, "--scenario", scenario]
+        if revision != EXTENSIONS:
+            asked += ["--spec-version", revision]
         code = await self._run(folder, *asked, "--timeout", _SCENARIO_BOUND)
         return _written(folder).get(scenario, {}), code
 
     async def client_scenarios(self, revision: str) -> list[str]:
-        """The names of a revision's client scenarios."""
+        """The names of a revision's client scenarios, or of those of extensions."""
+        asked = () if revision == EXTENSIONS else ("--spec-version", revision)
         process = await asyncio.create_subprocess_exec(
-            self.node, self.script, "list", "--client", "--spec-version", revision, stdout=asyncio.subprocess.PIPE
+            self.node, self.script, "list", "--client", *asked, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
-        return [line.split()[1] for line in out.decode().splitlines() if line.startswith("  - ")]
+        lines = [line.split() for line in out.decode().splitlines() if line.startswith("  - ")]
+        return [words[1] for words in lines if revision != EXTENSIONS or words[2] == "[extension]"]
 
     async def _run(self, folder: Path, *arguments: str) -> int:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -95,8 +101,9 @@ def _version(node: str) -> int:
 
 def _written(folder: Path) -> dict[str, Checks]:
     found: dict[str, Checks] = {}
-    for path in sorted(folder.glob("*/checks.json")):
-        scenario = scenario_of(path.parent.name)
+    # The names of some scenarios have a slash in them.
+    for path in sorted(folder.rglob("checks.json")):
+        scenario = scenario_of(path.parent.relative_to(folder).as_posix())
         if scenario is not None:
             found[scenario] = worst(json.loads(path.read_text()))
     return found

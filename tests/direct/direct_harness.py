@@ -27,6 +27,7 @@ from aggregator.gateway.calls import provenance
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.host import Host
+from aggregator.replicas.usage import UsageLevel
 from aggregator.wire.codec import encode
 from tests.bounds.web_harness import RawConnection, head
 from tests.end_to_end.scripted_host import BOUND, ENVELOPE, LEGACY, META, MODERN
@@ -347,7 +348,8 @@ class DirectHarness:
         assert len(gateway.direct) == 0
         assert len(gateway.drain) == 0
         assert gateway.admission.in_use["pending"] == 0
-        assert not self.pipeline._rate_limits._running
+        usages = self.pipeline._rate_limits._usages.values()
+        assert not any(usage.calls for usage in usages if isinstance(usage, UsageLevel))
         for upstream in self.app.upstreams.values():
             assert (upstream.in_flight, upstream._idle.uses) == (0, 0), upstream
             session = upstream.shared.session

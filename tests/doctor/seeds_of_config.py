@@ -405,6 +405,13 @@ SEEDS: Final = (
     ),
     Seed("public without a key", "gateway_not_open", _settings(http={"host": "192.0.2.1"}), _drop("http"), '"host"'),
     Seed(
+        "certificate that is not there",
+        "gateway_tls",
+        _settings(http={"tls": {"certificate": "tls.crt", "key": "tls.key"}}),
+        _drop("http"),
+        "certificate",
+    ),
+    Seed(
         "proxy that is not trusted",
         "gateway_proxy",
         _settings(http={"public_url": "https://tools.example.com"}),

@@ -111,6 +111,7 @@ SEEDS: Final = tuple(
         ("Docker that does not run", "server_docker", _docker, "Start Docker", ()),
         ("print to stdout", "server_stdout", _small("--noise"), "stderr", ()),
         ("token that has ended", "server_unauthorized", _at("/401", headers=SECRET_HEADER), "Renew", ()),
+        ("no account", "server_login", _at("/401", auth={"per": "shared"}), "aggregator connect", ()),
         ("wrong path", "server_not_there", _at("/wrong"), "/mcp", ()),
         ("SSE as HTTP", "server_other_transport", _at("/sse"), '"type": "sse"', ()),
         ("nothing listens", "server_unreachable", _entry(type="http", url="http://127.0.0.1:9/mcp"), "Start", ()),

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.config.settings import TlsConfig
 from aggregator.doctor import examine
+from aggregator.doctor.checks.accounts import AccountFacts, of_accounts
 from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
-from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_gateway
+from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_certificate, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
 from aggregator.doctor.checks.host_limits import LIMITS, limits_of, long_names
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
@@ -21,6 +23,7 @@ from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding
 from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.problems import Problem
+from aggregator.frontends.tls.certificate_facts import CertificateFacts
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import Machine
 from tests.doctor.test_seeds import SEEDS
@@ -118,7 +121,11 @@ def test_an_answer_is_a_finding_unless_it_serves(status: int | None, said: str) 
 
 @given(
     st.dictionaries(
-        st.sampled_from(["tools", "servers", "config", "policies", "keys"]), st.none() | TEXT | st.integers()
+        st.sampled_from(["tools", "servers", "config", "policies", "keys", "replicas"]),
+        st.none()
+        | TEXT
+        | st.integers()
+        | st.lists(TEXT | st.dictionaries(st.sampled_from(["worker", "problem"]), TEXT)),
     )
 )
 def test_any_health_page_is_taken(report: dict[str, object]) -> None:
@@ -173,12 +180,18 @@ UNSEEDED: Final = frozenset(
     {
         "check_unfinished",
         "database_old",
+        "database_driver",
+        "database_refused",
         "database_unreachable",
         "disk_low",
         "gateway_config_old",
         "gateway_other_version",
+        "gateway_programs",
+        "gateway_tls_ends",
+        "gateway_workers",
         "host_entry_of_folder",
     }
+    | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
     | {"gateway_restart", "gateway_trouble", "server_down", "server_slow", "server_unused", "tools_missing"}
 )
 
@@ -190,13 +203,22 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
     )
     odd = ServerFacts("box", "stdio", "f", "unavailable", reason="it speaks protocol '1999-01-01'")
     of_folder = OwnEntry("us", PLACE, True, "aggregator", "/bin/aggregator", held_back=True)
-    report = {"config": {"file": "/o.json", "broken": True, "wait_for_restart": ["http.port"]}, "audit": "full"}
+    files = {"file": "/o.json", "broken": True, "wait_for_restart": ["http.port"]}
+    report = {"config": files, "audit": "full", "replicas": [{"worker": number} for number in (1, 2, 3)]}
+    silent = [("https://login.example.com", "nothing answers")]
+    far = AccountFacts("f", ["box"], issuers=silent, personal=["box"], reached=True)
     found = [
+        *of_accounts(far),
+        *of_accounts(AccountFacts("f", ["box"], PLACE, None, grants=2)),
+        *of_accounts(AccountFacts("f", ["box"], PLACE, 0o644)),
         *of_servers([slow, unused, odd]),
-        *of_gateway(GatewayFacts("http://x", True, report, "0.0.1"), PLACE, "0.1.0"),
+        *of_gateway(GatewayFacts("http://x", True, report, "0.0.1", cores=2, programs=("a",) * 9), PLACE, "0.1.0"),
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
+        *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
+        *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
+        *of_certificate(TlsConfig(certificate="tls.crt", key="tls.key"), CertificateFacts(("x",), 60.0), None, 0.0),
         *of_seen(ToolsSeen("Cursor", "local", ["a"], 5), ToolsThere(["a", "b"], 9, 9, 2), limits_of("cursor")),
     ]
     codes = {one.code for one in found}

@@ -96,7 +96,7 @@ async def serving(config: Path, *args: str) -> AsyncIterator[ServingProgram]:
                 line = (await process.stderr.readline()).decode()
                 assert line, log
                 log.append(line)
-                found = re.search(r"Streamable HTTP at (http://\S+)/mcp", line)
+                found = re.search(r"Streamable HTTP at (https?://\S+)/mcp", line)
         reading = asyncio.create_task(_read(process.stderr, log))
         yield ServingProgram(process, found[1], log)
     finally:

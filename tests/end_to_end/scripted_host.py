@@ -293,13 +293,11 @@ class HttpWire:
                 self._inbox.put(json.loads(data))
 
 
-def http_client(base: str, key: str | None = None) -> httpx2.AsyncClient:
+def http_client(base: str, key: str | None = None, tls: ssl.SSLContext = NO_TLS) -> httpx2.AsyncClient:
     """Return an HTTP client of a server on this machine, with any number of connections, perhaps with an API key."""
     limits = httpx2.Limits(max_connections=None)
     headers = {"authorization": f"Bearer {key}"} if key is not None else {}
-    return httpx2.AsyncClient(
-        base_url=base, timeout=BOUND, limits=limits, verify=NO_TLS, trust_env=False, headers=headers
-    )
+    return httpx2.AsyncClient(base_url=base, timeout=BOUND, limits=limits, verify=tls, trust_env=False, headers=headers)
 
 
 def cancelled_notification(call: Call) -> Json:
@@ -378,11 +376,15 @@ async def over_sse(
 
 @asynccontextmanager
 async def over_http(
-    base: str, version: str, key: str | None = None, capabilities: Json | None = None
+    base: str,
+    version: str,
+    key: str | None = None,
+    capabilities: Json | None = None,
+    tls: ssl.SSLContext = NO_TLS,
 ) -> AsyncIterator[ScriptedHost]:
     """Connect a host to the Streamable HTTP frontend; end its session afterwards."""
     inbox = Inbox()
-    async with http_client(base, key) as client, asyncio.TaskGroup() as tasks:
+    async with http_client(base, key, tls) as client, asyncio.TaskGroup() as tasks:
         wire = HttpWire(inbox, client, version, tasks)
         host = ScriptedHost(wire, inbox, version, capabilities)
         await host.greet()

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from aggregator.cli import commands, serve, stdio
+from aggregator.cli import commands, stdio, workers
 from aggregator.cli.plain_options import CHOICES, VALUED, plain_options
 
 
@@ -19,11 +19,13 @@ from aggregator.cli.plain_options import CHOICES, VALUED, plain_options
         ["--names", "canonical", "--log-level", "debug", "--config", "a.json", "--log-json"],
         ["serve", "--host", "::1", "--port", "0"],
         ["serve", "--port", "65535"],
+        ["serve", "--workers", "auto"],
+        ["serve", "--workers", "4", "--port", "1"],
         ["stdio", "--agent", "me"],
     ],
 )
 def test_a_plain_command_line_means_what_typer_reads(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, module in {"serve": serve, "stdio": stdio}.items():
+    for command, module in {"serve": workers, "stdio": stdio}.items():
         if words[:1] in (["serve"], ["stdio"]) and words[0] != command:
             continue
         given = words if words[:1] == [command] else [command, *words]
@@ -62,6 +64,8 @@ def test_a_plain_command_line_means_what_typer_reads(words: list[str], monkeypat
         ["serve", "--port", "65536"],
         ["serve", "--port", "-1"],
         ["serve", "--port", "many"],
+        ["serve", "--workers", "many"],
+        ["serve", "--workers", "-1"],
         ["serve", "--log-level", "loud"],
     ],
 )

@@ -12,7 +12,7 @@ from aggregator.domain.bounds.result_memory import SMALL
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, SessionExpired
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.http import HttpConnection, open_http
 from aggregator.wire.peer import PeerGone
 from tests.polling import until

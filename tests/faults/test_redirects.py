@@ -77,7 +77,8 @@ async def test_a_server_that_redirects_all_of_a_sudden(kind: str, number: int) -
 
 def test_nothing_else_sends_requests() -> None:
     """D1, D3: the transports have no client session of their own, nor has anything else but notices, which follow no
-    redirect either (tests/notify), and `aggregator add`, which follows those it may (tests/adding).
+    redirect either (tests/notify), requests between replicas, which follow none (tests/replicas), OAuth, which follows
+    none (tests/oauth), and `aggregator add`, which follows those it may (tests/adding).
     """
     root = Path(aggregator.__file__).parent
     found = {
@@ -85,4 +86,4 @@ def test_nothing_else_sends_requests() -> None:
         for path in root.rglob("*.py")
         if re.search(r"\bClientSession\(|\baiohttp\.request\(|\burlopen\(|\ballow_redirects\b", path.read_text("utf-8"))
     }
-    assert found == {SENDS, "notify/webhook.py", "packages/download.py"}
+    assert found == {SENDS, "notify/webhook.py", "oauth/pinned.py", "packages/download.py", "replicas/hop_client.py"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.upstream.process import process
+from aggregator.upstream.process import reaper_pipe
 from tests.peers.processes import is_alive
 from tests.polling import until
 
@@ -28,8 +28,8 @@ async def test_one_that_ignores_its_stdin_and_sigterm_is_killed(tmp_path: Path) 
 
 async def test_all_are_told_to_leave_before_any_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: servers that leave only together do so, the connection of one host alone among them."""
-    monkeypatch.setattr(process, "END_CLOSE_GRACE", BOUND)
-    monkeypatch.setattr(process, "END_WITHIN", BOUND)
+    monkeypatch.setattr(reaper_pipe, "END_CLOSE_GRACE", BOUND)
+    monkeypatch.setattr(reaper_pipe, "END_WITHIN", BOUND)
     log = tmp_path / "log"
     names = ("a", "b", "c")
     servers = (raw_stdio(name, "leaves_with_others", log=log, isolation="per_agent") for name in names)

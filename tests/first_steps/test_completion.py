@@ -50,7 +50,7 @@ def known(config: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("re", ["remove", "rename"]),
+        ("re", ["remove", "rename", "restore"]),
         ("policy ex", ["explain"]),
         ("serve --log-l", ["--log-level"]),
         ("serve --log-level w", ["warning"]),
@@ -164,7 +164,11 @@ print -r -- "${shown##*aggregator}"
 @pytest.mark.parametrize(
     ("shell", "commands", "said"),
     [
-        ("bash", BASH, ["remove|rename|", r"time|git\ hub|", "time.now|", "complete -F _aggregator aggregator"]),
+        (
+            "bash",
+            BASH,
+            ["remove|rename|restore|", r"time|git\ hub|", "time.now|", "complete -F _aggregator aggregator"],
+        ),
         ("fish", FISH, ["remove\tRemove servers", "rename\tRename a server", "git hub", "time", "time.now"]),
         ("zsh", ZSH, ["call time.now"]),
     ],

@@ -16,7 +16,7 @@ from aggregator.config.notify import ReceiverConfig
 from aggregator.notify.notice import NoticeWriter
 from aggregator.notify.notifier import Notifier
 from aggregator.redaction.redactor import Redactor
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 SECRET: Final = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 

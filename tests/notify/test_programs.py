@@ -13,7 +13,7 @@ from aggregator.config.notify import ReceiverConfig
 from aggregator.notify.delivery import DeliveryAnswer
 from aggregator.notify.formats import message
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.end_to_end.programs import until_ended
 from tests.notify.hook_server import build
 from tests.polling import until

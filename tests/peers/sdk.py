@@ -165,9 +165,9 @@ def http_app(toolbox: Toolbox | None = None, *, resumable: bool = False) -> Reco
     return Recorder(server.streamable_http_app(event_store=store, retry_interval=10 if resumable else None))
 
 
-def sse_app(toolbox: Toolbox | None = None) -> Starlette:
-    """HTTP+SSE at `/sse`."""
-    server, transport = build(toolbox), SseServerTransport("/messages/")
+def sse_app(toolbox: Toolbox | None = None, server: Server[Any] | None = None) -> Starlette:
+    """HTTP+SSE at `/sse`, of a server around that toolbox, or of that server."""
+    server, transport = server or build(toolbox), SseServerTransport("/messages/")
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:

@@ -90,13 +90,13 @@ def survives(schema: dict[str, Any], value: Any) -> None:
 
 
 @given(sound, st.sampled_from(DIALECTS), values)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_schema_that_may_be_sound(schema: Any, dialect: str, value: Any) -> None:
     survives({"$schema": dialect, **schema} if isinstance(schema, dict) else {"not": schema}, value)
 
 
 @given(st.dictionaries(st.sampled_from(KEYWORDS), junk, max_size=4), st.sampled_from(DIALECTS), values)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_schema_of_junk(schema: dict[str, Any], dialect: str, value: Any) -> None:
     survives({"$schema": dialect, **schema}, value)
 

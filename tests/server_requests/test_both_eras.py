@@ -199,7 +199,7 @@ async def test_a_connection_that_cannot_be_had_now_is_tried_later(
     async with harness.host("http", LEGACY, capabilities=ABLE) as host:
         assert (await said(host, "one.where")).split()[0] == MODERN
         # It came up in the end: from now on it is used.
-        await until(lambda: any(side.session is not None for side in apart._sides.values()))
+        await until(lambda: any(side.session is not None for side in apart._sides))
         assert (await said(host, "one.where")).split()[0] == LEGACY
 
 

@@ -157,7 +157,7 @@ async def test_what_nobody_uses_is_closed(open_harness: OpenHarness, monkeypatch
 
 async def test_there_are_only_so_many(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """The one that was not used for longest makes room; where all are in use, that is told."""
-    monkeypatch.setattr(apart, "AT_MOST", 2)
+    monkeypatch.setattr("aggregator.upstream.sessions.side_connection.AT_MOST", 2)
     harness = open_harness({"one": stdio_entry("legacy", isolation="per_session")})
     async with (
         harness.host("sse", LEGACY) as first,

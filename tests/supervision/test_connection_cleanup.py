@@ -9,7 +9,8 @@ import pytest
 
 from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Reaper, run_child
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.faults.app_harness import BOUND, lines_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
 from tests.peers.processes import is_alive

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import CLOSE_GRACE, TERM_GRACE, ChildProcess, Reaper
+from aggregator.upstream.process.process import ChildProcess
+from aggregator.upstream.process.reaper_pipe import CLOSE_GRACE, TERM_GRACE, Reaper
 from tests.supervision.virtual_clock import VirtualLoop
 
 PATIENT = True

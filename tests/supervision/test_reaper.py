@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from aggregator.upstream.process import process
-from aggregator.upstream.process.process import Reaper, run_child
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.faults.app_harness import BOUND
 from tests.peers.processes import is_alive
 from tests.polling import until

@@ -12,7 +12,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import catalog_builder as shelf_module
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.upstream.lifecycle.states import StateAndReason
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.upstream import Upstream
 
 from .strategies import SilentObserver, server, tool

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from aggregator.upstream.process.process import Reaper, run_child
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
 
 PROXIES = {
     "HTTP_PROXY": ("http://me:p@ss:w/rd@proxy.example:3128", "http://proxy.example:3128"),

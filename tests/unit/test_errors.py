@@ -36,6 +36,7 @@ from aggregator.domain.errors import (
     to_tool_result,
     to_wire,
 )
+from aggregator.domain.missing import InsufficientScope, LoginRequired
 from aggregator.schemas.refusal import input_refusal, output_refusal
 
 from .strategies import json_values
@@ -47,6 +48,7 @@ UPSTREAM: dict[type[UpstreamError], tuple[str, bool]] = {
     UpstreamBadAnswer: ("upstream_bad_answer", False),
     UpstreamHttpStatus: ("upstream_http_error", False),
     UpstreamRefused: ("upstream_refused", False),
+    LoginRequired: ("login_required", True),
 }
 
 
@@ -100,6 +102,9 @@ def upstream_errors() -> Iterator[UpstreamError]:
 def refusals() -> Iterator[CallRefused]:
     """Every refusal of a call, with and without a time to wait for."""
     for kind in every(CallRefused):
+        if kind is InsufficientScope:
+            yield kind("s.t", "It was not called.", ("files:write",))
+            continue
         yield kind("s.t", "It was not called.", "it took too long") if kind is CheckCut else kind("s.t", "No.")
     yield OverLimit("s.t", "It was not called. Wait 3 s.", retry_after=3)
 

@@ -9,7 +9,7 @@ import pytest
 from aggregator.config.model import ServerConfig
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import InboundHandlers
-from aggregator.upstream.process.process import Reaper
+from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.local import open_local
 
 

@@ -12,7 +12,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.event_stream import EventStream
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
-from aggregator.frontends.web.sessions import BatchChannel, Sessions
+from aggregator.frontends.web.sessions.http_session import BatchChannel
+from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.gateway.admission import Admission, TooMany
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTasks
@@ -100,7 +101,7 @@ async def test_their_number_is_bounded() -> None:
     sessions.open(_host())
     with pytest.raises(TooMany):
         sessions.open(_host())
-    sessions.end(first)
+    sessions.let_go(first)
     assert sessions.get(first.id) is None
     sessions.open(_host())
 
@@ -123,8 +124,8 @@ async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.Monkey
 async def test_ending_twice_is_harmless() -> None:
     sessions = _sessions()
     session = sessions.open(_host())
-    sessions.end(session)
-    sessions.end(session)
+    sessions.let_go(session)
+    sessions.let_go(session)
     assert len(sessions) == 0
 
 
@@ -160,7 +161,7 @@ async def test_an_open_session_is_notified_of_changes_and_an_ended_one_is_not() 
     staying, ending = sessions.open(_host()), sessions.open(_host())
     streams = staying.open_stream(), ending.open_stream()
     assert all(streams)
-    sessions.end(ending)
+    sessions.let_go(ending)
     changes._notify()
     seen.append(ToolRecord("s", "s", "t", {}, {}, 1.0))
     changes._notify()
@@ -217,7 +218,7 @@ async def test_a_session_that_ends_fails_what_was_asked_of_its_host() -> None:
     async with asyncio.timeout(BOUND):
         asked = asyncio.ensure_future(session.peer.request("elicitation/create", {}))
         await asyncio.sleep(0)
-        sessions.end(session)
+        sessions.let_go(session)
         with pytest.raises(PeerGone, match="the session ended"):
             await asked
     assert [message["method"] for message in await _written(stream)] == ["elicitation/create"]

@@ -13,7 +13,8 @@ from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
 from aggregator.frontends.web.known_posts import KnownPosts
-from aggregator.frontends.web.sessions import HttpSession, Sessions
+from aggregator.frontends.web.sessions.http_session import HttpSession
+from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission

@@ -1,6 +1,7 @@
 """Full-text search over a small collection: SQLite FTS5 in memory, ranked by bm25."""
 
 import sqlite3
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class FullText:
     def __init__(self, entries: Iterable[Entry]) -> None:
         # A server may be built on one thread and run on another; nothing writes after this constructor.
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._db.close)
         self._db.execute(
             "CREATE VIRTUAL TABLE docs USING fts5"
             "(title, body, category UNINDEXED, tokenize = 'unicode61 remove_diacritics 0')"
