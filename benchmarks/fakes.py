@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.web.host_guard import App
 from aggregator.upstream.connection import Connection, InboundHandlers

@@ -16,7 +16,7 @@ from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import render
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import validate_tools
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import META_TOOLS, load_meta_tools
 from aggregator.gateway.meta.rendering import answer

@@ -31,7 +31,8 @@ from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.catalog.difference import ToolChanges, difference
 from aggregator.catalog.validate import definition_digest
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong

@@ -5,7 +5,7 @@ A definition that has them where nothing may change, as in its name, is left out
 
 from typing import Any
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.text.invisible import (
     SENT,
     changed_texts,

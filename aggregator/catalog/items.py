@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.catalog.templates import leads_anywhere
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord

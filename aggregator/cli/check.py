@@ -15,7 +15,7 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.progress import shown_starting
-from aggregator.cli.runtime.setup import all_started, load_config, storage_url
+from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
 from aggregator.upstream.upstream import Upstream
@@ -46,7 +46,7 @@ def run(path: Path | None, as_json: bool) -> int:
 async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row per server, and warnings about fallbacks that cannot be used."""
     async with stored_accounts(loaded) as accounts:
-        app = build_app(all_started(loaded.config), redactor=loaded.redactor, accounts=accounts)
+        app = build_app(loaded.config.all_started(), redactor=loaded.redactor, accounts=accounts)
         async with app.running():
             async with shown_starting(app, loaded.redactor):
                 await app.supervisor.wait_all_tried()

@@ -13,7 +13,7 @@ from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.describe.tokens import fit
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.setup import all_started, load_config
+from aggregator.cli.runtime.setup import load_config
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
@@ -51,7 +51,7 @@ def run(
 
 async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
     async with stored_accounts(loaded) as accounts:
-        app = build_app(all_started(loaded.config), redactor=loaded.redactor, accounts=accounts)
+        app = build_app(loaded.config.all_started(), redactor=loaded.redactor, accounts=accounts)
         tools = await _of_servers(app, server)
     return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
 

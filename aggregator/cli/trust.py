@@ -10,7 +10,7 @@ from aggregator.config.files.find import FILE, own_file, trust_list
 from aggregator.config.files.jsonfile import read_bytes
 from aggregator.config.files.trust import TrustList, digest_of
 from aggregator.config.load import load
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 
 

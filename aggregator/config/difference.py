@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.problems import Problem
 
 # Fields of a server that take effect on its open connection; a change of any other replaces the connection.

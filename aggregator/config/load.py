@@ -18,9 +18,10 @@ from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_object
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.files.trust import TrustList
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
 from aggregator.config.notify import secrets_of
 from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.database_password import LatePassword, take_password
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks

@@ -1,18 +1,17 @@
-"""The models of the configuration; docs/configuration.md and the JSON Schema are generated from the descriptions."""
-
-from typing import Literal
+"""The model of the whole configuration; docs/configuration.md and the JSON Schema are generated from the
+descriptions."""
 
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
+from aggregator.config.answers.code import CodeConfig
+from aggregator.config.answers.results import ResultsConfig
+from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
-from aggregator.config.auth.server_auth import ServerAuthConfig
-from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
-from aggregator.config.health import HealthConfig
+from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
 from aggregator.config.notify import ReceiverConfig
 from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
@@ -22,258 +21,9 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
-    SearchConfig,
     StdioConfig,
     V1Config,
 )
-from aggregator.secret_sources.reference import LateText
-
-DEFAULT_MAX_TIMEOUT = 600.0
-
-ServerType = Literal["stdio", "sse", "http", "auto", "local"]
-Protocol = Literal["auto", "legacy", "modern"]
-OutputValidation = Literal["enforce", "warn", "off"]
-Isolation = Literal["shared", "per_agent", "per_session"]
-RunBy = Literal["each", "one"]
-Start = Literal["eager", "lazy", "on_call"]
-
-
-class ServerConfig(ConfigModel):
-    """One upstream server. `id`, `key`, `disabled_reason` and `references` are derived; the rest is an entry of
-    `mcpServers`."""
-
-    id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
-    key: str = Field(description="The key as the file has it.")
-    prefix: str = Field(
-        description="The first half of this server's tool names, in letters, digits, `_` and `-`; it stands in its "
-        'URIs too. `""`, which one server may have, leaves names and URIs as they are, but for those that could be '
-        "another server's. Default: the key.",
-        examples=["gh"],
-    )
-    type: ServerType = Field(
-        description="How the server is reached: `stdio` (a program's stdin and stdout), `http` (Streamable HTTP), "
-        "`sse` (HTTP with SSE, protocol 2024-11-05), `auto` (Streamable HTTP first, SSE when the "
-        "server turns out to be older), `local` (a Python object in this process). Default: `stdio` "
-        "with `command`, `auto` with `url`, `local` with `target`. `streamable-http`, `streamableHttp` "
-        "and `streamable_http` mean `http`.",
-        examples=["http"],
-    )
-    command: str | None = Field(
-        default=None,
-        min_length=1,
-        description="`stdio`: the program to start: looked up on `PATH`, or a path from `cwd`, else from the "
-        "configuration file's folder.",
-        examples=["npx"],
-    )
-    args: Texts = Field(
-        default=(),
-        repr=False,
-        description="`stdio`: its arguments.",
-        examples=[["-y", "@modelcontextprotocol/server-everything"]],
-    )
-    env: TextMap = Field(
-        default={},
-        repr=False,
-        description="`stdio`: environment variables it gets besides the usual few: `PATH`, `HOME` and the like, and "
-        "`HTTP_PROXY`, `HTTPS_PROXY` without the user name and password in them.",
-        examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
-    )
-    cwd: str | None = Field(
-        default=None,
-        description="`stdio`: the folder it runs in, relative to the configuration file's. Default: the "
-        "aggregator's own.",
-        examples=["servers/weather"],
-    )
-    url: str | None = Field(
-        default=None,
-        repr=False,
-        description="`http`, `sse`, `auto`: the server's address, `http://` or `https://`. It is never logged with "
-        "its query.",
-        examples=["https://mcp.example.com/mcp?key=${EXAMPLE_KEY}"],
-    )
-    headers: TextMap = Field(
-        default={},
-        repr=False,
-        description="`http`, `sse`, `auto`: sent with every request. Their values are never shown or logged.",
-        examples=[{"Authorization": "Bearer ${EXAMPLE_TOKEN}"}],
-    )
-    auth: ServerAuthConfig | None = Field(
-        default=None, description="`http`, `sse`, `auto`: the aggregator gets access tokens for the server by OAuth."
-    )
-    proxy: str | None = Field(
-        default=None,
-        repr=False,
-        description="`http`, `sse`, `auto`: the HTTP proxy on the way there, with user and password where it wants "
-        "them.",
-        examples=["http://proxy.example.com:3128"],
-    )
-    target: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
-        description="`local`: a Python MCP server object, as `package.module:attribute`.",
-        examples=["my_servers.weather:server"],
-    )
-    launch: LaunchConfig | None = Field(
-        default=None,
-        description="`http`, `sse`, `auto`: a program to start before connecting to `url`; it is stopped with the "
-        "connection. `{port}` in `url`, `args` and `env` stands for a port that is free at that moment.",
-        examples=[{"command": "uvx", "args": ["my-server", "--port", "{port}"]}],
-    )
-    description: str = Field(
-        default="",
-        description="What the service is good for, for people and models. Default: the key.",
-        examples=["Maps and routes in China"],
-    )
-    trigger_keywords: tuple[str, ...] = Field(
-        default=(), description="Words in a question that point to this server.", examples=[["map", "route", "地图"]]
-    )
-    enabled: bool = Field(default=True, description="`false`: the entry is checked, and the server is not connected.")
-    timeout: Seconds = Field(default=30.0, description="How long a call may take.", examples=["2m"])
-    max_timeout: Seconds = Field(
-        default=DEFAULT_MAX_TIMEOUT,
-        description="The hard maximum of a call, progress or not. Default: 10 minutes, or the longest time-out the "
-        "entry names.",
-        examples=["30m"],
-    )
-    timeout_resets_on_progress: bool = Field(
-        default=False, description="`true`: each progress report starts the call's time anew, up to `max_timeout`."
-    )
-    connect_timeout: Seconds = Field(
-        default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
-    )
-    start: Start = Field(
-        default="eager",
-        description="When the server is started or connected: `eager` at once, `lazy` in the background a little "
-        "later, without holding up the first list, `on_call` only when something of it is called, read or got. Until "
-        "then it is listed as it was when it was last seen; an `on_call` server that was never seen is started once, "
-        "to learn what it has.",
-        examples=["on_call"],
-    )
-    idle_timeout: Seconds | None = Field(
-        default=None,
-        description="A server that nobody has used for so long is stopped; its tools stay listed, and the next call "
-        "starts it again. What it kept in mind between calls is lost then. Default: it runs on.",
-        examples=["10m"],
-    )
-    grace: Seconds = Field(
-        default=30.0,
-        description="How long the tools of a server whose connection was lost stay listed while it is reconnected.",
-        examples=["2m"],
-    )
-    reconnect_wait: Seconds = Field(
-        default=5.0,
-        description="How long a call waits for a lost connection to come back before it is answered that it is not "
-        "there.",
-        examples=["20s"],
-    )
-    heartbeat: Seconds = Field(
-        default=60.0, description="`sse`: a stream that is silent this long is asked with a ping.", examples=["20s"]
-    )
-    protocol: Protocol = Field(
-        default="auto",
-        description="The protocol era to speak: `auto` finds out, and takes the host's where a server has both (with "
-        "`stdio` by a second process); `legacy` starts with the handshake, `modern` does without (2026-07-28).",
-        examples=["legacy"],
-    )
-    isolation: Isolation = Field(
-        default="shared",
-        description="Who shares a connection: `shared` all hosts, `per_agent` the hosts of one agent, `per_session` "
-        "nobody: each host session has its own, with `stdio` a process of its own. Servers that keep something in "
-        "mind between calls may need that, and programs that ask people something while several hosts use them.",
-        examples=["per_session"],
-    )
-    replicas: RunBy = Field(
-        default="each",
-        description="Which of several replicas runs the server: `each` its own, or `one` for all, to which the others "
-        "send their calls; when that one ends, another takes over within seconds. For servers that may run once only, "
-        "such as one that keeps a file open.",
-        examples=["one"],
-    )
-    tools: ToolsConfig = Field(
-        default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
-    )
-    instructions: bool = Field(
-        default=True,
-        description="Whether the first sentences of what the server says of itself go to models, under its name. "
-        "`list_servers` shows all of it in any case.",
-    )
-    attribution: Literal["meta", "visible"] = Field(
-        default="meta",
-        description="Where a result says which server it is from, when it was fetched and how old its data are: `meta` "
-        "in `_meta` only, `visible` also as a last block of text.",
-        examples=["visible"],
-    )
-    trusted: bool = Field(
-        default=False,
-        description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
-        "policies, and a template of it that fits any `https:` URI takes those that nobody lists.",
-    )
-    invisible_characters: Literal["remove", "keep"] = Field(
-        default="remove",
-        description="What becomes of characters that nobody sees (control characters, overrides of the direction of "
-        "text, zero-width spaces, tags) in what the server says of itself and of its tools, resources and prompts, and "
-        "in what it asks people. `remove` takes them out, and leaves out what has them in its name; `keep` passes them "
-        "on. Results are never changed.",
-        examples=["keep"],
-    )
-    output_validation: OutputValidation = Field(
-        default="warn",
-        description="Results against the tool's `outputSchema`: `enforce` turns a misfit into an error, `warn` logs "
-        "it, `off` does not look.",
-        examples=["enforce"],
-    )
-    coerce: bool = Field(
-        default=False,
-        description="`true`: arguments that models often get wrong in form are put right first, such as a number in "
-        "quotes.",
-    )
-    health: HealthConfig = Field(
-        default=HealthConfig.model_construct(),
-        description="How the aggregator finds out by itself whether the server still answers.",
-    )
-    fallbacks: tuple[str, ...] = Field(
-        default=(),
-        description="Servers that stand in while this one is away, by their keys, best first. A call goes to the first "
-        "that is well and has the tool under the same name, with a schema that takes the same arguments.",
-    )
-    max_message_bytes: Bytes = Field(
-        default=64 * MIB,
-        description="A message from the server that is larger than this is refused.",
-        examples=["8MiB"],
-    )
-    max_message_values: Whole = Field(
-        default=250_000,
-        ge=1_000,
-        description="A message from the server with more JSON values than this is refused unread: each takes memory "
-        "and time. Names of fields are no values; an empty object may count twice, a number of many digits as several.",
-        examples=[1_000_000],
-    )
-    max_pending: Whole = Field(
-        default=1_000,
-        ge=1,
-        description="How many calls may wait for the server at once; one more is refused.",
-        examples=[50],
-    )
-    memory_limit: Bytes | None = Field(
-        default=None,
-        description="`stdio` and `launch`, on Linux: a server whose processes together hold more memory of their own "
-        "than this is ended, and started again. Read once a second.",
-        examples=["1GiB"],
-    )
-    stderr_per_minute: Whole = Field(
-        default=600,
-        ge=1,
-        description="`stdio` and `launch`: how many lines of its stderr are logged a minute, a line being 1 KiB of "
-        "text; the rest is counted.",
-        examples=[6000],
-    )
-    disabled_reason: str | None = Field(
-        default=None,
-        description="Why the aggregator itself switched the server off, such as a variable that is not set.",
-    )
-    references: SkipJsonSchema[tuple[LateText, ...]] = Field(
-        default=(), repr=False, description="The texts with secrets in them that are completed for each connection."
-    )
 
 
 class Config(ConfigModel):
@@ -320,6 +70,12 @@ class Config(ConfigModel):
     )
     checks: ChecksConfig = Field(
         default=ChecksConfig.model_construct(), description="Checks of arguments and results that may take long."
+    )
+    results: ResultsConfig = Field(
+        default=ResultsConfig.model_construct(), description="Results that are too large for a model."
+    )
+    code: CodeConfig = Field(
+        default=CodeConfig.model_construct(), description="Programs that a model writes to call tools (`expose: code`)."
     )
     search: SearchConfig = Field(default=SearchConfig.model_construct(), description="How tools are found by words.")
     startup_wait: Seconds = Field(
@@ -398,3 +154,10 @@ class Config(ConfigModel):
     def run_by_one(self) -> bool:
         """True if a server may run in one process only of all that share the database."""
         return any(server.replicas == "one" and server.enabled for server in self.servers)
+
+    def all_started(self) -> "Config":
+        """Return the configuration with every server started eagerly and never stopped for being idle: for commands
+        that look at every server once.
+        """
+        awake = {"start": "eager", "idle_timeout": None}
+        return self.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in self.servers)})

@@ -8,6 +8,9 @@ from typing import Final, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from aggregator.config.answers.code import CodeConfig
+from aggregator.config.answers.results import ResultsConfig
+from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted
@@ -27,7 +30,6 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
-    SearchConfig,
     StdioConfig,
     V1Config,
 )
@@ -40,6 +42,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "v1": V1Config,
     "console": ConsoleConfig,
     "checks": ChecksConfig,
+    "results": ResultsConfig,
+    "code": CodeConfig,
     "search": SearchConfig,
     "audit": AuditConfig,
     "replicas": ReplicasConfig,

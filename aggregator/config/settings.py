@@ -13,7 +13,7 @@ from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
 from aggregator.domain.uris.addresses import parse_network
 
 Names = Literal["canonical", "compatible"]
-Expose = Literal["all", "search", "auto"]
+Expose = Literal["all", "search", "auto", "code"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -268,16 +268,6 @@ class ChecksConfig(ConfigModel):
         description="How many processes may make such checks at once. Checks of one server, or for one agent, have all "
         "but one of them at most. They are started when first needed.",
         examples=[4],
-    )
-
-
-class SearchConfig(ConfigModel):
-    """The search of tools by words and by meaning."""
-
-    semantic: bool = Field(
-        default=False,
-        description="`true`: tools are also found by meaning, with the model of `aggregator-mcp[semantic]`, which must "
-        "be installed.",
     )
 
 

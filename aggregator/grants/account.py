@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from aggregator.config.auth.server_auth import ServerAuthConfig
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.oauth.discovery import canonical_resource
 from aggregator.oauth.registration import ConfiguredClient

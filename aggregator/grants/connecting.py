@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.grants.account import Account

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.grant_owner import GrantOwner, owner_of

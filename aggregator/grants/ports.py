@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from aggregator.config.auth.issuers import AuthConfig
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import TokenFacts
 from aggregator.grants.values import ConnectOutcome, ConnectPage

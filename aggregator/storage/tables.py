@@ -1,4 +1,4 @@
-"""The schema as it is now, with that of the vault. Every change here is a migration too; a test compares the two."""
+"""The schema as it is now, with its parts. Every change here is a migration too; a test compares the two."""
 
 from typing import Any, Final
 
@@ -17,13 +17,22 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from aggregator.storage.table_metadata import NUMBER, metadata
-from aggregator.storage.vault_tables import oauth_clients, oauth_connects, oauth_grants
+from aggregator.storage.table_parts.answers import kept_result_parts, kept_results, tool_vectors
+from aggregator.storage.table_parts.metadata import NUMBER, metadata
+from aggregator.storage.table_parts.vault import oauth_clients, oauth_connects, oauth_grants
 
-__all__ = ["metadata", "oauth_clients", "oauth_connects", "oauth_grants"]
+__all__ = [
+    "kept_result_parts",
+    "kept_results",
+    "metadata",
+    "oauth_clients",
+    "oauth_connects",
+    "oauth_grants",
+    "tool_vectors",
+]
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0011"
+REVISION: Final = "0012"
 
 # What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
 # JSON. `origin` names the replica that wrote it, where one did.

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.credentials import Credentials

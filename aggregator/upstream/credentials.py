@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
 

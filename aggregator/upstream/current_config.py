@@ -1,6 +1,6 @@
 """The configuration of one server, as the parts of its upstream share it."""
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 
 
 class CurrentConfig:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.checks import unsound
 from aggregator.config.servers.late import put
 from aggregator.domain.errors import UpstreamRefused

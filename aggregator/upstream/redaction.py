@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig
 from aggregator.config.servers.late import without_late
 from aggregator.config.servers.secrets import secrets_in

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import AggregatorError
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mappi
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.grant_owner import GrantOwner

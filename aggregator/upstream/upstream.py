@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner

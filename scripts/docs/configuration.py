@@ -11,8 +11,9 @@ from aggregator.config.auth.issuers import ClaimsConfig, IntrospectionConfig, Is
 from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.health import HealthConfig
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
 from aggregator.config.notify import ReceiverConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import WORKED_OUT
 from aggregator.config.settings import TlsConfig

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal

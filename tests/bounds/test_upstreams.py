@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.process import memory
 from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper

@@ -12,7 +12,8 @@ from typing import Any, Final, Self
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
 from aggregator.identity.keys import new_key, policy_line

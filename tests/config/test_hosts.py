@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 
 from . import host_configs
 from .conftest import Load

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from aggregator.config.answers.code import CodeConfig
+from aggregator.config.answers.results import ResultsConfig
+from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.health import HealthConfig
@@ -24,7 +27,6 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
-    SearchConfig,
     StdioConfig,
     TlsConfig,
     V1Config,
@@ -57,6 +59,8 @@ def test_every_field_has_its_heading() -> None:
         "v1": V1Config,
         "console": ConsoleConfig,
         "checks": ChecksConfig,
+        "results": ResultsConfig,
+        "code": CodeConfig,
         "search": SearchConfig,
         "audit": AuditConfig,
         "http.tls": TlsConfig,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import ToolsConfig
 from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls import failover

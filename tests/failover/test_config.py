@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.cli import check
 from aggregator.config.load import Loaded, load
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from tests.faults.app_harness import RAW, Json
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import ERROR_META_KEY
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.app.build import build_app
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.server import WebServer
 

@@ -17,7 +17,8 @@ import pytest
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync, fingerprint
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.principal import LOCAL
 from aggregator.identity.identify import RequestFacts
 from aggregator.identity.keys import new_key

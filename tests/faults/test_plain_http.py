@@ -13,7 +13,7 @@ import yarl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.transports import web
 from aggregator.upstream.transports.http_clients import plain_requests, plain_response

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 import aggregator
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.transports.web import requests_to
 from tests.polling import until
 

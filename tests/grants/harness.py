@@ -17,7 +17,7 @@ import aiohttp
 from aggregator.app.database import LazyDatabase
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.auth.server_auth import ServerAuthConfig
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import Principal
 from aggregator.grants.account import Account

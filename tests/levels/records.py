@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from aggregator.catalog.validate import validate_tools
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from tests.unit.strategies import ANY_TEXT, TOOL_NAMES, json_values
 

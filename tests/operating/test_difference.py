@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from aggregator.config.difference import AT_ONCE, IN_PLACE, difference, forbidding
 from aggregator.config.health import HealthConfig
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.domain.problems import Problem
 

@@ -12,7 +12,8 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.reload.config_reload import ConfigSource
 from aggregator.config.load import Loaded
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.principal import LOCAL
 from aggregator.redaction.redactor import Redactor
 from tests.faults.app_harness import AppHarness, server_config

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.config.difference import difference
 from aggregator.config.load import Loaded, load
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.secret_sources.reference import LateText
 from tests.peers.file_keyring import keep
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from aggregator.app import catalog_sync as catalog_cache
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database

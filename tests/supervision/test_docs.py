@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.lifecycle.states import TABLE

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, RESTORE_WAIT, IdleStop, lazy_delay
 from tests.end_to_end.scripted_host import MODERN, VERSIONS

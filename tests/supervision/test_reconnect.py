@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.faults.app_harness import AppHarness, Json, code_of, lines_of, raw_stdio, running_app, server_config

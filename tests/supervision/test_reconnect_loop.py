@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle import backoff, reconnect_loop
 from aggregator.upstream.lifecycle import state as state_module

@@ -13,7 +13,8 @@ from aggregator.app import catalog_sync as catalog_cache
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import catalog_of, fingerprint
 from aggregator.cli import check, tools
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import HostError
 from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.host import Host

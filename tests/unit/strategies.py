@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aggregator.config.model import ServerConfig, ServerType
+from aggregator.config.server_config import ServerConfig, ServerType
 from aggregator.config.server_parts import ToolsConfig
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.upstream import Upstream

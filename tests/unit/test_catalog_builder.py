@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.catalog import validate as vet_module
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import catalog_builder as shelf_module

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.wire.codec import decode, decode_received
 from aggregator.wire.values import VALUES_AT_MOST, TooManyValues, check_count
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.redaction import server_redaction
 from aggregator.wire.codec import TooDeep, decode, decode_cut, decode_received
 from aggregator.wire.lines import LineReader, answered_by, asked_by

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import InboundHandlers
 from aggregator.upstream.process.reaper_pipe import Reaper

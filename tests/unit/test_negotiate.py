@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.model import Protocol
+from aggregator.config.server_config import Protocol
 from aggregator.domain.errors import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.validate import validate_tools
-from aggregator.config.model import ServerType
+from aggregator.config.server_config import ServerType
 from aggregator.config.server_parts import ToolsConfig
 from aggregator.domain.names import DEFAULT_NAME_LIMIT
 from aggregator.domain.records import ToolRecord

@@ -13,7 +13,8 @@ from typing import Any
 from aggregator.app.database import LazyDatabase
 from aggregator.audit.single_event import note
 from aggregator.config.load import Loaded
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.grants.grants import Grants

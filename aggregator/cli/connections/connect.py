@@ -19,7 +19,7 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.grant_owner import GATEWAY, GrantOwner

@@ -5,7 +5,7 @@ from typing import Final
 
 from aggregator.app.policies import read_policies
 from aggregator.config.load import Loaded
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner, owner_of
 from aggregator.domain.principal import LOCAL, Principal

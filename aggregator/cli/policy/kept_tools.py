@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from aggregator.app.catalog_sync import fingerprint
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.names import canonical
 from aggregator.domain.records import ToolRecord
 from aggregator.storage.locate import full_url, sqlite_path

@@ -19,7 +19,7 @@ from aggregator.cli.policy.token_claims import facts_in, read_claims
 from aggregator.cli.policy.token_claims import lines as token_lines
 from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.setup import all_started, load_config, storage_url
+from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -295,7 +295,7 @@ def _shown(folder: Path) -> Path:
 
 
 async def _tools(config: Config) -> tuple[ToolRecord, ...]:
-    app = build_app(all_started(config))
+    app = build_app(config.all_started())
     async with app.running():
         await app.supervisor.wait_all_tried()
         return tuple(app.gateway.catalog.tools)

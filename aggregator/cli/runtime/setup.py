@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
-from aggregator.config.awake import all_started as all_started
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start

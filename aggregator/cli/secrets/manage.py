@@ -18,7 +18,7 @@ from aggregator.cli.secrets.store import backend_name, can_store, check_name, de
 from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config
 from aggregator.config.load import load_found
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.secret_sources.program_run import MOST
 from aggregator.secret_sources.reference import SecretReference

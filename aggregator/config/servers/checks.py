@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aggregator.config.durations import format_duration
 from aggregator.config.files.wording import ConfigComplaint
-from aggregator.config.model import ServerType
+from aggregator.config.server_config import ServerType
 
 # The placeholder in `url` and `launch` for a port that is free when the program is started.
 FREE_PORT = "{port}"

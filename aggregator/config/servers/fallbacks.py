@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from aggregator.config.files.report import Report, Where, did_you_mean
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 
 
 def settle_fallbacks(

@@ -7,7 +7,7 @@ Copilot CLI, Zed, Cherry Studio and LM Studio.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aggregator.config.model import ServerConfig, ServerType
+from aggregator.config.server_config import ServerConfig, ServerType
 
 # Key of another host -> our field, and the server type that the key implies, if any.
 RENAMED: dict[str, tuple[str, ServerType | None]] = {

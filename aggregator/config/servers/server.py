@@ -14,7 +14,7 @@ from aggregator.config.durations import format_duration
 from aggregator.config.files.jsonfile import kind
 from aggregator.config.files.report import Report, Where
 from aggregator.config.files.wording import ConfigComplaint, complaints
-from aggregator.config.model import DEFAULT_MAX_TIMEOUT, ServerConfig
+from aggregator.config.server_config import DEFAULT_MAX_TIMEOUT, ServerConfig
 from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
 from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander

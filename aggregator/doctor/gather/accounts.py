@@ -10,7 +10,8 @@ from typing import Final
 from urllib.parse import quote
 
 from aggregator.config.load import Loaded
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.checks.accounts import AccountFacts
 from aggregator.identity.source import names_this_machine
 from aggregator.oauth.fetch import FetchFailed, GuardedFetch

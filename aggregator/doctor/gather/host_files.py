@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import own_file, trust_list
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS

@@ -12,9 +12,9 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
 from aggregator.catalog.validate import validate_tools
-from aggregator.config.awake import all_started
 from aggregator.config.load import Loaded
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.checks.model_view import ToolsThere
 from aggregator.doctor.checks.policies import Denial, PolicyFacts
 from aggregator.doctor.checks.servers import ServerFacts
@@ -61,7 +61,7 @@ async def try_servers(
 ) -> TrialResult:
     """Connect every server once, in at most `patience` seconds; `calls` are those of the last 30 days by server."""
     live = await asyncio.to_thread(read_policies, loaded.policies)
-    config = _searching(_bounded(all_started(loaded.config), patience))
+    config = _searching(_bounded(loaded.config.all_started(), patience))
     noisy = _NoisyServers()
     logger = logging.getLogger(_NOISE)
     level = logger.level

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call_record import EventKind
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import Principal

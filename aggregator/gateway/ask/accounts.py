@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.abilities import ELICIT
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError

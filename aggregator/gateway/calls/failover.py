@@ -12,7 +12,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.fallbacks import split
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import (

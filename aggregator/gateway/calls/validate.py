@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import ChecksConfig
 from aggregator.domain.errors import Blame, CheckCut, Unverifiable
 from aggregator.domain.records import ToolRecord

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool

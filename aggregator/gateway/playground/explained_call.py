@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker

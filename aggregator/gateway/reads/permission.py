@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused

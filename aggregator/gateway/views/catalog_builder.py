@@ -14,7 +14,7 @@ from aggregator.catalog.catalog import Catalog, ServerTools, server_tools_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
 from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
 from aggregator.catalog.validate import validate_tools_steps
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord

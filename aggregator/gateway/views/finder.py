@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.names import source_of
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 
 # Characters: of the operator's part, of each server's instructions, and of the whole text.

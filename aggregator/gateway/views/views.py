@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from aggregator.catalog.catalog import Catalog, ServerTools
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.decision import ConfirmBy, Decision

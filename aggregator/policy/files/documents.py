@@ -237,7 +237,7 @@ class DefaultsPart(PolicyModel):
         "either. Built in: what the frontend says.",
         examples=["compatible"],
     )
-    expose: Literal["all", "search", "auto"] | None = Field(
+    expose: Literal["all", "search", "auto", "code"] | None = Field(
         default=None,
         description="How much is listed: `all` tools, `search` only those by which the others are found and called, "
         "`auto` the one or the other by what the list would cost. Built in: what the frontend says.",

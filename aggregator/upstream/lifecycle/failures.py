@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRefused
 from aggregator.domain.missing import LoginRequired
 from aggregator.wire.peer import PeerGone

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.replicas.hop_client import HopClient
 from aggregator.replicas.leases import Held, Leases

@@ -4,7 +4,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
 from aggregator.secret_sources.reference import LateText
 from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child

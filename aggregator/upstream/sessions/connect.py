@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from pkgutil import resolve_name
 from typing import Any, Final, Protocol
 
-from aggregator.config.model import Protocol as EraChoice
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import Protocol as EraChoice
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.abilities import EVERYTHING, NOTHING, declared
 from aggregator.domain.errors import (
     RpcError,

@@ -15,7 +15,7 @@ from itertools import count
 from math import inf
 from typing import Any, Final, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import (

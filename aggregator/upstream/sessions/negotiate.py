@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from aggregator import __version__
-from aggregator.config.model import Protocol as EraChoice
+from aggregator.config.server_config import Protocol as EraChoice
 from aggregator.domain.errors import (
     UNSUPPORTED_VERSION,
     RpcError,

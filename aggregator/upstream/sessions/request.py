@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import (
     INVALID_PARAMS,
     URL_REQUIRED,

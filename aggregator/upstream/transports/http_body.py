@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from aggregator.wire.codec import decode_received
 from aggregator.wire.message import code_of

@@ -13,7 +13,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
 from aggregator.upstream.connection import Connection, InboundHandlers

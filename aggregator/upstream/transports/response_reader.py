@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any, Protocol
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.upstream.caller import RunningCall

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
 from aggregator.upstream.credentials import Credentials

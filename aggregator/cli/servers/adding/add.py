@@ -20,7 +20,8 @@ from aggregator.cli.servers.adding.request import AddRequest
 from aggregator.cli.servers.adding.trial import try_server
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.load import Loaded, load_content
-from aggregator.config.model import Config, ServerConfig
+from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.replace import only_for_owner
 

@@ -19,7 +19,7 @@ from aggregator.catalog.pages import render
 from aggregator.catalog.validate import validate_tools
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.policy.live import LivePolicies

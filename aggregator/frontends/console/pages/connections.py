@@ -6,7 +6,7 @@ Rule: a person sees and changes the accounts of the agent whose key they signed 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner, owner_of
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.frontends.connect.browser_cookie import new_browser

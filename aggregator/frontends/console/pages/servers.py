@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link

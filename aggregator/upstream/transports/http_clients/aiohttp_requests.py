@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.transports.http_clients.port import (
     KEEP_ALIVE,
     BadAddress,

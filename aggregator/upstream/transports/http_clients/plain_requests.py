@@ -17,7 +17,7 @@ import aiohappyeyeballs
 import yarl
 
 from aggregator import __version__
-from aggregator.config.model import ServerConfig
+from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.transports.http_clients.plain_connection import PlainConnection
 from aggregator.upstream.transports.http_clients.plain_response import KnownHeads, PlainResponse
 from aggregator.upstream.transports.http_clients.port import (

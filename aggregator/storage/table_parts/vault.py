@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Column, Double, Index, Integer, String, Table, Text
 
-from aggregator.storage.table_metadata import NUMBER, metadata
+from aggregator.storage.table_parts.metadata import NUMBER, metadata
 
 # The tokens for one server of one issuer on behalf of one owner. `id` and `account` are digests: of server, address of
 # the server, issuer and owner; and of server and owner. `version` counts what was stored; a process that gets new

@@ -1,0 +1,40 @@
+"""The settings of results that are too large for a model."""
+
+from pydantic import Field
+
+from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
+
+
+class ResultsConfig(ConfigModel):
+    """Results over `max_tokens` are shown in part, and kept for `read_result`."""
+
+    max_tokens: Whole = Field(
+        default=10_000,
+        ge=0,
+        description="The text of a result with more tokens than this, as estimated, is shown in part: its beginning, "
+        "how much there is, and a handle by which the model reads on with `read_result`. Errors, images and sound are "
+        "never cut. Policy files may say less for an agent or a tool (`result_tokens`). `0`: never.",
+        examples=[25_000],
+    )
+    preview_tokens: Whole = Field(
+        default=2_000,
+        ge=100,
+        description="The tokens of the beginning that is shown, and of a page that `read_result` returns by default.",
+        examples=[4_000],
+    )
+    keep: Seconds = Field(
+        default=3600.0,
+        description="How long the whole of such a result can be read, encrypted in the database of `storage`.",
+        examples=["15m"],
+    )
+    max_bytes: Bytes = Field(
+        default=256 * MIB,
+        description="What is kept of all of them together, compressed; an agent has a quarter of it at most. The "
+        "oldest make room.",
+        examples=["1GiB"],
+    )
+    output_schemas: bool = Field(
+        default=True,
+        description="`false`: lists leave out the `outputSchema` of tools, and so a large structured result can be "
+        "left out too. Otherwise the structured result of a tool that was listed with a schema is passed on whole.",
+    )
