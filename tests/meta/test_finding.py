@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.describe.tokens import estimate
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.rendering import answer
 from tests.access.gateway_harness import LEGACY, MODERN, error_data, tool
 from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
