@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from aggregator.catalog.describe.levels import shown_name
-from aggregator.catalog.describe.tokens import fit
 from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, without_host_prefix
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.views.finder import Finder, ServerSeen

@@ -42,8 +42,8 @@ class Translations:
 class Abbreviations:
     """Abbreviations and their long forms.
 
-    `places` of an abbreviation, as in `Translations`; the abbreviations `of` the stems of a long form; the most stems of
-    one, `longest`.
+    `places` of an abbreviation, as in `Translations`; the abbreviations `of` the stems of a long form; the most stems
+    of one, `longest`.
     """
 
     places: Mapping[str, "Places"]
