@@ -96,7 +96,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("ask", "access", "handshake"),
         ("views", "call_log", "eras"),
         (".",),
-        ("recording",),
+        ("recording", "results"),
     ),
     "doctor": (("examine",), ("mend",), ("gather",), ("checks",), (".",), ("finding",), ("codes",)),
     "identity": ((".",), ("tokens",)),

@@ -72,6 +72,7 @@ INSIDE_FUNCTIONS: Final = {
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
     },
+    ("aggregator.gateway.results.keeper", "aggregator.gateway.results.sealing"): "cryptography, 50 ms; in a thread",
     ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",

@@ -6,15 +6,18 @@ work ahead, in slices.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
-from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.bounds.lru import LruCache
+from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
@@ -24,6 +27,9 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.list_changed import Seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.list_kinds import Kind
+
+# Lists of which a copy without output schemas is kept.
+_KEPT: Final = 16
 
 
 class HostLists:
@@ -45,6 +51,9 @@ class HostLists:
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
+        # Only for the next start: a host that was told of a schema refuses answers without what it promises.
+        self._tells_schemas = config.results.output_schemas
+        self._without_schemas: LruCache[Pages[Any], Listing] = LruCache(_KEPT)
         # Serialised: hosts of one agent ask at the same time, and the first one's work then serves all.
         self._turn = asyncio.Lock()
         self.reconfigure(config)
@@ -104,6 +113,12 @@ class HostLists:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
+        if kind == "tool" and not self._tells_schemas:
+            known = self._without_schemas.get(pages)
+            if known is None:
+                known = await self._slices.run(_without_schemas(pages))
+                self._without_schemas.put(pages, known)
+            pages = known
         await self._slices.run(pages.page_steps(style))
         page, following = pages.page(style, cursor)
         result: dict[str, Any] = {field: page}
@@ -115,3 +130,15 @@ class HostLists:
 
     def _extent(self, view: View, host: Host) -> Expose:
         return view.expose(self._expose_at.get(host.frontend, self._expose))
+
+
+def _without_schemas(listing: Pages[ToolRecord]) -> Steps[Listing]:
+    """Return a list with definitions that have no `outputSchema`."""
+    tools = []
+    for tool in listing.records:
+        yield
+        if "outputSchema" in tool.definition:
+            told = {key: value for key, value in tool.definition.items() if key != "outputSchema"}
+            tool = replace(tool, definition=told, rendered={})
+        tools.append(tool)
+    return Listing(tools)

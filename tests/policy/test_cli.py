@@ -266,7 +266,7 @@ async def test_init_takes_the_configuration_of_a_running_aggregator(
         monkeypatch.setattr(policy, "address", lambda http: served.url)
         assert await asyncio.to_thread(policy.init, None) == 0
         await harness.wait_for_log("policies: revision ")
-        assert {tool["name"] for tool in await host.list()} == {"box.who", "box.wait"}
+        assert {tool["name"] for tool in await host.list()} == {"box.who", "box.wait", "read_result"}
     said = capsys.readouterr()
     assert said.err == f"aggregator: configuration: {harness.config} (of the aggregator that runs at {served.url})\n"
     assert f"{harness.folder / 'policies' / 'main.yaml'}: what works now still works" in said.out

@@ -15,6 +15,7 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
+from aggregator.gateway.meta.read_result import RECORD as READ_RESULT_RECORD
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View
@@ -36,15 +37,17 @@ class Exposure:
     list.
     """
 
-    def __init__(self, meta: MetaToolSet, pinned: Iterable[str], budget: int) -> None:
+    def __init__(self, meta: MetaToolSet, pinned: Iterable[str], budget: int, most_tokens: int) -> None:
         self._meta = meta
         self._pinned = tuple(pinned)
         self._budget = budget
+        # The bound on the tokens of results, beyond which there is something to read on.
+        self._most_tokens = most_tokens
         self._kept: LruCache[tuple[str, Expose], tuple[Listing, Listing]] = LruCache(_KEPT)
 
-    def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
-        """Take the pinned patterns and the budget of a new configuration."""
-        self._pinned, self._budget = tuple(pinned), budget
+    def reconfigure(self, pinned: Iterable[str], budget: int, most_tokens: int) -> None:
+        """Take the pinned patterns, the budget and the bound on results of a new configuration."""
+        self._pinned, self._budget, self._most_tokens = tuple(pinned), budget, most_tokens
         self._kept.clear()
 
     @property
@@ -54,7 +57,7 @@ class Exposure:
 
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
-        if expose == "all":
+        if expose == "all" and not (len(whole) and self._reads_on(view)):
             return whole
         key = view.key, expose
         kept = self._kept.get(key)
@@ -92,15 +95,21 @@ class Exposure:
         """Return whether a list holds the meta tools in place of all tools."""
         return any(tool.server == SOURCE for tool in listing.tools[:1])
 
+    def _reads_on(self, view: View) -> bool:
+        """Return whether the agent can come by a handle, so that `read_result` is listed."""
+        return self._meta.keeps_results and (self._most_tokens > 0 or view.limits_results)
+
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
-        if expose == "auto" and not (yield from self._too_much(whole)):
-            return whole
+        reads_on = self._reads_on(view)
+        if expose == "all" or (expose == "auto" and not (yield from self._too_much(whole))):
+            return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
         pinned: list[ToolRecord] = []
         for tool in whole.tools:
             yield
             if self._is_pinned(view, tool):
                 pinned.append(tool)
-        return Listing((*self._meta.records, *pinned))
+        shown = (record for record in self._meta.records if reads_on or record is not READ_RESULT_RECORD)
+        return Listing((*shown, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)

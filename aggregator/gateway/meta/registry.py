@@ -17,6 +17,8 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.meant import MeantTools, WrittenNames
+from aggregator.gateway.meta.read_result import READ_RESULT, without_handle
+from aggregator.gateway.meta.read_result import TOOL as READ_RESULT_TOOL
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
@@ -25,8 +27,9 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# The names of the meta tools in the order of the list; READ is there only if the configuration says so.
-META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent")
+# The names of the meta tools in the order of the list; READ is there only if the configuration says so, and READ_RESULT
+# only with a database to keep results in.
+META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent", READ_RESULT)
 
 
 # Models send numbers as strings, and one name in place of a list.
@@ -40,14 +43,16 @@ def load_meta_tools() -> Mapping[str, MetaTool]:
     from aggregator.gateway.meta import call_tool, describe_tools, list_servers, match_intent, search_tools
 
     tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
-    return {tool.record.own_name: tool for tool in (*tools, call_tool.READ_TOOL)}
+    return {tool.record.own_name: tool for tool in (*tools, READ_RESULT_TOOL, call_tool.READ_TOOL)}
 
 
 class MetaToolSet:
     """The configured meta tools. Their definitions are imported when they are first needed."""
 
-    def __init__(self, *, read_tool: bool) -> None:
-        self.names = (*META_TOOLS, READ) if read_tool else META_TOOLS
+    def __init__(self, *, read_tool: bool, keeps_results: bool) -> None:
+        names = (*META_TOOLS, READ) if read_tool else META_TOOLS
+        self.keeps_results = keeps_results
+        self.names = tuple(name for name in names if keeps_results or name != READ_RESULT)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.names
@@ -86,6 +91,7 @@ class MetaTools:
         self._pipeline = pipeline
         self._call_log = call_log
         self._checker = pipeline.checker
+        self._keeper = pipeline.large_results.keeper
 
     async def call(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Return the answer of a meta tool, or the unchanged answer of the tool it calls. Either is recorded as one
@@ -148,11 +154,11 @@ class MetaTools:
             agent = call.principal.agent_id
             given = in_form(tool.record.own_name, tool.record.definition["inputSchema"], call.arguments)
             arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, given, (), agent)
-        record.arguments = arguments
+        record.arguments = without_handle(arguments)
         if refusal is not None:
             return refusal
         _refuse_unknown(tool.record, arguments)
-        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver))
+        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper))
         return {"content": [{"type": "text", "text": text}]}
 
 

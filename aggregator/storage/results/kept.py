@@ -4,7 +4,7 @@ Law: a result is there with all its parts or not at all, and all of them togethe
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,45 +19,35 @@ OWNER_SHARE: Final = 4
 _STEP: Final = 200
 
 
-class SealedResult(NamedTuple):
-    """A result to keep: its id and its owner in hexadecimal, and its parts in order."""
-
-    id: str
-    owner: str
-    parts: Sequence[bytes]
-
-    @property
-    def size(self) -> int:
-        """The bytes of all parts."""
-        return sum(map(len, self.parts))
-
-
 class KeptResults:
     """The kept results of one database."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def add(self, result: SealedResult, *, now: float, expires: float, max_bytes: int) -> bool:
-        """Keep a result; the oldest make room for it, those of its owner first. Return False where it is too large.
+    async def add(
+        self, id_: str, owner: str, parts: Sequence[bytes], *, now: float, expires: float, max_bytes: int
+    ) -> bool:
+        """Keep a sealed result; the oldest make room for it, those of its owner first. Return False where it is too
+        large.
 
-        It is committed on return. Times are in seconds since 1970.
+        It is committed on return. `id_` and `owner` are in hexadecimal, times in seconds since 1970.
 
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
-        size = result.size
+        size = sum(map(len, parts))
         if size > max_bytes // OWNER_SHARE:
             return False
-        row = {"id": result.id, "owner": result.owner, "created": now, "expires": expires, "size": size}
+        row = {"id": id_, "owner": owner, "created": now, "expires": expires, "size": size, "parts": len(parts)}
         async with self._engine.write() as connection:
             if self._engine.path is None:
                 await connection.execute(postgres.lock("kept results"))
-            await self._make_room(connection, result.owner, max_bytes // OWNER_SHARE - size)
+            await self._make_room(connection, owner, max_bytes // OWNER_SHARE - size)
             await self._make_room(connection, None, max_bytes - size)
-            await connection.execute(insert(kept_results).values(**row, parts=len(result.parts)))
-            for number, part in enumerate(result.parts):
-                await connection.execute(insert(kept_result_parts).values(id=result.id, part=number, sealed=part))
+            await connection.execute(insert(kept_results).values(**row))
+            for number, part in enumerate(parts):
+                await connection.execute(insert(kept_result_parts).values(id=id_, part=number, sealed=part))
         return True
 
     async def parts(self, id_: str, owner: str, *, now: float) -> list[bytes] | None:
