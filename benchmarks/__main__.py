@@ -1,5 +1,5 @@
-"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores` and `access` are run by name.
+"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
+a FILE: `retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores` and `access` are run by name.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -17,6 +17,7 @@ from benchmarks import (
     console,
     dead,
     large,
+    levels,
     memory,
     pinned,
     policies,
@@ -40,7 +41,7 @@ _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, *_LONG, "catalogs", "tokens", "retrieval")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval")
     parser.add_argument(
         "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
     )
@@ -113,6 +114,8 @@ def main() -> None:
             print(catalogs.measure(Path(folder), given.folder), flush=True)
         if "retrieval" in what:
             print(retrieval.measure(given.folder), flush=True)
+        if "levels" in what:
+            print(levels.measure(given.folder), flush=True)
         if "tokens" in what:
             print(tokens.measure(given.folder), flush=True)
 
