@@ -263,7 +263,7 @@ def _build_lists(
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
     finder = Finder(config, upstreams, views, current, failover, slices)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens)
+    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
     host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
