@@ -11,10 +11,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Final
 
-from aggregator.catalog.describe.tokens import estimate
-
 from aggregator.catalog.describe.levels import level1, shown_name
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from benchmarks.report import Table
 from benchmarks.tokens import read_tools, tokenizers
 
