@@ -19,6 +19,7 @@ from aggregator.catalog.intent.slots import (
     find_position,
     has_arguments,
     has_possessive,
+    is_never_a_name,
     is_set_off,
     kind_after,
     name_at,
@@ -34,7 +35,7 @@ _CLAUSES_READ: Final = 60
 _VERB: Final = re.compile(
     rf"(?P<strong>{any_of('strong')}(?!{any_of('动词之后')}))|(?P<normal>{any_of('normal')}(?!{any_of('动词之后')})"
     rf"|(?:(?<!{any_of('用之前')})|(?<=不)|(?<![停禁弃滥误没未])(?=用\s*[a-z`]))用(?!{any_of('用之后')}))"
-    rf"|(?P<weak>(?<!名字)(?<!名)(?:{any_of('weak')}))"
+    rf"|(?P<weak>(?<!名字)(?<!名)(?<![出存正错藏])(?:{any_of('weak')}))"
 )
 # Weak verbs that may stand before a name that is no identifier, and before a description instead of a name.
 _NAMED_BY: Final = frozenset({"ask", "让", "叫", "通过", "打开"})
@@ -153,6 +154,8 @@ def _named_call(
     if verb[0] in ("把", "将"):
         return call if _DONE_WITH.match(after) else None
     if has_possessive(message, named):
+        return None
+    if kind is None and not is_set_off(message, named) and is_never_a_name(message, named):
         return None
     if kind is not None or is_set_off(message, named):
         return call
