@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from aggregator.catalog.intent.names import NameHit, ToolNames
-from aggregator.catalog.intent.phrasing import is_mention, is_request
+from aggregator.catalog.intent.phrasing import is_mention, is_request, is_subject
 from aggregator.catalog.intent.slots import (
     Kind,
     NamePosition,
@@ -117,9 +117,8 @@ def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[Named
         kind, end = kind_after(message, end_of(message, named))
         after = message.after(end)
         works = kind is not None and _SET_TO_WORK.match(message.plain, end)
-        if (works or (kind is None and named.tools and names.looks_like_code(message, named))) and not is_mention(
-            after
-        ):
+        calls = works or (kind is None and named.tools and names.looks_like_code(message, named))
+        if calls and not is_mention(after) and not is_subject(after):
             yield NamedCall(start, end, named, kind)
 
 
@@ -171,6 +170,9 @@ def _named_call(
         return call if verb["weak"] is None or verb[0] in _NAMED_BY else None
     if chinese:
         return call if verb["strong"] is not None else None
+    if _THE.search(message.plain, verb.end(), message.words[named.first].start):
+        # The plan, my test: a word like any other, unless something says that it is a tool.
+        return None
     ended = not after.strip()
     return call if has_arguments(after) and (verb["strong"] is not None or (verb[0] in _RUNS and not ended)) else None
 

@@ -62,6 +62,8 @@ _WEIGHED: Final = re.compile(
     r"[\s\"'”’`」』》】)]{0,6}(?:工具|服务|接口|插件)?\s*(?:[^,。]{0,24}还是"
     r"|(?:能|会|可以(?!吗)|支持|需要|要|有|是|算|安全|稳定|靠谱|免费|适合|必须)[^,。]{0,20}吗)"
 )
+# X 是干什么的, X 和 Y 一样吗: the name that a sentence begins with is what it tells of.
+_SUBJECT: Final = re.compile(rf"[\s\"'”’`」』》】)]{{0,6}}{any_of('主语之谓')}")
 _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务|接口|插件)?\s*吗")
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
@@ -82,6 +84,11 @@ def is_forbidden(before: str) -> bool:
 def is_mention(after: str) -> bool:
     """Tell whether the text after a name talks about the tool instead of asking it for something."""
     return any(pattern.match(after) for pattern in (_THEN_EN, _THEN_ZH, _REALLY, _WEIGHED))
+
+
+def is_subject(after: str) -> bool:
+    """Tell whether the text after a name at the start of a clause makes it the subject of a sentence."""
+    return _SUBJECT.match(after) is not None
 
 
 def _is_request_en(before: str, verb: str, after: str) -> bool:

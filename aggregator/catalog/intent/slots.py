@@ -22,8 +22,8 @@ _MARKED: Final = re.compile(r"[`「『《【]\s*$")
 _OF: Final = re.compile(r"\s*(?:['’]s|的|里面?的|[中上]的|提供的|->|>)\s*|\s+")
 # A server that there is not, before a tool: 用 eks 的 get_pod_logs. An exact name of a tool counts all the same.
 _OF_ANOTHER: Final = re.compile(
-    r"(?:[a-z0-9_.-]{1,30}|[^\s,。:a-z0-9]{1,8}) ?(?:服务器?|平台|工具)? ?(?:的|里面?的|[中上]的|提供的|里) ?"
-    r"|[a-z0-9_.-]{2,30}(?:['’]s)? (?:(?:mcp )?server )?"
+    r"(?:[a-z0-9_.-]{1,30} ?[^\s,。:a-z0-9]{0,6}?|[^\s,。:a-z0-9]{1,8}) ?(?:的|里面?的|[中上]的|提供的|里) ?"
+    r"|[a-z0-9_.-]{2,30}(?:['’]s)? (?:(?:mcp )?server(?:['’]s)? )?"
 )
 _OWNS: Final = re.compile(r"['’]s(?![a-z])")
 # Arguments after a name make it a call, however ordinary the name is.
