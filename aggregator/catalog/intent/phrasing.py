@@ -52,14 +52,14 @@ _TELLING_ZH: Final = re.compile(
 )
 _TOGETHER: Final = re.compile(r"我们|咱们|大家")
 _LETS: Final = re.compile(any_of("一起"))
-_TOLD_ZH: Final = re.compile(rf"(?:(?<!现)在|{any_of('叙述')})[^,。]{{0,6}}$|每次都?$")
+_TOLD_ZH: Final = re.compile(rf"(?:(?<!现)在(?![^,。]{{1,5}}[里中上内]$)|{any_of('叙述')})[^,。]{{0,6}}$|每次都?$")
 _THEN_ZH: Final = re.compile(
     rf"[\s\"'”’`」』》】)]{{0,6}}(?:这个|这款|那个)?(?:工具|服务|接口|插件)?\s*{any_of('谈论之前')}?"
     rf"(?:{any_of('谈论')}|的{any_of('的什么')}|[和跟与][^,。]{{1,40}}(?:区别|哪个|有什么))"
 )
 # 应该用 X 还是 Y; 用 X 需要密钥吗, 调用 X 安全吗.
 _WEIGHED: Final = re.compile(
-    r"[\s\"'”’`」』》】)]{0,6}(?:工具|服务|接口|插件)?\s*(?:[^,。]{0,24}还是"
+    r"[\s\"'”’`」』》】)]{0,6}(?:工具|服务|接口|插件)?\s*(?:[^,。]{0,24}还是|[了过](?:吗|么|没)"
     r"|(?:能|会|可以(?!吗)|支持|需要|要|有|是|算|安全|稳定|靠谱|免费|适合|必须)[^,。]{0,20}吗)"
 )
 # X 是干什么的, X 和 Y 一样吗: the name that a sentence begins with is what it tells of.
