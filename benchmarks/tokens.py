@@ -12,12 +12,12 @@ from typing import Any, Final
 from aggregator.catalog.describe.first_sentence import first_sentence, words_of
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import render
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import validate_tools
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import META_TOOLS, load_meta_tools
 from aggregator.gateway.meta.rendering import answer
 from benchmarks.report import Table

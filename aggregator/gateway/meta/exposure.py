@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
 from aggregator.config.model import Config
@@ -15,6 +14,7 @@ from aggregator.config.settings import Expose
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View

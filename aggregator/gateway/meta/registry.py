@@ -14,7 +14,9 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
-from aggregator.gateway.meta.call_tool import CALL, READ, inner
+from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner
+from aggregator.gateway.meta.forms import in_form
+from aggregator.gateway.meta.meant import MeantTools, WrittenNames
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
@@ -100,7 +102,7 @@ class MetaTools:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
                     return await self._call_meta_tool(tool, call, view, host)
-                call = call._replace(params=inner(call.params), via=outer)
+                call = call._replace(params=await inner(call.params, self._reader(view)), via=outer)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             async with self._call_log.record(call, host) as entry:
@@ -109,6 +111,19 @@ class MetaTools:
                 raise refused
             return entry.result
 
+    def _reader(self, view: View) -> ReadName:
+        """Return the function that reads the name of an inner call; a meta tool has its own name alone."""
+        names = WrittenNames(self._finder, self._resolver, view)
+
+        async def read(name: str) -> MeantTools:
+            meant = MeantTools(name, ()) if name in self._tools else await names.read(name)
+            short = (
+                [] if meant.tools else [one for one in (name, *names.without_host_prefix(name)) if one in self._tools]
+            )
+            return MeantTools(short[0], (self._tools[short[0]].record,)) if short else meant
+
+        return read
+
     async def _call_inner(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
@@ -116,7 +131,8 @@ class MetaTools:
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
-            text = f"{error.message} Find names with search_tools."
+            said = WrittenNames(self._finder, self._resolver, view).server(call.name)
+            text = said or f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
     async def _call_meta_tool(self, tool: MetaTool, call: ToolCall, view: View, host: Host) -> dict[str, Any]:
@@ -130,7 +146,8 @@ class MetaTools:
         name_tool(record, tool.record)
         with timed(record, "check"):
             agent = call.principal.agent_id
-            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, call.arguments, (), agent)
+            given = in_form(tool.record.own_name, tool.record.definition["inputSchema"], call.arguments)
+            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, given, (), agent)
         record.arguments = arguments
         if refusal is not None:
             return refusal

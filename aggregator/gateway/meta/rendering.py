@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
-from aggregator.catalog.describe.tokens import estimate, fit
 from aggregator.domain.records import Rendering, ToolRecord
+from aggregator.domain.text.tokens import estimate, fit
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.codec import Raw, encode

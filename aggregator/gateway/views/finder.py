@@ -229,6 +229,11 @@ class Finder:
             (await self._views.prepare_listing(view, self._current.tools, self._slices)).name_steps()
         )
 
+    async def tools_spelled(self, view: View, name: str) -> Sequence[ToolRecord]:
+        """Return the agent's tools that a name may stand for which is not written as any tool's; all of them."""
+        listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
+        return (await self._slices.run(listing.spelling_steps())).tools(name)
+
     def servers(self, view: View) -> list[ServerSeen]:
         """Return the servers the agent may know of: those with an item for it, and absent ones whose tools it might
         call.
