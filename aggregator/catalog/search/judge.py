@@ -14,15 +14,14 @@ from aggregator.catalog.search.fit import scores
 from aggregator.catalog.search.name_match import name_matches
 from aggregator.catalog.search.needs import Need, needs
 from aggregator.catalog.search.query import Query, read
-from aggregator.catalog.search.terms.four_grams import similarity
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, weigh
 
 # A tool fits if it has this share of the best score.
 FITS: Final = 0.5
 # What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/search.md.
-HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 3.6, 1.3, 0.8, 1.4, 0.5, 1.25
-ENOUGH = 3.0
+HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 3.9, 1.5, 0.8, 1.25, 3.2, 1.9
+ENOUGH = 3.7
 # How many of the best tools are looked at.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
@@ -93,7 +92,7 @@ def features(query: Query, tool: Document, had: Sequence[_Had]) -> tuple[float, 
         sum(one.worth * one.meant for one in had if not one.said) / whole,
         sum(one.worth for one in had if one.said * SCALE > _IN_NAME) / whole,
         min(1.0, len(had) / _LONG),
-        similarity(query.four_grams, tool.four_grams),
+        (query.four_grams & tool.four_grams).bit_count() / (query.four_grams.bit_count() or 1),
     )
 
 
