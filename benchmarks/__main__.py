@@ -21,6 +21,7 @@ from benchmarks import (
     memory,
     pinned,
     policies,
+    requests,
     retrieval,
     soak,
     start,
@@ -53,6 +54,7 @@ def main() -> None:
     )
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
+    parser.add_argument("--catalogs", type=Path, metavar="FOLDER", help="NAME.json files, for retrieval by requests")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (default: 5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
@@ -113,7 +115,10 @@ def main() -> None:
                 print(table, flush=True)
             print(catalogs.measure(Path(folder), given.folder), flush=True)
         if "retrieval" in what:
-            print(retrieval.measure(given.folder), flush=True)
+            if given.catalogs:
+                print(requests.measure(given.folder, given.catalogs), flush=True)
+            else:
+                print(retrieval.measure(given.folder), flush=True)
         if "levels" in what:
             print(levels.measure(given.folder), flush=True)
         if "tokens" in what:

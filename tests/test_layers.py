@@ -77,6 +77,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.gateway.views.finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.semantic"): "only where `search.semantic` is set",

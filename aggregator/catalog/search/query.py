@@ -11,11 +11,11 @@ from typing import Final
 
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
-    LONGEST_SIGNS,
     abbreviations,
     actions,
     plain_words,
     rarity,
+    segments,
     translations,
     words_in,
 )
@@ -101,7 +101,7 @@ def read(text: str) -> Query:
     terms_kept = [term for term in latin if term not in plain_words().ignored]
     chosen = list(dict.fromkeys(terms_kept if terms_kept or reading.words else latin))
     for term in chosen:
-        reading.words.setdefault(term, ((term, _worth(term, len(chosen))),))
+        reading.words.setdefault(term, ((term, word_worth(term, len(chosen))),))
     _add_abbreviations(chosen, reading.words)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in chosen if term in words}
@@ -120,7 +120,8 @@ def read(text: str) -> Query:
     )
 
 
-def _worth(term: str, count: int) -> float:
+def word_worth(term: str, count: int) -> float:
+    """Return how much a word of a query says, by its language alone; `count`: the words of the query."""
     if term.isdigit():
         return NUMBER
     rare: float = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
@@ -158,7 +159,7 @@ def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
 
 def _read_signs(run: str, reading: _Reading) -> None:
     table, english = wider_synonyms().of, translations()
-    for part in _without_asking(run) or [run]:
+    for part in without_asking(run) or [run]:
         known = words_in(part, table, english.stems)
         for term in signs(part):
             # A sign alone says something only where it is a word.
@@ -177,22 +178,16 @@ def _read_signs(run: str, reading: _Reading) -> None:
     reading.actions += [does[word] for word in words_in(run, does)]
 
 
-def _without_asking(run: str) -> list[str]:
+def without_asking(run: str) -> list[str]:
     """Return the parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
-    asking, table, english = plain_words().asking, wider_synonyms().of, translations().stems
-    parts: list[str] = []
-    part = ""
-    at = 0
-    while at < len(run):
-        ends = range(min(at + LONGEST_SIGNS, len(run)), at, -1)
-        end = next((end for end in ends if any(run[at:end] in known for known in (asking, table, english))), at + 1)
-        if run[at:end] in asking:
-            parts.append(part)
-            part = ""
+    asking = plain_words().asking
+    parts = [""]
+    for word, _ in segments(run, asking, wider_synonyms().of, translations().stems):
+        if word in asking:
+            parts.append("")
         else:
-            part += run[at:end]
-        at = end
-    return [part for part in (*parts, part) if part]
+            parts[-1] += word
+    return [part for part in parts if part]
 
 
 def _add_means(latin: list[str], worth: dict[str, float], means: dict[str, float]) -> None:

@@ -89,10 +89,11 @@ def _parts(visible: VisibleTools, query: Query) -> tuple[set[str], set[str]]:
 
 
 def _gains(visible: VisibleTools, word: WeightedTerms) -> WeightedTerms:
-    return tuple((term, worth / _SCALE * _rareness(visible, term)) for term, worth in word if visible.frequency(term))
+    return tuple((term, worth / _SCALE * rareness(visible, term)) for term, worth in word if visible.frequency(term))
 
 
-def _rareness(visible: VisibleTools, term: str) -> float:
+def rareness(visible: VisibleTools, term: str) -> float:
+    """Return how rare a term is among the tools seen."""
     frequency = visible.frequency(term)
     return math.log(1 + (visible.count - frequency + 0.5) / (frequency + 0.5))
 

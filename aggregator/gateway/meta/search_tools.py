@@ -44,15 +44,21 @@ async def search_tools(asking: MetaToolCall) -> str:
     if not found:
         nothing = await _nothing(asking, query, server)
         return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
+    judged = await finder.judge(view, query, found, server) if query else None
+    start = 0
     if cursor is not None:
-        start = _behind(found, cursor)
-        if start is None:
+        behind = _behind(found, cursor)
+        if behind is None:
             return f"The cursor {cursor!r:.200} is not of this search (any more): search again without it."
-        found = found[start:]
-        if not found:
-            return "That was all."
+        start = behind
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
-    return answer(found, level, rendered(finder, view, level), limit, max_tokens, missing)
+    most = len(found) if judged is None else max(start + limit, judged.fitting)
+    found = found[start:most]
+    if not found:
+        return "That was all."
+    notes = [judged.weak] if judged is not None and judged.weak and not start else []
+    notes += [still_indexing(missing)] if missing else []
+    return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, ranked=bool(query))
 
 
 def _behind(found: list[ToolRecord], cursor: str) -> int | None:

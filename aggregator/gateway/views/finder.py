@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
+    from aggregator.catalog.search.judge import Judgement
     from aggregator.catalog.search.semantic import SemanticIndex
     from aggregator.catalog.search.visible import VisibleTools
 
@@ -175,6 +176,20 @@ class Finder:
         hits = search(searchable, query, len(visible.by_name))
         alike = self._meanings.similarities(query, visible.by_name)
         return [hit.tool for hit in merge_hits(hits, alike, visible.by_name, limit)]
+
+    async def judge(
+        self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
+    ) -> "Judgement":
+        """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
+        from aggregator.catalog.search.judge import Judgement, judge
+
+        visible = await self._visible(view, server)
+        if visible is None:
+            return Judgement(len(found))
+        names = [tool.name for tool in found]
+        if len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(judge, visible.searchable, query, names)
+        return judge(visible.searchable, query, names)
 
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None

@@ -3,7 +3,7 @@
 Law: the tables are about the language of requests and tools, never about one catalog.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -12,6 +12,8 @@ from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.tables import lines
 
 LONGEST_SIGNS: Final = 6
+# What a sign that is in no word costs, where a word costs 1.
+_UNREAD: Final = 3
 # Any query asks for this action, the first of the table.
 LOOKING: Final = 0
 
@@ -42,8 +44,8 @@ class Translations:
 class Abbreviations:
     """Abbreviations and their long forms.
 
-    `places` of an abbreviation, as in `Translations`; the abbreviations `of` the stems of a long form; the most stems
-    of one, `longest`.
+    `places` of an abbreviation, as in `Translations`; the abbreviations `of` the stems of a long form; `longest`, the
+    most stems of one.
     """
 
     places: Mapping[str, "Places"]
@@ -137,17 +139,35 @@ def _places(forms: Iterable[tuple[str, ...]]) -> Places:
     return tuple(tuple(dict.fromkeys(form[min(at, len(form) - 1)] for form in known)) for at in range(count))
 
 
-def words_in(run: str, *known: Mapping[str, object]) -> list[str]:
-    """Return the words of a run of Chinese that one of the tables has, the longest first at each place."""
-    found: list[str] = []
+def words_in(run: str, *known: Container[str]) -> list[str]:
+    """Return the words of a run of Chinese that one of the tables has."""
+    return [word for word, read in segments(run, *known) if read]
+
+
+def segments(run: str, *known: Container[str]) -> list[tuple[str, bool]]:
+    """Return a run of Chinese as its words, each with whether one of the tables has it.
+
+    Of all ways to part it the one that leaves the fewest signs unread, and then that of the fewest words.
+    """
+    count = len(run)
+    # From the end: for each place, the cost of the rest and the end of its first word.
+    costs = [0] * (count + 1)
+    ends = [count] * (count + 1)
+    for at in range(count - 1, -1, -1):
+        least, end = _UNREAD + costs[at + 1], at + 1
+        for to in range(at + 1, min(at + LONGEST_SIGNS, count) + 1):
+            if costs[to] + 1 <= least:
+                word = run[at:to]
+                for table in known:
+                    if word in table:
+                        least, end = costs[to] + 1, to
+                        break
+        costs[at], ends[at] = least, end
+    found: list[tuple[str, bool]] = []
     at = 0
-    while at < len(run):
-        for end in range(min(at + LONGEST_SIGNS, len(run)), at, -1):
-            word = run[at:end]
-            if any(word in table for table in known):
-                found.append(word)
-                at = end
-                break
-        else:
-            at += 1
+    while at < count:
+        end = ends[at]
+        word = run[at:end]
+        found.append((word, costs[at] == costs[end] + 1))
+        at = end
     return found
