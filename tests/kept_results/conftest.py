@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.gateway.host import Host
 from tests.access.gateway_harness import GatewayHarness, make_config, tool
+from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 
 SCHEMA: Final = {"type": "object", "properties": {"items": {"type": "array"}}}
@@ -60,6 +61,13 @@ def handle_of(result: Json) -> str:
 
 
 OpenLarge = Callable[..., AbstractAsyncContextManager[LargeHarness]]
+
+
+@pytest.fixture(scope="module")
+def background() -> Iterator[BackgroundLoop]:
+    """A background loop for the process of a module."""
+    with BackgroundLoop() as running:
+        yield running
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ async def test_through_call_tool_it_is_left_out(open_large: OpenLarge) -> None:
         result = await harness.result(host, "call_tool", {"name": "shop.stock"})
         assert "structuredContent" not in result
         assert result["_meta"]["aggregator/shortened"]["structuredContent"] == "left out"
-        assert ITEMS[0]["name"] in await harness.page(host, handle_of(result), offset=0)
+        assert str(ITEMS[0]["name"]) in await harness.page(host, handle_of(result), offset=0)
 
 
 async def test_a_tool_without_a_schema_has_its_structured_result_counted(open_large: OpenLarge) -> None:

@@ -143,9 +143,7 @@ def _fitting(
     most = min(preview_tokens, space // 2)
     while most >= _LEAST:
         cut = shorten(candidate, 1, most + NOTE_TOKENS)
-        if cut is None:
-            return ([], None) if written > space else (texts, None)
-        if len(encode(list(cut.blocks))) <= space:
+        if cut is not None and len(encode(list(cut.blocks))) <= space:
             return list(cut.blocks), cut
         # Most texts have three or four bytes in a token: a few rounds suffice.
         most = most * 2 // 3

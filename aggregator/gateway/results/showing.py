@@ -8,13 +8,12 @@ from typing import Any, Final
 from aggregator.config.answers.results import ResultsConfig
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.principal import Principal
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER
 from aggregator.gateway.results.keeper import PageBounds, ResultKeeper
 from aggregator.gateway.results.preview import preview, shown
 from aggregator.policy.limits import Limits
-from aggregator.wire.codec import encode
+from aggregator.wire.codec import TooDeep, encode
 
-# A text never has more tokens than so many for each of its characters, as estimated.
-_TOKENS_A_CHARACTER: Final = 1.1
 # Without a bound on tokens, a page of a result that was too large in bytes has so many at most.
 _PAGE_TOKENS: Final = 10_000
 
@@ -31,7 +30,7 @@ class LargeResults:
         """Take the bounds of a new configuration, for results from now on."""
         self.keeper.config = config
         bounded = config.max_tokens and self.keeper.can_keep
-        self._most_characters = config.max_tokens / _TOKENS_A_CHARACTER if bounded else sys.maxsize
+        self._most_characters = config.max_tokens / TOKENS_OF_CHARACTER if bounded else sys.maxsize
 
     def is_small(self, result: Mapping[str, Any], *, structured: bool, most: float | None = None) -> bool:
         """Return whether a result is surely within the bounds, by a look at its lengths: `most` characters.
@@ -69,13 +68,17 @@ class LargeResults:
         if limits.result is None and (
             not most
             or result.get("isError") is True
-            or (self.is_small(result, structured=not keeps_structured, most=most / _TOKENS_A_CHARACTER))
+            or (self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER))
         ):
             return result
-        found = await asyncio.to_thread(
-            preview, result, most, min(config.preview_tokens, most or config.preview_tokens), limits.result,
-            keeps_structured=keeps_structured,
-        )  # fmt: skip
+        preview_tokens = min(config.preview_tokens, most) if most else config.preview_tokens
+        try:
+            found = await asyncio.to_thread(
+                preview, result, most, preview_tokens, limits.result, keeps_structured=keeps_structured
+            )
+        except TooDeep:
+            # It cannot be written at all, which is said where it would be.
+            return result
         if found is None:
             return result
         page = PageBounds(most or _PAGE_TOKENS, limits.result.most if limits.result is not None else None)
