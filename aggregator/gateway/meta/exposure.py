@@ -15,6 +15,7 @@ from aggregator.config.settings import Expose
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View
@@ -100,7 +101,8 @@ class Exposure:
             yield
             if self._is_pinned(view, tool):
                 pinned.append(tool)
-        return Listing((*self._meta.records, *pinned))
+        programs = (self._meta[RUN_CODE].record,) if expose == "code" else ()
+        return Listing((*self._meta.records, *programs, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)

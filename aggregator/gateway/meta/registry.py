@@ -15,6 +15,7 @@ from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL, READ, inner
+from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 # The names of the meta tools in the order of the list; READ is there only if the configuration says so.
 META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent")
 
-
 # Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
 # Calls nested in calls are taken as the innermost, up to this depth.
@@ -34,7 +34,7 @@ _NESTED: Final = 3
 
 
 def load_meta_tools() -> Mapping[str, MetaTool]:
-    """Import every meta tool and return them by name; the first call takes some 50 ms, which no start waits for."""
+    """Import the meta tools of the list and return them by name; this takes some 50 ms, which no start waits for."""
     from aggregator.gateway.meta import call_tool, describe_tools, list_servers, match_intent, search_tools
 
     tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
@@ -55,7 +55,7 @@ class MetaToolSet:
         assert self.records
 
     def __getitem__(self, name: str) -> MetaTool:
-        return self._tools[name]
+        return self._run_code if name == RUN_CODE else self._tools[name]
 
     def get(self, name: str) -> MetaTool | None:
         """Return the meta tool of a name, or None."""
@@ -67,6 +67,12 @@ class MetaToolSet:
         return tuple(tool.record for tool in self._tools.values())
 
     @cached_property
+    def _run_code(self) -> MetaTool:
+        from aggregator.gateway.meta.run_code import TOOL
+
+        return TOOL
+
+    @cached_property
     def _tools(self) -> Mapping[str, MetaTool]:
         tools = load_meta_tools()
         return {name: tools[name] for name in self.names}
@@ -76,18 +82,27 @@ class MetaTools:
     """The configured meta tools. They see and call only what the agent itself may."""
 
     def __init__(
-        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, pipeline: Pipeline, call_log: CallLog
+        self,
+        tools: MetaToolSet,
+        finder: Finder,
+        resolver: Resolver,
+        pipeline: Pipeline,
+        call_log: CallLog,
+        programs: RunPrograms,
     ) -> None:
         self._tools = tools
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
         self._call_log = call_log
+        self.programs = programs
         self._checker = pipeline.checker
 
-    async def call(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call(
+        self, call: ToolCall, view: View, host: Host, channel: Channel, *, programs: bool = False
+    ) -> dict[str, Any]:
         """Return the answer of a meta tool, or the unchanged answer of the tool it calls. Either is recorded as one
-        call.
+        call. `programs`: the agent may call `run_code`.
 
         Raises:
             UpstreamRpcError: the inner tool's upstream answered with a protocol error.
@@ -95,12 +110,16 @@ class MetaTools:
         outer = call.name
         try:
             for _ in range(_NESTED):
+                if call.name == RUN_CODE and (programs or call.within is not None):
+                    return await self._call_meta_tool(self._tools[RUN_CODE], call, view, host, channel)
                 tool = self._tools.get(call.name)
                 if tool is None:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
-                    return await self._call_meta_tool(tool, call, view, host)
-                call = call._replace(params=inner(call.params), via=outer)
+                    return await self._call_meta_tool(tool, call, view, host, channel)
+                call = call._replace(
+                    params=inner(call.params), via=call.via or outer, only_reads=call.name == READ or call.only_reads
+                )
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             async with self._call_log.record(call, host) as entry:
@@ -112,21 +131,24 @@ class MetaTools:
     async def _call_inner(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
-            return await self._pipeline.call_tool(call._replace(only_reads=call.via == READ), view, host, channel)
+            return await self._pipeline.call_tool(call, view, host, channel)
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             text = f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _call_meta_tool(self, tool: MetaTool, call: ToolCall, view: View, host: Host) -> dict[str, Any]:
+    async def _call_meta_tool(
+        self, tool: MetaTool, call: ToolCall, view: View, host: Host, channel: Channel
+    ) -> dict[str, Any]:
         async with self._call_log.record(call, host) as entry:
             await entry.wait_for_space()
-            entry.finish(await self._answer(tool, call, view, entry.record))
+            entry.finish(await self._answer(tool, call, view, host, channel, entry.record))
         return entry.result
 
-    async def _answer(self, tool: MetaTool, call: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
-        assert tool.answer is not None
+    async def _answer(
+        self, tool: MetaTool, call: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
+    ) -> dict[str, Any]:
         name_tool(record, tool.record)
         with timed(record, "check"):
             agent = call.principal.agent_id
@@ -135,6 +157,8 @@ class MetaTools:
         if refusal is not None:
             return refusal
         _refuse_unknown(tool.record, arguments)
+        if tool.answer is None:
+            return await self.programs.answer(call, arguments, host, channel, record, self.call)
         text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver))
         return {"content": [{"type": "text", "text": text}]}
 
