@@ -501,4 +501,4 @@ async def test_v1_counts_what_a_program_calls(open_harness: OpenHarness) -> None
             (outcome,) = await runner.run(batch, harness.host("local").principal, {})
             assert len(harness.sent) == sent
         assert outcome.is_error
-        assert "No further call" in outcome.text
+        assert "No further call" in outcome.content
