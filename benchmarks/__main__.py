@@ -1,5 +1,5 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
-a FILE: `retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores` and `access` are run by name.
+a FILE: `retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`, `code` run by name.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -14,6 +14,7 @@ from benchmarks import (
     calls,
     catalog_starts,
     catalogs,
+    code,
     console,
     dead,
     large,
@@ -33,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -109,6 +110,9 @@ def main() -> None:
                 print(table, flush=True)
         if "workers" in what:
             for table in workers.measure(Path(folder), given.rounds, given.seconds):
+                print(table, flush=True)
+        if "code" in what:
+            for table in code.measure(Path(folder)):
                 print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):

@@ -52,6 +52,7 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.programs import RunPrograms
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -333,6 +334,7 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
+    programs = RunPrograms(config, views, lists.input_requests, call_log)
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
@@ -363,7 +365,7 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,

@@ -17,6 +17,7 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.read_result import RECORD as READ_RESULT_RECORD
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
@@ -131,8 +132,9 @@ class Exposure:
             yield
             if self._is_pinned(view, tool):
                 pinned.append(tool)
-        shown = (record for record in self._meta.records if reads_on or record is not READ_RESULT_RECORD)
-        return Listing((*shown, *pinned))
+        shown = [record for record in self._meta.records if reads_on or record is not READ_RESULT_RECORD]
+        programs = (self._meta[RUN_CODE].record,) if expose == "code" else ()
+        return Listing((*shown, *programs, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
