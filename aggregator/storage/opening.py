@@ -33,6 +33,7 @@ from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
+from aggregator.storage.tool_vectors import ToolVectors
 from aggregator.storage.vault.vault import Vault
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Database:
     used_states: UsedStates
     limit_usage: LimitUsage
     vault: Vault
+    tool_vectors: ToolVectors
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -145,6 +147,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         UsedStates(engine),
         LimitUsage(engine),
         Vault(engine),
+        ToolVectors(engine),
         lost,
     )
 
