@@ -103,7 +103,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "identity": ((".",), ("tokens",)),
     "policy": (("live",), ("compare",), ("files",), (".",)),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
-    "catalog.search": ((".",), ("terms",)),
+    "catalog.search": (("semantic",), (".",), ("terms",)),
     "schemas": (
         ("checks",),
         ("workers",),

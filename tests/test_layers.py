@@ -58,9 +58,6 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.secret_sources.keyring_program", "keyring.errors"): "an optional dependency",
     ("aggregator.cli.stdio", "aggregator.app.policies"): "30 ms; only where there are policy files",
     ("aggregator.cli.stdio", "aggregator.cli.stdio_session"): "100 ms; after the first answer",
-    ("aggregator.catalog.search.semantic", "numpy"): "an optional dependency",
-    ("aggregator.catalog.search.semantic", "safetensors.numpy"): "an optional dependency",
-    ("aggregator.catalog.search.semantic", "tokenizers"): "an optional dependency",
     ("aggregator.config.files.jsonfile", "aggregator.editing.json_scan"): "2 ms; only where a file has comments",
     ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
@@ -82,7 +79,17 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
-    ("aggregator.gateway.views.finder", "aggregator.catalog.search.semantic"): "only where `search.semantic` is set",
+    ("aggregator.catalog.search.semantic.installed", "aggregator.catalog.search.semantic.encoder"): "numpy, an extra",
+    **{
+        (f"aggregator.gateway.views.{module}", f"aggregator.catalog.search.semantic.{name}"): "only with the extra"
+        for module, name in (
+            ("finder", "installed"),
+            ("finder", "merge"),
+            ("meanings", "index"),
+            ("meanings", "installed"),
+            ("meanings", "texts"),
+        )
+    },
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.gateway.access", "aggregator.identity.tokens.verifier"): "PyJWT, 90 ms; only where there are issuers",
     ("aggregator.oauth.client_proof", "aggregator.oauth.signing"): "PyJWT, 60 ms; only with a private key",

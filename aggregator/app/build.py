@@ -71,6 +71,7 @@ from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
@@ -150,7 +151,8 @@ def build_app(
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
-    lists = _build_lists(config, upstreams, views, replication, keeps_results=storage is not None)
+    meanings = Meanings(database)
+    lists = _build_lists(config, upstreams, views, replication, meanings, keeps_results=storage is not None)
     keeper = ResultKeeper(database if storage is not None else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
@@ -254,7 +256,13 @@ class _Lists:
 
 
 def _build_lists(
-    config: Config, upstreams: Upstreams, views: Views, replication: Replication, *, keeps_results: bool
+    config: Config,
+    upstreams: Upstreams,
+    views: Views,
+    replication: Replication,
+    meanings: Meanings,
+    *,
+    keeps_results: bool,
 ) -> _Lists:
     """Return the parts that need the upstreams, but neither wait for them nor call them."""
     slices, current = Slices(), CurrentCatalog()
@@ -262,7 +270,7 @@ def _build_lists(
     meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results)
     prefixes = [server.prefix for server in config.servers]
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
-    finder = Finder(config, upstreams, views, current, failover, slices)
+    finder = Finder(config, upstreams, views, current, failover, slices, meanings)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
     exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
     host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)

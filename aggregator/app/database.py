@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aggregator.storage.catalogs import Catalogs
     from aggregator.storage.opening import Database
     from aggregator.storage.results.kept import KeptResults
+    from aggregator.storage.tool_vectors import ToolVectors
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,15 @@ class LazyDatabase:
         database = await self.open()
         assert database is not None, "catalogs are kept only with a database"
         return database.catalogs
+
+    async def tool_vectors(self) -> "ToolVectors | None":
+        """Return the vectors of tools; None without a database.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        database = await self.open()
+        return database.tool_vectors if database is not None else None
 
     async def audit_rows(self) -> "AuditRows":
         """Return the audit log.

@@ -159,6 +159,7 @@ class Dispatcher:
         """Run the background work of the gateway until cancelled."""
         async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
             tasks.start(self._finder.run())
+            tasks.start(self._finder.meanings.run())
             await asyncio.to_thread(self._meta_tools.load)
             await self._pipeline.keep_checks_ready(self._settle)
 

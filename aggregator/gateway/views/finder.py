@@ -23,6 +23,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.meanings import Likeness, Meanings
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.lifecycle.states import State
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
     from aggregator.catalog.search.judge import Judgement
-    from aggregator.catalog.search.semantic import SemanticIndex
     from aggregator.catalog.search.visible import VisibleTools
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,9 @@ class Finder:
         current: CurrentCatalog,
         failover: FailoverStatus,
         slices: Slices,
+        meanings: Meanings | None = None,
     ) -> None:
+        self.meanings = meanings if meanings is not None else Meanings()
         self._config = config
         self._failover = failover
         self._upstreams = upstreams
@@ -119,7 +121,6 @@ class Finder:
         self._fresh = asyncio.Event()
         self._visible_of: LruCache[str, _SearchableView] = LruCache(_VIEWS_KEPT)
         self._intents: IntentMatcher | None = None
-        self._meanings: SemanticIndex | None = None
         check_search(config)
 
     def reconfigure(self, config: Config) -> None:
@@ -147,6 +148,7 @@ class Finder:
             await asyncio.to_thread(self._reindex, catalog)
             if catalog is self._current.tools:
                 self._fresh.set()
+            self.meanings.set_tools(catalog.tools if self._config.search.semantic else None)
 
     async def wait_indexed(self) -> None:
         """Wait until the index holds the current tools."""
@@ -166,16 +168,12 @@ class Finder:
         if visible is None:
             return []
         searchable = visible.searchable
-        if self._meanings is None:
-            if len(visible.by_name) > _AT_ONCE:
-                return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
-            return _ranked(visible, searchable, query, limit)
-        from aggregator.catalog.search.index import search
-        from aggregator.catalog.search.semantic import merge_hits
-
-        hits = search(searchable, query, len(visible.by_name))
-        alike = self._meanings.similarities(query, visible.by_name)
-        return [hit.tool for hit in merge_hits(hits, alike, visible.by_name, limit)]
+        likeness = await self.meanings.likeness_to(query)
+        if likeness is not None:
+            return await asyncio.to_thread(_ranked_by_both, visible, query, limit, likeness)
+        if len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
+        return _ranked(visible, searchable, query, limit)
 
     async def judge(
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
@@ -312,16 +310,6 @@ class Finder:
         config = self._config
         texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
-        if config.search.semantic:
-            meanings = self._meanings
-            if meanings is None:
-                from aggregator.catalog.search.semantic import SemanticIndex, open_vectors
-
-                meanings = SemanticIndex(open_vectors())
-            meanings.update({server: tools for server, (_, tools) in now.items()})
-            self._meanings = meanings
-        else:
-            self._meanings = None
         index = self._index if self._index is not None else SearchIndex()
         for server in self._indexed.keys() - now.keys():
             index = index.without_server(server)
@@ -358,12 +346,12 @@ def check_search(config: Config) -> None:
     """Check that the configured search can be used.
 
     Raises:
-        OperatorError: semantic search is configured, and its packages or vectors are not installed.
+        OperatorError: semantic search is configured, and numpy or the model is not installed.
     """
     if config.search.semantic:
-        from aggregator.catalog.search.semantic import vectors_folder
+        from aggregator.catalog.search.semantic.installed import model_folder
 
-        vectors_folder()
+        model_folder()
 
 
 def _seen(upstream: Upstream, *counts: int) -> ServerSeen:
@@ -390,3 +378,12 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     from aggregator.catalog.search.index import search
 
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
+
+
+def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Likeness) -> list[ToolRecord]:
+    """Return the hits by keywords and by meaning, with the schemas that the agent is held to."""
+    from aggregator.catalog.search.index import search
+    from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits
+
+    hits = search(visible.searchable, query, max(limit, CANDIDATES))
+    return [hit.tool for hit in merge_hits(hits, likeness(visible.by_name), visible.by_name, limit)]

@@ -30,8 +30,10 @@ from aggregator.storage.tables import (
     oauth_clients,
     oauth_connects,
     replicas,
+    tool_vectors,
     used_states,
 )
+from aggregator.storage.tool_vectors import VECTORS_KEPT
 
 # Seconds. A replica that did not look for changes for so long reads everything anew.
 CHANGES_KEPT: Final = 3600.0
@@ -166,6 +168,9 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
     yield _Kind("changes", hours, changes, changes.c.seq, old & changes.c.seq.not_in(newest))
     lost = replicas.c.seen < now - REPLICAS_KEPT
     yield _Kind("replicas", "not seen for a day", replicas, replicas.c.seen, lost)
+    unread = tool_vectors.c.used < now - VECTORS_KEPT
+    why = f"not read for {VECTORS_KEPT / 86400:g} days"
+    yield _Kind("vectors of tools", why, tool_vectors, tool_vectors.c.used, unread)
     lists = mcp_servers.c.connected < now - CATALOGS_KEPT
     days = f"not connected for {CATALOGS_KEPT / 86400:g} days"
     yield _Kind("catalogs of servers", days, mcp_servers, mcp_servers.c.connected, lists)

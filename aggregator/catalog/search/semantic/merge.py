@@ -1,0 +1,44 @@
+"""Merge the tools that keywords find and those that resemble the query. Figures: docs/decisions/0043-meaning.md."""
+
+from collections.abc import Mapping, Sequence
+from heapq import nsmallest
+from typing import Final
+
+from aggregator.catalog.search.index import Hit
+from aggregator.domain.records import ToolRecord
+
+# The gain of the most similar tool, as a share of the best score by keywords.
+WEIGHT: Final = 1.0
+# The likeness from which a tool is found without any keyword, and how many of these there may be.
+ALIKE: Final = 0.35
+_NEAREST: Final = 64
+# Hits by keywords that are put in another order; those after them stay where they are.
+CANDIDATES: Final = 64
+
+
+def merge_hits(
+    hits: Sequence[Hit], likeness: Mapping[str, float], visible: Mapping[str, ToolRecord], limit: int
+) -> list[Hit]:
+    """Merge the hits by keywords and the similar tools, best first; a tool asked for by its name stays in front.
+
+    `likeness`: of the tools the agent sees, as many as have a vector. Each gains by how far it is above the mean.
+    """
+    if not likeness:
+        return list(hits[:limit])
+    usual = sum(likeness.values()) / len(likeness)
+    beyond = max(likeness.values()) - usual
+    best = max((hit.score for hit in hits), default=1.0) or 1.0
+    found = {hit.tool.name: (hit.name_match, hit.score / best) for hit in hits[:CANDIDATES]}
+    nearest = nsmallest(_NEAREST, ((-like, name) for name, like in likeness.items() if like >= ALIKE))
+    for _, name in nearest:
+        found.setdefault(name, (0, 0.0))
+    if beyond > 0:
+        for name, (named, score) in found.items():
+            found[name] = named, score + WEIGHT * max(0.0, (likeness.get(name, usual) - usual) / beyond)
+    ordered = sorted(found, key=lambda name: (-found[name][0], -found[name][1], name))
+    merged = [Hit(visible[name], found[name][1], found[name][0]) for name in ordered]
+    lowest = min((hit.score for hit in merged), default=0.0)
+    rest = (hit for hit in hits[CANDIDATES:] if hit.tool.name not in found)
+    return [*merged, *(Hit(visible[hit.tool.name], min(lowest, hit.score / best), hit.name_match) for hit in rest)][
+        :limit
+    ]
