@@ -22,8 +22,9 @@ _WRITTEN_ZH: Final = re.compile(rf"{any_of('写作')}{_ON}{{0,20}}?{any_of('作�
 _WRITING_ZH: Final = re.compile(rf"{any_of('写作')}[^,。\n]{{0,24}}$")
 _OF_WORKS: Final = re.compile(rf"[^,。\n]{{0,12}}的[^,。\n]{{0,14}}?{any_of('作品')}")
 _SENTENCE_WITH: Final = re.compile(
-    r"[`」』”\s]*(?:这个?[词字单]{1,2}|一词)?\s*(?:造[一个]{0,2}句|写[^,。]{0,4}(?:句子|句话))|\s*in (?:a|one|the|your|this|every) "
-    r"(?:sentence|paragraph|poem|story|haiku|song|joke)(?![a-z])|\s*as an? (?:noun|verb|word|adjective|excuse)(?![a-z])"
+    r"[`」』”\s]*(?:这个?[词字单]{1,2}|一词)?\s*(?:造[一个]{0,2}句|写[^,。]{0,4}(?:句子|句话))"
+    r"|\s*in (?:a|one|the|your|this|every) (?:sentence|paragraph|poem|story|haiku|song|joke)(?![a-z])"
+    r"|\s*as an? (?:noun|verb|word|adjective|excuse)(?![a-z])"
 )
 # Translate to French: ...; he said: ...
 _GIVEN: Final = re.compile(

@@ -68,9 +68,9 @@ class ToolNames:
     """The names of a list of tools and of their servers.
 
     `tools` is the list; `servers` maps the ids of their servers to the positions of their tools. `of_tools` and
-    `of_servers` are look-ups by squashed name, `by_own_name` by own names in lower case; `by_word` by the stems of tool names; `sign_texts` has the text in signs
-    of each tool's name and titles and, after a line break, of its description; `descriptions` those of servers;
-    `reach` the length of the longest name by first letter.
+    `of_servers` are look-ups by squashed name, `by_own_name` by own names in lower case that are identifiers; `by_word`
+    by the stems of tool names; `sign_texts` has the text in signs of each tool's name and titles and, after a line
+    break, of its description; `descriptions` those of servers; `reach` the length of the longest name by first letter.
     """
 
     tools: tuple[ToolRecord, ...]
