@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "policy",
         "catalog",
         "results",
+        "code",
         "schemas",
         "upstream",
         "audit",

@@ -52,6 +52,7 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.programs import RunPrograms
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -263,7 +264,7 @@ def _build_lists(
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
     finder = Finder(config, upstreams, views, current, failover, slices)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens)
+    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
     host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
@@ -333,6 +334,7 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
+    programs = RunPrograms(config, views, lists.input_requests, call_log)
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
@@ -363,7 +365,7 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,

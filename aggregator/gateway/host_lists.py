@@ -67,13 +67,13 @@ class HostLists:
         """Return whether the list of tools of a host may hold tools of servers, and not the meta tools alone."""
         view = self._views.of(host.principal)
         pins = self._exposure.pins or view.rulebook is not None
-        return pins or self._extent(view, host) != "search"
+        return pins or self.extent(view, host) not in ("search", "code")
 
     def tools_for(self, host: Host) -> tuple[Style, Listing]:
         """Return the spelling of names for a host, and its list of tools."""
         view = self._views.of(host.principal)
         whole = self._views.listing(view, self._current.tools)
-        return view.style(host.style), self._exposure.listing(view, whole, self._extent(view, host))
+        return view.style(host.style), self._exposure.listing(view, whole, self.extent(view, host))
 
     def lists_of(self, host: Host) -> Seen:
         """Return all lists of a host, in a form that can be compared with an earlier one."""
@@ -90,7 +90,7 @@ class HostLists:
         view, catalog = self._views.of(host.principal), self._current.tools
         if not self._views.is_ready(view, catalog, self._agent_items.all):
             return False
-        return self._exposure.is_ready(view, self._views.listing(view, catalog), self._extent(view, host))
+        return self._exposure.is_ready(view, self._views.listing(view, catalog), self.extent(view, host))
 
     async def prepare(self, host: Host) -> None:
         """Work out the lists of a host, in slices. On return, and until the next await, the host `is_ready`."""
@@ -98,7 +98,7 @@ class HostLists:
             async with self._turn:
                 view, catalog = self._views.of(host.principal), self._current.tools
                 await self._views.prepare_resources(view, self._agent_items.all, self._slices)
-                whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self._extent(view, host)
+                whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self.extent(view, host)
                 if not self._exposure.is_ready(view, whole, extent):
                     await self._exposure.prepare(view, whole, extent, self._slices)
 
@@ -128,7 +128,8 @@ class HostLists:
         hints = self._hints.of(self._agent_items.view(request), kind, alike=alike)
         return result | hints if request.modern else result
 
-    def _extent(self, view: View, host: Host) -> Expose:
+    def extent(self, view: View, host: Host) -> Expose:
+        """Return how much is listed for a host."""
         return view.expose(self._expose_at.get(host.frontend, self._expose))
 
 

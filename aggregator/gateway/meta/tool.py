@@ -36,7 +36,7 @@ class MetaAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetaTool:
-    """One meta tool. `answer` is None for those that call another tool."""
+    """One meta tool. `answer` is None for those that call other tools."""
 
     record: ToolRecord
     answer: MetaAnswer | None
