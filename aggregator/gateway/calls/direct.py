@@ -248,7 +248,7 @@ class DirectCalls:
         """Return the result as `Pipeline` delivers it; None where that takes long, or something is wrong with it."""
         plain = call.plain
         tool, upstream = plain.tool, plain.upstream
-        content = result.get("content")
+        content: Any = result.get("content")
         alone = _has_text_alone(content)
         if alone and (plain.keeps_structured or "structuredContent" not in result):
             # Most results: nothing is called for them.
