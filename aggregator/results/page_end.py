@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from aggregator.domain.text.tokens import reach
 from aggregator.results.forms import Form, Quotes, TextSpan
 from aggregator.results.graphemes import before, joined
 
@@ -40,6 +41,16 @@ _INSIDE: Final = re.compile(
     r"(?P<sentence>[.!?\u2026][\"'\u201d\u2019)\]]*+\s++|[\u3002\uff01\uff1f\uff1b][\u201d\u2019\u300d\uff09]*+|\\n)"
     r"|(?P<word>\s++|[\u2e80-\ud7ff\uf900-\uffef\U00020000-\U0003ffff])"
 )
+
+
+def page_of(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, tokens: int) -> int:
+    """Return where a page of at most so many tokens ends, as estimated; it has one character at least, if there is one.
+
+    `parts` and `quotes` are as for `page_end`.
+    """
+    half = reach(text, start, tokens // 2)
+    end = reach(text, half, tokens - tokens // 2)
+    return end if end == len(text) else page_end(text, parts, quotes, start, half, max(end, start + 1))
 
 
 def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, half: int, end: int) -> int:

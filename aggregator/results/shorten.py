@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long, reach
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long
 from aggregator.results.document import ResultDocument, text_of
 from aggregator.results.extent import shown_of, size_of
-from aggregator.results.page_end import page_end
+from aggregator.results.page_end import page_of
 
 # What is left of the preview for the words around it: `about`, the handle, and how to read on.
 NOTE_TOKENS: Final = 160
@@ -65,11 +65,9 @@ def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) ->
     if tokens <= most_tokens:
         return None
     budget = max(preview_tokens - NOTE_TOKENS, _LEAST)
-    end = reach(document.text, 0, budget)
+    end = page_of(document.text, document.spans, document.quotes, 0, budget)
     if end == len(document.text):
         return None
-    half = reach(document.text, 0, budget // 2)
-    end = page_end(document.text, document.spans, document.quotes, 0, half, end)
     about = f"{shown_of(document, end)}; {size_of(document, tokens)}"
     return Shortened(tuple(_blocks(document, end)), end, about, tokens, document)
 

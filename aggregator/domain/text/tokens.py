@@ -77,8 +77,9 @@ def reach(text: str, start: int, most: int) -> int:
     for piece in _piece().finditer(text, start, end):
         cost = _cost(piece)
         if used + cost > most:
-            share = int(len(piece[0]) * (most - used) / cost) if cost > _LONG_PIECE else 0
-            return at + share
+            # Line breaks behind signs cost nothing.
+            length = len(piece["signs"] or piece[0])
+            return at + (int(length * (most - used) / cost) if cost > _LONG_PIECE else 0)
         used += cost
         at = piece.end()
     return end
