@@ -74,11 +74,12 @@ def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, h
 
 
 def elements(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where the elements at the shallowest depth of a part of a text begin and end."""
+    """Yield where the elements at the shallowest depth of a part of a text begin and end; sentences are the deepest."""
     at = bisect_right(parts, start, key=lambda part: part.start) - 1
     found: list[tuple[int, int]] = []
     if at >= 0:
-        found = list(_elements(text, parts[at], quotes, start, start, end)) or list(_words(text, start, end))
+        found = list(_elements(text, parts[at], quotes, start, start, end))
+        found = found or [word for word in _words(text, start, end) if word[0] == _SENTENCE]
     shallowest = min((depth for depth, _ in found), default=0)
     first = start
     for depth, place in found:

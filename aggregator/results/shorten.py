@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aggregator.domain.bounds.small import is_small
 from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long
 from aggregator.results.document import ResultDocument, text_of
 from aggregator.results.extent import shown_of, size_of
 from aggregator.results.page_end import page_of
+from aggregator.wire.codec import encode
 
 # What is left of the preview for the words around it: `about`, the handle, and how to read on.
 NOTE_TOKENS: Final = 160
@@ -35,14 +37,16 @@ class Shortened:
 def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
     """Tell at once whether a result surely has no more than `most_tokens`, or must not be cut.
 
-    False says only that `shorten` has to look: it may, for a structured result, and one of many characters.
+    False says only that `shorten` has to look. Takes microseconds, however large the result is.
     """
     if result.get("isError") is True or most_tokens <= 0:
         return True
-    if result.get("structuredContent") is not None:
-        return False
+    structured, characters = result.get("structuredContent"), 0
+    if structured is not None:
+        if not is_small(structured, characters=most_tokens):
+            return False
+        characters = len(encode(structured))
     content = result.get("content")
-    characters = 0
     for block in content if isinstance(content, list) else ():
         characters += len(text_of(block) or "") + 1
         if characters * TOKENS_OF_CHARACTER > most_tokens:

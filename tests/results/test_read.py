@@ -134,6 +134,18 @@ def test_more_matches_are_found_from_the_offset_that_is_told() -> None:
     assert [found.count(f'number {number}"') for number in range(400)] == [1] * 400
 
 
+def test_of_a_long_line_the_sentence_is_shown() -> None:
+    words = " and more words of it" * 6
+    document = of(" ".join(f"Sentence {number} begins{words}." for number in range(90)))
+    assert f"\n> Sentence 7 begins{words}." in read_page(document, grep="sentence 7 ").body
+
+
+def test_what_nests_too_deeply_has_no_path() -> None:
+    found = read_page(of("[" * 4_000 + '"word"'), grep="word", limit=900).body
+    assert found.startswith("offset ")
+    assert "path" not in found
+
+
 def test_what_is_escaped_is_found_as_it_reads() -> None:
     document = of(json.dumps([{"name": "飞书 😀"}, {"name": 'say "hi"'}] * 300))
     assert "[1 match" not in read_page(document, grep="飞书 😀").note
