@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from aggregator.domain.text.tokens import reach
+from aggregator.domain.text.tokens import reach_half
 from aggregator.results.forms import Form, Quotes, TextSpan
 from aggregator.results.graphemes import before, joined
 
@@ -48,8 +48,7 @@ def page_of(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, to
 
     `parts` and `quotes` are as for `page_end`.
     """
-    half = reach(text, start, tokens // 2)
-    end = reach(text, half, tokens - tokens // 2)
+    half, end = reach_half(text, start, tokens)
     return end if end == len(text) else page_end(text, parts, quotes, start, half, max(end, start + 1))
 
 

@@ -49,9 +49,9 @@ def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
     content = result.get("content")
     for block in content if isinstance(content, list) else ():
         characters += len(text_of(block) or "") + 1
-        if characters * TOKENS_OF_CHARACTER > most_tokens:
+        if characters > most_tokens:
             return False
-    return True
+    return characters * TOKENS_OF_CHARACTER <= most_tokens
 
 
 def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) -> Shortened | None:

@@ -138,6 +138,7 @@ def test_small_results_are_told_at_once() -> None:
     assert fits(text("word " * 800), 0)
     assert fits({**text("word"), "structuredContent": {"a": 1}}, MOST)
     assert not fits({**text("word"), "structuredContent": {"a": ["word"] * 200}}, MOST)
+    assert not fits({"content": [], "structuredContent": {"a": ["word"] * 200}}, MOST)
     assert not fits({**text("word"), "structuredContent": {"a": [{}] * 100_000}}, MOST)
     assert shorten(text("word " * 80), MOST, PREVIEW) is None
 
