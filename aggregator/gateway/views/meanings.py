@@ -123,7 +123,9 @@ class Meanings:
         Raises:
             OperatorError: the model cannot be used.
         """
-        encoder: TextEncoder = self._encoder or await asyncio.to_thread(_open_encoder)
+        encoder = self._encoder
+        if encoder is None:
+            encoder = await asyncio.to_thread(_open_encoder)
         index, missing = await asyncio.to_thread(_new_index, tools, self._index)
         index.add(await self._kept(missing))
         await asyncio.to_thread(index.publish)
