@@ -1,5 +1,5 @@
-"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`; a FILE:
-`retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores` and `access` are run by name.
+"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
+a FILE: `retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`, `code` run by name.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -14,12 +14,15 @@ from benchmarks import (
     calls,
     catalog_starts,
     catalogs,
+    code,
     console,
     dead,
     large,
+    levels,
     memory,
     pinned,
     policies,
+    requests,
     retrieval,
     soak,
     start,
@@ -31,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -40,7 +43,7 @@ _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, *_LONG, "catalogs", "tokens", "retrieval")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval")
     parser.add_argument(
         "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
     )
@@ -52,6 +55,7 @@ def main() -> None:
     )
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
+    parser.add_argument("--catalogs", type=Path, metavar="FOLDER", help="NAME.json files, for retrieval by requests")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (default: 5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
@@ -107,12 +111,20 @@ def main() -> None:
         if "workers" in what:
             for table in workers.measure(Path(folder), given.rounds, given.seconds):
                 print(table, flush=True)
+        if "code" in what:
+            for table in code.measure(Path(folder)):
+                print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):
                 print(table, flush=True)
             print(catalogs.measure(Path(folder), given.folder), flush=True)
         if "retrieval" in what:
-            print(retrieval.measure(given.folder), flush=True)
+            if given.catalogs:
+                print(requests.measure(given.folder, given.catalogs), flush=True)
+            else:
+                print(retrieval.measure(given.folder), flush=True)
+        if "levels" in what:
+            print(levels.measure(given.folder), flush=True)
         if "tokens" in what:
             print(tokens.measure(given.folder), flush=True)
 

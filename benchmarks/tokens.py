@@ -12,12 +12,12 @@ from typing import Any, Final
 from aggregator.catalog.describe.first_sentence import first_sentence, words_of
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import render
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.catalog.validate import validate_tools
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import META_TOOLS, load_meta_tools
 from aggregator.gateway.meta.rendering import answer
 from benchmarks.report import Table
@@ -49,10 +49,10 @@ def measure(folder: Path) -> str:
     Raises:
         RuntimeError: the folder holds no NAME.json with tools.
     """
-    tools = _tools(folder)
+    tools = read_tools(folder)
     if not tools:
         raise RuntimeError(f"{folder} must hold NAME.json files with `tools`")
-    count = _tokenizer()
+    count = dict(tokenizers()).get("cl100k")
     listed = [
         json.dumps({**tool.definition, "name": shown_name(tool)}, ensure_ascii=False, separators=(",", ":"))
         for tool in tools
@@ -115,7 +115,8 @@ def _task(tools: Sequence[ToolRecord], listed: Sequence[str], count: Count) -> s
     return str(Table("What a task costs, tokens", ("what", "tokens"), rows))
 
 
-def _tools(folder: Path) -> list[ToolRecord]:
+def read_tools(folder: Path) -> list[ToolRecord]:
+    """Return the tools of each NAME.json of a folder, as they are exposed."""
     found: list[ToolRecord] = []
     for path in sorted(folder.glob("*.json")):
         definitions = json.loads(path.read_text(encoding="utf-8")).get("tools", [])
@@ -124,15 +125,22 @@ def _tools(folder: Path) -> list[ToolRecord]:
     return found
 
 
-def _tokenizer() -> Count | None:
-    """cl100k, if this interpreter has it without asking the network."""
-    try:
-        if "TIKTOKEN_CACHE_DIR" not in os.environ:
-            # litellm ships the file.
-            importlib.import_module("litellm")
-        encoding: Any = importlib.import_module("tiktoken").get_encoding("cl100k_base")
-    except (ImportError, OSError):
-        return None
+def tokenizers() -> list[tuple[str, Count]]:
+    """Return cl100k and o200k, those that this interpreter has without asking the network."""
+    found: list[tuple[str, Count]] = []
+    for name in ("cl100k", "o200k"):
+        try:
+            if "TIKTOKEN_CACHE_DIR" not in os.environ:
+                # litellm ships the files.
+                importlib.import_module("litellm")
+            encoding: Any = importlib.import_module("tiktoken").get_encoding(f"{name}_base")
+        except (ImportError, OSError):
+            continue
+        found.append((name, _counter(encoding)))
+    return found
+
+
+def _counter(encoding: Any) -> Count:
     return lambda text: len(encoding.encode(text, disallowed_special=()))
 
 

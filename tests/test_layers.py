@@ -69,10 +69,14 @@ INSIDE_FUNCTIONS: Final = {
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
     },
+    ("aggregator.gateway.results.keeper", "aggregator.gateway.results.sealing"): "cryptography, 50 ms; in a thread",
+    ("aggregator.gateway.meta.registry", "aggregator.gateway.meta.run_code"): "only where `expose: code` is set",
+    ("aggregator.code.sandbox", "aggregator.code.code_run"): "an optional dependency; in a thread",
     ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.gateway.views.finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.catalog.search.semantic.installed", "aggregator.catalog.search.semantic.encoder"): "numpy, an extra",

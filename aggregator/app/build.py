@@ -52,6 +52,7 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.programs import RunPrograms
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -61,6 +62,8 @@ from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.reads.subscriptions import Subscriptions
+from aggregator.gateway.results.keeper import ResultKeeper
+from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.cache_hints import CacheHints
@@ -148,7 +151,9 @@ def build_app(
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
-    lists = _build_lists(config, upstreams, views, replication, Meanings(database))
+    meanings = Meanings(database)
+    lists = _build_lists(config, upstreams, views, replication, meanings, keeps_results=storage is not None)
+    keeper = ResultKeeper(database if storage is not None else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
@@ -173,7 +178,7 @@ def build_app(
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
-    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts)
+    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper)
     reconfiguration = Reconfiguration(
         config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync
     )
@@ -251,17 +256,23 @@ class _Lists:
 
 
 def _build_lists(
-    config: Config, upstreams: Upstreams, views: Views, replication: Replication, meanings: Meanings
+    config: Config,
+    upstreams: Upstreams,
+    views: Views,
+    replication: Replication,
+    meanings: Meanings,
+    *,
+    keeps_results: bool,
 ) -> _Lists:
     """Return the parts that need the upstreams, but neither wait for them nor call them."""
     slices, current = Slices(), CurrentCatalog()
     failover = Failover(upstreams)
-    meta_tools = MetaToolSet(read_tool=config.read_tool)
+    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results)
     prefixes = [server.prefix for server in config.servers]
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
     finder = Finder(config, upstreams, views, current, failover, slices, meanings)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config.pinned, config.expose_budget)
+    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
     host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
@@ -297,6 +308,7 @@ def _build_gateway(
     live: LivePolicies | None,
     replication: Replication,
     accounts: Accounts | None,
+    keeper: ResultKeeper,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -314,6 +326,8 @@ def _build_gateway(
         agent_items,
         relay,
         rate_limits,
+        LargeResults(keeper),
+        tells_schemas=config.results.output_schemas,
     )
     pipeline.reconfigure(config)
     drain = Drain()
@@ -328,8 +342,9 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
+    programs = RunPrograms(config, views, lists.input_requests, call_log)
     permission = ItemPermission(approval)
-    resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay)
+    resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
     playground = Playground(
         live,
@@ -358,7 +373,7 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log),
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
     from aggregator.storage.catalogs import Catalogs
     from aggregator.storage.opening import Database
+    from aggregator.storage.results.kept import KeptResults
     from aggregator.storage.tool_vectors import ToolVectors
 
 log = logging.getLogger(__name__)
@@ -85,3 +86,12 @@ class LazyDatabase:
         database = await self.open()
         assert database is not None, "calls are recorded only with a database"
         return database.audit
+
+    async def results(self) -> "KeptResults | None":
+        """Return the kept results, or None where there is no database.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        database = await self.open()
+        return database.results if database is not None else None

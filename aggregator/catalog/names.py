@@ -1,11 +1,15 @@
 """Look up tools and prompts by name in any spelling: by exposed name, and by server and own name."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic
+from typing import Final, Generic
 
 from aggregator.catalog.pages import R
 from aggregator.domain.bounds.slices import Steps, at_once
-from aggregator.domain.names import canonical, spellings
+from aggregator.domain.names import canonical, loosened, spellings
+from aggregator.domain.records import ToolRecord
+
+# Characters of a name that is looked for in other spellings.
+_LONGEST: Final = 300
 
 
 class NameLookup(Generic[R]):
@@ -48,3 +52,33 @@ def candidates(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
                 if record is not listed:
                     yield record
                 break
+
+
+class SpellingLookup:
+    """Look-ups of an agent's tools by what models write for a name: the own name alone, other case, other signs.
+
+    Law: the tools returned depend on these tools and the name only, and in their order; nothing chooses among them.
+    """
+
+    def __init__(self) -> None:
+        self._by_own: dict[str, list[ToolRecord]] = {}
+        self._by_whole: dict[str, list[ToolRecord]] = {}
+        self._by_loose_own: dict[str, list[ToolRecord]] = {}
+
+    def add(self, tool: ToolRecord) -> None:
+        """Add a tool."""
+        own = loosened(tool.own_name)
+        self._by_own.setdefault(tool.own_name, []).append(tool)
+        for whole in {loosened(tool.prefix) + own, loosened(tool.server) + own}:
+            self._by_whole.setdefault(whole, []).append(tool)
+        self._by_loose_own.setdefault(own, []).append(tool)
+
+    def tools(self, name: str) -> Sequence[ToolRecord]:
+        """Return every tool that a name may stand for: one whose name it is but for spelling, else one whose own name
+        it is but for spelling.
+        """
+        loose = loosened(name) if len(name) <= _LONGEST else ""
+        if not loose:
+            return ()
+        found = [*self._by_own.get(name, ()), *self._by_whole.get(loose, ())] or self._by_loose_own.get(loose, [])
+        return list({tool.name: tool for tool in found}.values())

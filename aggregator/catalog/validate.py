@@ -5,10 +5,12 @@ Law: a definition is passed on as it came wherever hosts can live with it, but f
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
@@ -31,6 +33,9 @@ _DIALECTS: Final = frozenset(
     }
 )
 _DEPTH_LIMIT: Final = 200
+# Characters of a description by which siblings are known, and how many siblings a record holds.
+_BEGINNING: Final = 24
+_SIBLINGS: Final = 12
 # References that do not begin with "#".
 _REFERENCE: Final = re.compile(rb'"\$(?:dynamicRef|ref)":(?!"#)')
 
@@ -101,7 +106,29 @@ def validate_tools_steps(
             version=definition_digest(definition),
             param_headers=headers,
         )
-    return tuple(records.values()), warnings + cleaning.warnings()
+    return (yield from _with_siblings(records.values())), warnings + cleaning.warnings()
+
+
+def _with_siblings(records: Iterable[ToolRecord]) -> Steps[tuple[ToolRecord, ...]]:
+    """Return the records, those with the definitions of some others whose descriptions begin with the same words."""
+    alike: dict[str, list[ToolRecord]] = {}
+    for record in records:
+        yield
+        alike.setdefault(_beginning(record), []).append(record)
+    told: list[ToolRecord] = []
+    for record in records:
+        yield
+        others = alike[_beginning(record)]
+        if len(others) > 1:
+            near = islice((other.definition for other in others if other is not record), _SIBLINGS)
+            record = replace(record, siblings=tuple(near))
+        told.append(record)
+    return tuple(told)
+
+
+def _beginning(record: ToolRecord) -> str:
+    text = record.definition.get("description")
+    return text[:_BEGINNING].casefold() if isinstance(text, str) else record.own_name
 
 
 def definition_digest(definition: Any) -> str:

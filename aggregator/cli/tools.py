@@ -10,7 +10,6 @@ from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.catalog.describe.levels import level1, level2, level3
-from aggregator.catalog.describe.tokens import fit
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
@@ -18,6 +17,7 @@ from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import fit
 
 _LEVELS: Final[Mapping[int, Callable[[ToolRecord], str]]] = {1: level1, 2: level2, 3: level3}
 

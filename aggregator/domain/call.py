@@ -2,6 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
+from aggregator.domain.call_record import TraceContext
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -16,7 +17,7 @@ class ToolCall(NamedTuple):
 
     `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
     `via` the meta tool or frontend that it came by if not by itself. `only_reads`: the tool must be known to
-    change nothing.
+    change nothing. `within` is the place of the call of `run_code` whose program makes this one.
     """
 
     principal: Principal
@@ -26,6 +27,7 @@ class ToolCall(NamedTuple):
     conversation: str | None = None
     via: str | None = None
     only_reads: bool = False
+    within: TraceContext | None = None
 
     @property
     def name(self) -> str:

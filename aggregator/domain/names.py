@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, Literal
 
+from aggregator.domain.text.caseless import caseless
+
 Style = Literal["canonical", "compatible"]
 
 # S/server/tools, Tool Names: 1-128 characters of this set.
@@ -27,6 +29,9 @@ _DIGEST_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _LIKE_A_DIGEST: Final = re.compile(r"[._][0-9][a-z2-7]{7}$")
 # Spellings of the separator that calls may use, the canonical one first.
 _SEPARATORS: Final = (".", "__", "/", ":")
+# What hosts put in front of the names of an MCP server's tools, and what models add by themselves.
+_HOST_PREFIX: Final = re.compile(r"(?:mcp(?:__|[./:]))?(?:aggregator(?:__|[./:]))?", re.IGNORECASE)
+_BETWEEN_WORDS: Final = re.compile(r"[\s._/:-]+")
 
 
 def canonical(prefix: str, tool: str) -> str:
@@ -85,6 +90,17 @@ def spellings(name: str) -> list[tuple[str, str]]:
         if found and prefix and tool:
             pairs.append((prefix, tool))
     return pairs
+
+
+def without_host_prefix(name: str) -> str:
+    """Return the name without `mcp__aggregator__`, `mcp__` or `aggregator__` before it, in any spelling of these."""
+    found = _HOST_PREFIX.match(name)
+    return name[found.end() :] if found is not None else name
+
+
+def loosened(name: str) -> str:
+    """Return one form of all names that differ in case and in the signs between words only; it may be empty."""
+    return _BETWEEN_WORDS.sub("", caseless(name))
 
 
 def _with_digest(clean: str, prefix: str, tool: str, limit: int) -> str:

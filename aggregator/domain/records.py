@@ -29,6 +29,7 @@ class ToolRecord:
     version: str = ""
     param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
+    siblings: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
     name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

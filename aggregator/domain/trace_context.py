@@ -75,6 +75,11 @@ def begin(
     return TraceContext(trace_id, new_span_id(), parent_id, sample(trace_id, sampled), state)
 
 
+def below(above: TraceContext) -> TraceContext:
+    """Return the place of a call that is made for another one."""
+    return TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
+
+
 def new_span_id() -> str:
     """Return an id that no other span has."""
     return f"{_random.getrandbits(64):016x}"

@@ -19,7 +19,6 @@ from aggregator.domain.call_record import (
     TOOL_CALL,
     CallRecord,
     LogContext,
-    TraceContext,
     current_call,
 )
 from aggregator.domain.errors import (
@@ -29,7 +28,7 @@ from aggregator.domain.errors import (
     to_tool_result,
 )
 from aggregator.domain.missing import ItemRefused
-from aggregator.domain.trace_context import Sample, as_caller, begin, new_span_id, onward
+from aggregator.domain.trace_context import Sample, as_caller, begin, below, onward
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.notes import note_failure, note_result
@@ -160,9 +159,9 @@ class CallLog:
 
         `outcome` is None where the call had to be ended.
         """
-        above = record.trace
-        trace = TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
-        late = replace(record, trace=trace, started=time.time(), began=perf_counter(), steps=[], result=None)
+        late = replace(
+            record, trace=below(record.trace), started=time.time(), began=perf_counter(), steps=[], result=None
+        )
         if isinstance(outcome, dict):
             note_result(late, outcome)
         else:
@@ -179,7 +178,7 @@ class CallLog:
     def _begin(self, call: ToolCall, host: Host) -> CallRecord:
         """Return the record of a request that has just come in."""
         principal, meta = call.principal, call.params.get("_meta")
-        trace = begin(meta, None, self.observers.sample)
+        trace = below(call.within) if call.within is not None else begin(meta, None, self.observers.sample)
         name = call.params.get("name")
         asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
         record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())

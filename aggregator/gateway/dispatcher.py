@@ -34,6 +34,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -147,7 +148,7 @@ class Dispatcher:
         self._host_lists.reconfigure(config)
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
-        self._exposure.reconfigure(config.pinned, config.expose_budget)
+        self._exposure.reconfigure(config.pinned, config.expose_budget, config.results.max_tokens)
         self._subscriptions.reconfigure()
 
     def upstreams_replaced(self) -> None:
@@ -156,7 +157,7 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Run the background work of the gateway until cancelled."""
-        async with Tasks("the gateway") as tasks, self.input_requests.parking.tasks:
+        async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
             tasks.start(self._finder.run())
             tasks.start(self._finder.meanings.run())
             await asyncio.to_thread(self._meta_tools.load)
@@ -346,14 +347,15 @@ class Dispatcher:
         call = request.as_call(view.style(host.style))
         if self.drain.started:
             return self._refuse_call(call, host)
-        if request.params.get("name") in self._meta_tools:
-            return self._call_meta_tool(call, view, host, request.channel)
+        name, programs = request.params.get("name"), self._host_lists.extent(view, host) == "code"
+        if name in self._meta_tools or (programs and name == RUN_CODE):
+            return self._call_meta_tool(request, call, view, programs)
         return self._pipeline.call_tool(call, view, host, request.channel)
 
-    async def _call_meta_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> Mapping[str, Any]:
+    async def _call_meta_tool(self, request: Request, call: ToolCall, view: View, programs: bool) -> Mapping[str, Any]:
         await self._startup.settled()  # their list may have gone out before
-        await self._host_lists.prepare(host)
-        return await self._meta.call(call, view, host, channel)
+        await self._host_lists.prepare(request.host)
+        return await self._meta.call(call, view, request.host, request.channel, programs=programs)
 
     async def _refuse_call(self, call: ToolCall, host: Host) -> Mapping[str, Any]:
         """Refuse a call during the drain, on record."""

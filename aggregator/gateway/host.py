@@ -35,6 +35,12 @@ class HostConnection(Protocol):
         """
 
 
+class CountCall(Protocol):
+    """Counts one more call of a tool; returns False where it is one too many."""
+
+    async def __call__(self) -> bool: ...
+
+
 @dataclass(slots=True, eq=False)
 class Host:
     """One connection or session of an MCP client; for 2026-07-28 over HTTP, one request.
@@ -44,7 +50,7 @@ class Host:
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
     to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent. `headers` are
     those of the HTTP request that a host of 2026-07-28 is. `copied_from` is the host that this one is a copy of, for
-    requests with one token.
+    requests with one token. `count_call` counts what a program calls, where the frontend counts calls.
     """
 
     frontend: str
@@ -59,6 +65,7 @@ class Host:
     log_level: str | None = None
     headers: Mapping[str, list[str]] | None = None
     copied_from: "Host | None" = None
+    count_call: CountCall | None = None
     style: Style = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,15 +6,18 @@ work ahead, in slices.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
-from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.bounds.lru import LruCache
+from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
@@ -24,6 +27,9 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.list_changed import Seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.list_kinds import Kind
+
+# Lists of which a copy without output schemas is kept.
+_KEPT: Final = 16
 
 
 class HostLists:
@@ -45,6 +51,9 @@ class HostLists:
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
+        # Only for the next start: a host that was told of a schema refuses answers without what it promises.
+        self._tells_schemas = config.results.output_schemas
+        self._without_schemas: LruCache[Pages[Any], Listing] = LruCache(_KEPT)
         # Serialised: hosts of one agent ask at the same time, and the first one's work then serves all.
         self._turn = asyncio.Lock()
         self.reconfigure(config)
@@ -58,13 +67,13 @@ class HostLists:
         """Return whether the list of tools of a host may hold tools of servers, and not the meta tools alone."""
         view = self._views.of(host.principal)
         pins = self._exposure.pins or view.rulebook is not None
-        return pins or self._extent(view, host) != "search"
+        return pins or self.extent(view, host) not in ("search", "code")
 
     def tools_for(self, host: Host) -> tuple[Style, Listing]:
         """Return the spelling of names for a host, and its list of tools."""
         view = self._views.of(host.principal)
         whole = self._views.listing(view, self._current.tools)
-        return view.style(host.style), self._exposure.listing(view, whole, self._extent(view, host))
+        return view.style(host.style), self._exposure.listing(view, whole, self.extent(view, host))
 
     def lists_of(self, host: Host) -> Seen:
         """Return all lists of a host, in a form that can be compared with an earlier one."""
@@ -81,7 +90,7 @@ class HostLists:
         view, catalog = self._views.of(host.principal), self._current.tools
         if not self._views.is_ready(view, catalog, self._agent_items.all):
             return False
-        return self._exposure.is_ready(view, self._views.listing(view, catalog), self._extent(view, host))
+        return self._exposure.is_ready(view, self._views.listing(view, catalog), self.extent(view, host))
 
     async def prepare(self, host: Host) -> None:
         """Work out the lists of a host, in slices. On return, and until the next await, the host `is_ready`."""
@@ -89,7 +98,7 @@ class HostLists:
             async with self._turn:
                 view, catalog = self._views.of(host.principal), self._current.tools
                 await self._views.prepare_resources(view, self._agent_items.all, self._slices)
-                whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self._extent(view, host)
+                whole, extent = await self._views.prepare_listing(view, catalog, self._slices), self.extent(view, host)
                 if not self._exposure.is_ready(view, whole, extent):
                     await self._exposure.prepare(view, whole, extent, self._slices)
 
@@ -104,6 +113,12 @@ class HostLists:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
+        if kind == "tool" and not self._tells_schemas:
+            known = self._without_schemas.get(pages)
+            if known is None:
+                known = await self._slices.run(_without_schemas(pages))
+                self._without_schemas.put(pages, known)
+            pages = known
         await self._slices.run(pages.page_steps(style))
         page, following = pages.page(style, cursor)
         result: dict[str, Any] = {field: page}
@@ -113,5 +128,18 @@ class HostLists:
         hints = self._hints.of(self._agent_items.view(request), kind, alike=alike)
         return result | hints if request.modern else result
 
-    def _extent(self, view: View, host: Host) -> Expose:
+    def extent(self, view: View, host: Host) -> Expose:
+        """Return how much is listed for a host."""
         return view.expose(self._expose_at.get(host.frontend, self._expose))
+
+
+def _without_schemas(listing: Pages[ToolRecord]) -> Steps[Listing]:
+    """Return a list with definitions that have no `outputSchema`."""
+    tools = []
+    for tool in listing.records:
+        yield
+        if "outputSchema" in tool.definition:
+            told = {key: value for key, value in tool.definition.items() if key != "outputSchema"}
+            tool = replace(tool, definition=told, rendered={})
+        tools.append(tool)
+    return Listing(tools)

@@ -164,8 +164,9 @@ def _conditions(rules: AgentRules, ruling: Ruling | None, decided: Decision) -> 
         yield f"an access token needs the scopes {', '.join(ruling.scopes)}; API keys and stdio need none"
     for limit in ruling.limits.counted:
         yield f"{limit.rule} ({limit.source})"
-    if ruling.limits.result is not None:
-        yield f"{ruling.limits.result.rule} ({ruling.limits.result.source})"
+    for bound in (ruling.limits.result, ruling.limits.tokens):
+        if bound is not None:
+            yield f"{bound.rule} ({bound.source})"
     if ruling.retry is not None:
         yield f"it may be repeated after a failure: {ruling.retry}"
 

@@ -7,6 +7,8 @@ from aggregator.policy.decide import MatchedRule
 
 LimitKind = Literal["per_minute", "per_conversation", "concurrent"]
 COUNTED: Final[tuple[LimitKind, ...]] = ("per_minute", "per_conversation", "concurrent")
+# The limits on results, in the order of the fields of `Limits`.
+OF_RESULTS: Final = ("result_bytes", "result_tokens")
 
 
 class Limit(NamedTuple):
@@ -23,7 +25,7 @@ class Limit(NamedTuple):
 
 
 class ResultLimit(NamedTuple):
-    """A limit of `most` bytes on a result, which is truncated to it."""
+    """A limit of `most` bytes, or tokens, on a result, of which no more is shown."""
 
     most: int
     rule: str
@@ -33,27 +35,34 @@ class ResultLimit(NamedTuple):
 class Limits(NamedTuple):
     """The limits of one call.
 
-    It is charged to each of `counted`; `result` is the strictest bound on the size of its result.
+    It is charged to each of `counted`; `result` is the strictest bound on the bytes of its result, `tokens` that on the
+    tokens of its text.
     """
 
     counted: tuple[Limit, ...] = ()
     result: ResultLimit | None = None
+    tokens: ResultLimit | None = None
 
     def least(self, kind: LimitKind) -> Limit | None:
         """Return the strictest limit of one kind."""
         return min((limit for limit in self.counted if limit.kind == kind), key=lambda limit: limit.most, default=None)
 
 
+def strictest(limits: Iterable[ResultLimit | None]) -> ResultLimit | None:
+    """Return the limit that allows the least; None where there is none."""
+    return min((limit for limit in limits if limit is not None), key=lambda limit: limit.most, default=None)
+
+
 def limits_of(agent_id: str, found: Iterable[MatchedRule]) -> Limits:
     """Return the limits that the `limits` rules of one agent put on one tool."""
     counted: list[Limit] = []
-    results: list[ResultLimit] = []
+    results: dict[str, list[ResultLimit]] = {name: [] for name in OF_RESULTS}
     for rule, _ in found:
         for name, bound in rule.value.items():
             text = f"{name}: {bound.value} ({rule} of {rule.owner})"
-            if name == "result_bytes":
-                results.append(ResultLimit(bound.value, text, str(bound.place)))
+            if name in results:
+                results[name].append(ResultLimit(bound.value, text, str(bound.place)))
                 continue
             counter = (agent_id, name, rule.owner, rule.pattern.text)
             counted.append(Limit(name, bound.value, counter, text, str(bound.place)))
-    return Limits(tuple(counted), min(results, key=lambda result: result.most, default=None))
+    return Limits(tuple(counted), *(strictest(results[name]) for name in OF_RESULTS))

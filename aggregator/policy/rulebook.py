@@ -18,7 +18,7 @@ from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotatio
 from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, by_field, collect_findings, decision
 from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
-from aggregator.policy.limits import Limits, limits_of
+from aggregator.policy.limits import OF_RESULTS, Limits, limits_of
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting, body_of
 from aggregator.policy.who import WhoDecision, decide_who, names_taken
@@ -266,6 +266,12 @@ class Rulebook:
         shared = self._shared = SharedRules(documents, indexes, _claims(documents), {})
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
+        )
+        # True if a rule of any agent limits the size of results, which are then read on.
+        self.limits_results: Final = any(
+            rule.field == "limits" and not rule.value.keys().isdisjoint(OF_RESULTS)
+            for body in bodies
+            for rule in body.rules
         )
         self._taken = names_taken(documents.who, self.agents)
         self._known_tokens: LruCache[tuple[object, ...], WhoDecision] = LruCache(_TOKENS)

@@ -66,6 +66,7 @@ _FORMS: Final = (
     ("M N O", r"[\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,40}(?![\w-])"),  # Discord
     ("eyJ", r"[\w-]{15,}\.\.?[\w-]{10,}(?:\.[\w-]*){1,3}"),  # JWT (RFC 7519), JWE (RFC 7516)
     ("agk_", r"[a-z2-9]{10}_[A-Za-z0-9]{43,49}"),  # our own
+    ("agr_", r"[\w-]{24}"),  # handles of our kept results
 )
 _OURS: Final = len("agk_0123456789_")  # the key's id may be shown
 

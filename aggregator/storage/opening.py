@@ -31,6 +31,7 @@ from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
+from aggregator.storage.results.kept import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
 from aggregator.storage.tool_vectors import ToolVectors
@@ -63,6 +64,7 @@ class Database:
     used_states: UsedStates
     limit_usage: LimitUsage
     vault: Vault
+    results: KeptResults
     tool_vectors: ToolVectors
     set_aside: tuple[Path, ...] = ()
 
@@ -147,6 +149,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         UsedStates(engine),
         LimitUsage(engine),
         Vault(engine),
+        KeptResults(engine),
         ToolVectors(engine),
         lost,
     )

@@ -215,10 +215,15 @@ class Upstream:
         return await self._idle.wait_unused(limit)
 
     def restore(self, definitions: list[Any]) -> None:
-        """Show the tools of an earlier connection, until the upstream has listed its own or turns out to be away."""
-        if self.state == "starting" and self.shared.session is None:
+        """Show the tools of an earlier connection, until the upstream has listed its own or turns out to be away.
+
+        Of one that is away already they are known all the same, for how much is listed (`exposure`).
+        """
+        if self.shared.session is None and self.state == "starting":
             self.definitions = definitions
             self.lifecycle.known = True
+        elif self.shared.session is None and self.state == "unavailable" and not self.definitions:
+            self.definitions = definitions
 
     def restored(self) -> None:
         """Take note that the stored tools have been restored, or that there are none."""
@@ -235,6 +240,9 @@ class Upstream:
             self.restore(other.definitions)
             for kind in LIST_METHODS:
                 self.lists.put(kind, other.lists[kind])
+        elif other.definitions:
+            # They are not shown, but count: how much is listed does not depend on who is away.
+            self.definitions = other.definitions
 
     # -- messages of the server
 

@@ -30,7 +30,9 @@ class ConfigFolder:
         self.path = folder / "aggregator.json"
         (folder / "kept.db").write_bytes(self.database)
         storage = f"sqlite+aiosqlite:///{folder}/kept.db"
-        self.path.write_text(json.dumps({"mcpServers": servers, "storage": storage, **settings}))
+        # Lists end with the tool to read on large results only where a test asks for that.
+        whole = {"results": {"max_tokens": 0}}
+        self.path.write_text(json.dumps({"mcpServers": servers, "storage": storage, **whole, **settings}))
         if policies is not None:
             self.set_policies(policies)
 

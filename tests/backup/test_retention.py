@@ -29,6 +29,7 @@ APPROVAL: Final = {"agent_id": "a", "tool": "t", "digest": "d", "summary": "s", 
 SESSION: Final = {"person": "p", "role": "viewer", "created": AT}
 SERVER: Final = {"transport": "stdio", "protocol": "p", "server_info": "{}", "capabilities": "{}", "tools": 1}
 VERSION: Final = {"server": "s", "name": "n", "first_seen": AT, "size": 2, "definition": "{}"}
+KEPT: Final = {"owner": "o", "created": AT, "size": 1, "parts": 1}
 BEAT: Final = {"group_name": "main", "version": "1", "started": AT, "facts": "{}"}
 
 # Rows by table: those whose first column begins with `old` go, all others stay.
@@ -62,6 +63,10 @@ ROWS: Final[list[tuple[str, dict[str, Any]]]] = [
     ("host_sessions", {"id": "new", "agent_id": "a", "expires": NOW - 299}),
     ("limit_usage", {"counter": "old", "replica": "r", "report": 1, "used": 1, "expires": NOW - 301}),
     ("limit_usage", {"counter": "new", "replica": "r", "report": 1, "used": 1, "expires": NOW - 299}),
+    ("kept_results", {**KEPT, "id": "old", "expires": NOW - 1}),
+    ("kept_results", {**KEPT, "id": "new", "expires": NOW + 1}),
+    ("kept_result_parts", {"id": "old", "part": 0, "sealed": b"x"}),
+    ("kept_result_parts", {"id": "new", "part": 0, "sealed": b"x"}),
     ("replicas", {**BEAT, "id": "old", "slot": 1, "seen": NOW - 2 * DAY}),
     ("replicas", {**BEAT, "id": "new", "slot": 2, "seen": NOW - 0.5 * DAY}),
     ("mcp_servers", {**SERVER, "id": "old", "fingerprint": "f", "connected": NOW - 91 * DAY}),
@@ -110,6 +115,8 @@ async def test_what_has_expired_goes_and_nothing_else(url: str, monkeypatch: pyt
         "sealed states": 1,
         "sessions of hosts": 1,
         "use of limits": 1,
+        "parts of kept results": 1,
+        "kept results": 1,
         "changes": 1,
         "replicas": 1,
         "catalogs of servers": 1,
@@ -167,7 +174,7 @@ async def test_a_running_gateway_removes_it_by_itself(tmp_path: Path) -> None:
     lazy = LazyDatabase(url, None)
     async with lazy:
         retention = Retention(lazy, AuditConfig(keep_for=1.0), lambda: NOW)
-        assert await retention.once() == 10
+        assert await retention.once() == 12
         assert await retention.once() == 0
     left = await content(url)
     assert len(left["mcp_tool_call_log"]) == 1

@@ -21,6 +21,7 @@ from tests.end_to_end.scripted_host import BOUND, CLIENT_INFO, MODERN, VERSIONS
 from tests.end_to_end.server_harness import FRONTENDS, ROOT, local_entry, raw_stdio_entry, write_config
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA
+from tests.tool_lists import of_servers
 
 SERVERS: Final = {
     "raw": raw_stdio_entry("--version", "2024-11-05"),
@@ -78,7 +79,7 @@ async def test_an_sdk_host_at_a_frontend_of_a_process(
     """F1, E1, E6: list, call, structured output, images, progress, errors, cancellation: by the SDK's own client."""
     separator = "__" if frontend == "stdio" else "."
     async with asyncio.timeout(BOUND), connected(frontend, version, config, url) as session:
-        names = [tool.name for tool in (await session.list_tools()).tools]
+        names = of_servers(tool.name for tool in (await session.list_tools()).tools)
         assert {name.partition(separator)[0] for name in names} == SERVERS.keys()
         for server in SERVERS:
             name = f"{server}{separator}"
@@ -124,7 +125,8 @@ async def cancellation(session: ClientSession, name: str, key: str) -> None:
 async def test_the_client_class_with_one_url(url: str, mode: str) -> None:
     """F1, E3: `mcp.Client(url)`, as its documentation has it, in every mode."""
     async with asyncio.timeout(BOUND), Client(f"{url}/mcp", mode=mode) as client:
-        assert {tool.name.partition(".")[0] for tool in (await client.list_tools()).tools} == SERVERS.keys()
+        names = of_servers(tool.name for tool in (await client.list_tools()).tools)
+        assert {name.partition(".")[0] for name in names} == SERVERS.keys()
         assert not (await client.call_tool("here.echo", {"n": 1})).is_error
 
 

@@ -16,7 +16,7 @@ from aggregator.domain.names import listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 
 _DATA: Final = Path(__file__).parent / "data"
-TUNED_ON: Final = ("tuned", "round1", "round2", "round3", "round4")
+TUNED_ON: Final = ("tuned", "round1", "round2", "round3", "round4", "real1", "real2")
 MEASURED: Final = ("held", "final")
 
 

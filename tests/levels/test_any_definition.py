@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from aggregator.catalog.describe.first_sentence import first_sentence
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.catalog.describe.markdown import columns, visible
-from aggregator.catalog.describe.tokens import estimate, fit
 from aggregator.catalog.describe.truncate import truncate
+from aggregator.domain.text.tokens import estimate, fit
 from tests.levels.records import DEFINITIONS, DESCRIPTIONS, records
 
 # Names, JSON's own marks and escapes are not words.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.catalog.describe.tokens import estimate
+from aggregator.domain.text.tokens import estimate
 from aggregator.wire.codec import encode
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.meta.conftest import TOOLS, OpenHarness

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.describe.tokens import estimate
+from aggregator.domain.text.tokens import estimate
 from tests.real_hosts.hosts import RealHost
 from tests.real_hosts.scripted_model import ScriptedModel, Step
 from tests.real_hosts.stranger import Ended, Failed, Stranger, must, run

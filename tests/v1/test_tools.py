@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.catalog.describe.tokens import estimate
+from aggregator.domain.text.tokens import estimate
 from tests.access.secured_harness import SecuredHarness
 from tests.end_to_end.scripted_host import MODERN
 from tests.v1.conftest import SECRET, OpenApi

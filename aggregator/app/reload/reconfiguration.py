@@ -10,6 +10,7 @@ from aggregator.config.difference import ConfigChanges
 from aggregator.config.model import Config
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.meta.programs import check_code
 from aggregator.gateway.views.finder import check_search
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.server_actions import ActionRefused
@@ -58,6 +59,7 @@ class Reconfiguration:
         """
         config = found.config
         check_search(config)
+        check_code(config, self._views)
         self.config = config
         self._views.trusted = trusted_servers(config)
         self._access.reconfigure(config.auth)

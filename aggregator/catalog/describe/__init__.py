@@ -1,4 +1,4 @@
-"""Texts about tools for models: the first sentence of a description, parameters, compact schemas, token counts.
+"""Texts about tools for models: the first sentence of a description, parameters, compact schemas.
 
 Every text is bounded in columns or characters, and depends on the tool alone: equal records give equal bytes, for every
 agent.

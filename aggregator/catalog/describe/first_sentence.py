@@ -2,14 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.markdown import Block, blocks, columns, inline, is_cjk
-from aggregator.catalog.describe.truncate import truncate
+from aggregator.catalog.describe.shorten import shorten
+from aggregator.catalog.describe.truncate import truncate, without_asides
+from aggregator.catalog.describe.verbs import is_third_person, is_verb
 
 Language = Literal["en", "zh"]
 
-_SENTENCE_END: Final = re.compile(r"(?:[.!?]+[\"')\]”’]*(?=\s|$)|[。！？]+[”’」』）]*)\s*")
+# The columns of the words of level 1: a limit that few lines reach; their mean is about 50.
+LINE: Final = 76
+
+_SENTENCE_END: Final = re.compile(
+    r"(?:[.!?]+[\"')\]”’]*(?=\s|$)|(?<=[a-z)])\.(?=[A-Z][a-z]+\s)|[。！？]+[”’」』）]*)\s*"
+)
 _ABBREVIATED: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|max|min|no|nr|fig|dr|mr|mrs|ms|st|inc|ltd|corp|dept|est)|\b[a-z])\.$",
     re.IGNORECASE,
@@ -29,9 +37,9 @@ _LEADS: Final = tuple(
         rf"(?:this|the)(?:\s+[\w-]+){{0,2}}?\s+{_THING}\s+(?:is\s+for|will|can|does|should|allows?|enables?|lets?|helps?)\s+"
         rf"{_WHOM}(?:to\s+)?",
         rf"(?:this|the(?:\s+[\w-]+){{0,3}}?\s+{_THING}|this\s+{_THING})\s+(?=[a-z]{{3,}}s\s)",
-        r"(?:required|mandatory)\s*:\s*(?=use\b)",
+        r"(?:when(?:ever)?\s+)?(?:the\s+|an?\s+)?users?\s+(?:wants?|needs?|asks?|would like)\s+(?:you\s+)?to\s+",
         rf"(?:an?\s+|the\s+)?(?:mcp\s+|simple\s+|powerful\s+)?{_THING}\s+(?:(?:used\s+)?(?:to|for)|that|which)\s+",
-        rf"(?:can be\s+|is\s+)?(?:used\s+(?:to|for)|(?:allows?|enables?|lets|helps)\s+{_WHOM}(?:to\s+)?)(?=[a-z])",
+        rf"(?:can be\s+|is\s+)?(?:used\s+(?:to|for)\s+|(?:allows?|enables?|lets|helps)\s+{_WHOM}(?:to\s+)?)(?=[a-z])",
         r"(?:provides?|gives?)\s+(?:you\s+)?(?:the\s+)?(?:ability|capability|functionality|a way|access)\s+to\s+",
         r"(?:(?:这|该|本|此)(?:个|是一个|是)?(?:MCP)?(?:工具|接口|函数|方法|服务|功能))[，,：:]?"
         r"(?:是)?(?:可以|可|能够|能|会|将)?(?:被)?(?:用于|用来|用以|帮助您?你?|让您?你?|允许您?你?|支持|提供)?",
@@ -39,6 +47,20 @@ _LEADS: Final = tuple(
         r"(?:一个|一种)?(?:可以|可)?(?:用于|用来)",
     )
 )
+# `Weather API provides forecasts` says `provides forecasts`.
+_SUBJECT: Final = re.compile(r"(?:(?:the|this)\s+)?(?:[\w.'/-]+\s+){1,4}?(?=([a-z]{4,}s)\s+\S)", re.IGNORECASE)
+# In front of the sentence, in brackets or capitals.
+_BANNER: Final = re.compile(
+    r"(?:[\[(（【](?:deprecated|beta|alpha|experimental|preview|read[- ]only|legacy|internal|new|destructive"
+    r"|弃用|测试版)[^\])）】]{0,60}[\])）】]"
+    r"|(?:REQUIRED|MANDATORY|CRITICAL|IMPORTANT)\s*:)\s*[:：-]?\s*(?=\w)",
+    re.IGNORECASE,
+)
+_GIVEN: Final = re.compile(r"given [^.]{3,120}?, (?:(?:this|the) tool|it) (?:will |can )?(?=[a-z])", re.IGNORECASE)
+_API: Final = re.compile(r"[^\s，。：]{2,12}\s*(?:API|接口|工具|服务)\s*(?:可以|能够|可|用于)+")
+_LIMITED: Final = re.compile(r"(?:[A-Z][\w ]{2,20} tool|(?:START HERE|Start here)[^.:]{0,40})\s*:\s*(?=\w)")
+_QUESTIONS: Final = re.compile(r"any [\w/ -]{3,60} questions$", re.IGNORECASE)
+_INSTEAD: Final = re.compile(r"use \S*[_.]\S+|use \S+ instead|please use |replaced by ", re.IGNORECASE)
 _OF_A_TOOL: Final = re.compile(r"的(?:工具|接口|函数|方法|服务)$")
 _ENDING: Final = " \t.。:：,，;；、-–—!！"
 _STARTING: Final = " #\t.。:：,，;；、-–—!！)）]】>•·|/\\"
@@ -88,6 +110,24 @@ _LABELS: Final = frozenset(
         ),
     }
 )
+# Sentences read of a description, and what a verb at the beginning counts against a place further back.
+_SENTENCES: Final = 12
+_VERB: Final = 8
+_OF_RESULTS: Final = frozenset({"returns", "return", "returning", "shows", "includes", "creates"})
+_FIRST_WORDS: Final = re.compile(r"[a-z]+")
+# Banners, remarks on when to use a tool, what it gives back and texts for another role: no word of what it does.
+_NOT_ABOUT: Final = re.compile(
+    r"\W*(?:deprecated|beta|alpha|experimental|legacy|obsolete|internal|start here|read this|no other|you are"
+    r"|your (?:task|role|job)"
+    r"|as an?\s|act as|if (?:you|the|a|an|no)\b|when (?:you|the|a|an)\b|(?:the )?users? (?:wants?|needs?|asks?|says?)"
+    r"|access to this|this (?:is|was|will|creates?|does|should|must|can|may)\b"
+    r"|it (?:is|was|will|does|should|must|can|may)\b"
+    r"|they |we |i |otherwise\b|(?:the )?(?:result|response|output|answer)s?\b"
+    r"|returns? (?:the )?(?:created|updated|deleted|same)\b"
+    r"|ignore\b|system\s*:|assistant\s*:|available (?:only|in|on|for|to)|supports?\b|works?\b|useful\b|helpful\b"
+    r"|triage tool|given\b|(?:已)?(?:弃用|废弃)|你是|如果|当用户|适用于)",
+    re.IGNORECASE,
+)
 # From here on a description is about arguments and results.
 _ARGUMENTS: Final = re.compile(
     r"(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|yields|response|required parameters"
@@ -113,16 +153,16 @@ _ASIDE_READ: Final = 600
 _SHORT_ITEM: Final = 24
 
 
-def first_sentence(definition: Mapping[str, Any], limit: int = 50, language: Language = "en") -> str:
+def first_sentence(definition: Mapping[str, Any], limit: int = LINE, language: Language = "en") -> str:
     """Return what the tool does, in at most `limit` columns, without a full stop; empty only if nothing can be said."""
-    return truncate(_best(definition, language), limit)
+    return shorten(_best(definition, language), limit)
 
 
 def summary(definition: Mapping[str, Any], limit: int, language: Language = "en") -> str:
     """Return what the tool does, with as many of the sentences that follow as fit whole in `limit` columns."""
     first = _best(definition, language)
     if columns(first) >= limit:
-        return truncate(first, limit)
+        return shorten(first, limit)
     text = definition.get("description")
     sentences = list(_sentences(text, str(definition.get("name", "")))) if isinstance(text, str) else []
     if first in sentences:
@@ -132,6 +172,14 @@ def summary(definition: Mapping[str, Any], limit: int, language: Language = "en"
                 break
             first = longer
     return first
+
+
+def sentences_after(definition: Mapping[str, Any], most: int = 4) -> list[str]:
+    """Return the sentences of a description behind the first that say something of the tool, `most` at most."""
+    text = definition.get("description")
+    found = _sentences(text, str(definition.get("name", ""))) if isinstance(text, str) else iter(())
+    useful = (sentence for sentence in found if _says_something(sentence) and not _ASIDES.match(sentence))
+    return list(islice(useful, 1, most + 1))
 
 
 def gist(text: Any, limit: int) -> str:
@@ -149,16 +197,51 @@ def words_of(name: str) -> list[str]:
 
 
 def _best(definition: Mapping[str, Any], language: Language) -> str:
+    """Return the sentence that says best what the tool does: the first one, unless a later one says clearly more."""
     name = str(definition.get("name", ""))
     text = definition.get("description")
+    best, most = "", -1
     late = []
-    for sentence in _sentences(text, name) if isinstance(text, str) else ():
-        if _useful(sentence, name):
-            return sentence
-        late.append(sentence)
+    found = list(islice(_sentences(text, name), _SENTENCES)) if isinstance(text, str) else []
+    for at, sentence in enumerate(found):
+        if not _useful(sentence, name):
+            late.append(sentence)
+            continue
+        merit = _merit(sentence, name, first=at == 0) - at
+        if merit > most or not best:
+            best, most = sentence, merit
+        if most >= _VERB - at:
+            break
     title = _title(definition, name)
+    if most <= 2 and (instead := _of_deprecated(found)):
+        return instead
+    if best and (most >= 0 or not title):
+        return _with_verb(best, name)
     late_sentence = next((sentence for sentence in late if _says_something(sentence) and not _is_label(sentence)), "")
-    return title or late_sentence or _from_name(definition, name, language) or (late[0] if late else "")
+    return title or best or late_sentence or _from_name(definition, name, language) or (late[0] if late else "")
+
+
+def _merit(sentence: str, name: str, *, first: bool) -> int:
+    """Return how well a sentence says what a tool does: one that begins with a verb best, a remark least."""
+    words = [
+        word for word in _FIRST_WORDS.findall(sentence.casefold()[:60]) if is_verb(word) or not word.endswith("ly")
+    ]
+    if _NOT_ABOUT.match(sentence):
+        return -_VERB
+    if words[:1] == ["use"] or (not first and words[:1] and words[0] in _OF_RESULTS):
+        return 2
+    named = set(words_of(name))
+    if any(map(is_cjk, sentence)) or any(map(is_verb, words[:1])) or named.intersection(words[:1]):
+        return _VERB
+    return 5 if named.intersection(words_of(sentence[:200])) else 1
+
+
+def _of_deprecated(found: list[str]) -> str:
+    """Return what to use in place of a tool that says so of itself and nothing else."""
+    if any(sentence[:10].casefold() == "deprecated" for sentence in found):
+        instead = next((sentence for sentence in found if _INSTEAD.match(sentence)), "")
+        return f"Deprecated: {instead[0].lower()}{instead[1:]}" if instead else ""
+    return ""
 
 
 def _sentences(text: str, name: str) -> Iterator[str]:
@@ -213,13 +296,37 @@ def _without_lead(sentence: str, name: str) -> str:
     text = sentence.lstrip(_STARTING).rstrip(_ENDING)
     if name and text[: len(name)].casefold() == name.casefold() and re.match(r"\s*[:：–—-]\s", text[len(name) :]):
         text = text[len(name) :].lstrip(_STARTING)
+    text = _BANNER.sub("", text, 1)
     for _ in range(3):
         shorter = next((text[m.end() :] for m in (lead.match(text) for lead in _LEADS) if m), None)
         if shorter is None or columns(shorter) < 4:
             break
         text = shorter.lstrip(_STARTING)
         text = _OF_A_TOOL.sub("", text)
+    text = _without_subject(text)
     return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def _with_verb(sentence: str, name: str) -> str:
+    """Return `Describe a workbook's sheets` for `describe_workbook`, of which only the rest is said."""
+    verb = next(iter(words_of(name)), "")
+    if sentence.partition(" ")[0].casefold() in ("a", "an", "the") and is_verb(verb):
+        return f"{verb.capitalize()} {sentence[0].lower()}{sentence[1:]}"
+    return sentence
+
+
+def _without_subject(text: str) -> str:
+    """Return a sentence from its verb on, where it begins with what the tool is called."""
+    if found := _QUESTIONS.match(text):
+        return f"Answer {text[0].lower()}{text[1:]}"
+    for lead in (_GIVEN, _API, _LIMITED):
+        if (found := lead.match(text)) and columns(text[found.end() :]) >= 4:
+            return text[found.end() :]
+    words = _FIRST_WORDS.findall(text.casefold()[:60])
+    if not words or is_verb(words[0]):
+        return text
+    found = _SUBJECT.match(text)
+    return text[found.end() :] if found and is_third_person(found[1].casefold()) else text
 
 
 def _is_label(sentence: str) -> bool:
@@ -242,7 +349,7 @@ def _title(definition: Mapping[str, Any], name: str) -> str:
     annotations = definition.get("annotations")
     for title in (definition.get("title"), annotations.get("title") if isinstance(annotations, Mapping) else None):
         if isinstance(title, str):
-            text = inline(title[:300]).strip(_ENDING)
+            text = without_asides(inline(title[:300])).strip(_ENDING)
             if _says_something(text) and words_of(text) != words_of(name):
                 return text
     return ""

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.compact_schema import compact, examples
-from aggregator.catalog.describe.first_sentence import Language, first_sentence, summary
+from aggregator.catalog.describe.first_sentence import LINE, Language, summary
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.parameters import Parameter, has_rules, parameter_names, parameters
+from aggregator.catalog.describe.siblings import line_of
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import CANONICAL_LIMIT
 from aggregator.domain.records import ToolRecord
@@ -33,12 +34,12 @@ def shown_name(tool: ToolRecord) -> str:
     return name if safe else tool.listed["canonical"]
 
 
-def level1(tool: ToolRecord, length: int = 50, *, label: str = "", language: Language = "en") -> str:
+def level1(tool: ToolRecord, length: int = LINE, *, label: str = "", language: Language = "en") -> str:
     """Return `server.tool: what it does`, in one line; the words take at most `length` columns (Chinese: two each).
 
     `label` is put in front in brackets: `[工具] weather.get: ...`; `LABELS` has one for each language.
     """
-    words = first_sentence(tool.definition, length, language)
+    words = line_of(tool.definition, tool.siblings, length, language)
     prefix = f"[{label}] " if label else ""
     return f"{prefix}{shown_name(tool)}: {words}" if words else f"{prefix}{shown_name(tool)}"
 

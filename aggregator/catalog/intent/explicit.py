@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from aggregator.catalog.intent.names import NameHit, ToolNames
-from aggregator.catalog.intent.phrasing import is_mention, is_request
+from aggregator.catalog.intent.phrasing import is_mention, is_request, is_subject
 from aggregator.catalog.intent.slots import (
     Kind,
     NamePosition,
@@ -19,6 +19,7 @@ from aggregator.catalog.intent.slots import (
     find_position,
     has_arguments,
     has_possessive,
+    is_never_a_name,
     is_set_off,
     kind_after,
     name_at,
@@ -34,7 +35,7 @@ _CLAUSES_READ: Final = 60
 _VERB: Final = re.compile(
     rf"(?P<strong>{any_of('strong')}(?!{any_of('动词之后')}))|(?P<normal>{any_of('normal')}(?!{any_of('动词之后')})"
     rf"|(?:(?<!{any_of('用之前')})|(?<=不)|(?<![停禁弃滥误没未])(?=用\s*[a-z`]))用(?!{any_of('用之后')}))"
-    rf"|(?P<weak>(?<!名字)(?<!名)(?:{any_of('weak')}))"
+    rf"|(?P<weak>(?<!名字)(?<!名)(?<![出存正错藏])(?:{any_of('weak')}))"
 )
 # Weak verbs that may stand before a name that is no identifier, and before a description instead of a name.
 _NAMED_BY: Final = frozenset({"ask", "让", "叫", "通过", "打开"})
@@ -116,9 +117,8 @@ def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[Named
         kind, end = kind_after(message, end_of(message, named))
         after = message.after(end)
         works = kind is not None and _SET_TO_WORK.match(message.plain, end)
-        if (works or (kind is None and named.tools and names.looks_like_code(message, named))) and not is_mention(
-            after
-        ):
+        calls = works or (kind is None and named.tools and names.looks_like_code(message, named))
+        if calls and not is_mention(after) and not is_subject(after):
             yield NamedCall(start, end, named, kind)
 
 
@@ -154,6 +154,8 @@ def _named_call(
         return call if _DONE_WITH.match(after) else None
     if has_possessive(message, named):
         return None
+    if kind is None and not is_set_off(message, named) and is_never_a_name(message, named):
+        return None
     if kind is not None or is_set_off(message, named):
         return call
     if verb["weak"] is not None and names.looks_like_code(message, named):
@@ -168,6 +170,9 @@ def _named_call(
         return call if verb["weak"] is None or verb[0] in _NAMED_BY else None
     if chinese:
         return call if verb["strong"] is not None else None
+    if _THE.search(message.plain, verb.end(), message.words[named.first].start):
+        # The plan, my test: a word like any other, unless something says that it is a tool.
+        return None
     ended = not after.strip()
     return call if has_arguments(after) and (verb["strong"] is not None or (verb[0] in _RUNS and not ended)) else None
 

@@ -68,15 +68,16 @@ class ToolNames:
     """The names of a list of tools and of their servers.
 
     `tools` is the list; `servers` maps the ids of their servers to the positions of their tools. `of_tools` and
-    `of_servers` are look-ups by squashed name; `by_word` by the stems of tool names; `sign_texts` has the text in signs
-    of each tool's name and titles and, after a line break, of its description; `descriptions` those of servers;
-    `reach` the length of the longest name by first letter.
+    `of_servers` are look-ups by squashed name, `by_own_name` by own names in lower case that are identifiers; `by_word`
+    by the stems of tool names; `sign_texts` has the text in signs of each tool's name and titles and, after a line
+    break, of its description; `descriptions` those of servers; `reach` the length of the longest name by first letter.
     """
 
     tools: tuple[ToolRecord, ...]
     servers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     of_tools: dict[str, tuple[int, ...]] = field(default_factory=dict)
     of_servers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_own_name: dict[str, tuple[int, ...]] = field(default_factory=dict)
     by_word: dict[str, set[int]] = field(default_factory=dict)
     sign_texts: list[str] = field(default_factory=list)
     descriptions: dict[str, str] = field(default_factory=dict)
@@ -104,7 +105,12 @@ class ToolNames:
                 tools = tuple(at for at in tools if self.tools[at].server == within)
             if (tools or servers) and _ends_at(plain, word.end):
                 found = NameHit(first, last + 1, tools, servers, "plain")
-        return found and found._replace(looks=self._looks(message, found))
+        if found is None:
+            return None
+        # `n8n_get_workflow` is rather the tool of that very name than `get_workflow` of n8n.
+        exact = self.by_own_name.get(plain[words[found.first].start : words[found.last - 1].end], ())
+        exact = tuple(at for at in exact if within in (None, self.tools[at].server))
+        return found._replace(looks=self._looks(message, found), tools=exact or found.tools)
 
     def looks_like_code(self, message: MessageText, named: NameHit) -> bool:
         """Tell whether a name is written like an identifier, or is one of several words written as one."""
@@ -141,6 +147,11 @@ def build_names(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords])
         for word in _stems(tool.server, tool.prefix, tool.own_name, titles):
             names.by_word.setdefault(word, set()).add(at)
         names.sign_texts.append(_sign_text(tool.own_name, titles, tool.definition.get("description")))
+    by_own: dict[str, list[int]] = {}
+    for at, tool in enumerate(names.tools):
+        if _MARKED.search(tool.own_name):
+            by_own.setdefault(tool.own_name.lower(), []).append(at)
+    names.by_own_name = {key: tuple(places) for key, places in by_own.items()}
     names.of_tools = {key: tuple(places) for key, (_, places) in best.items()}
     names.servers = {server: tuple(places) for server, places in of_server.items()}
     names.descriptions = {

@@ -52,11 +52,18 @@ _TELLING_ZH: Final = re.compile(
 )
 _TOGETHER: Final = re.compile(r"我们|咱们|大家")
 _LETS: Final = re.compile(any_of("一起"))
-_TOLD_ZH: Final = re.compile(rf"(?:(?<!现)在|{any_of('叙述')})[^,。]{{0,6}}$|每次都?$")
+_TOLD_ZH: Final = re.compile(rf"(?:(?<!现)在(?![^,。]{{1,5}}[里中上内]$)|{any_of('叙述')})[^,。]{{0,6}}$|每次都?$")
 _THEN_ZH: Final = re.compile(
     rf"[\s\"'”’`」』》】)]{{0,6}}(?:这个|这款|那个)?(?:工具|服务|接口|插件)?\s*{any_of('谈论之前')}?"
     rf"(?:{any_of('谈论')}|的{any_of('的什么')}|[和跟与][^,。]{{1,40}}(?:区别|哪个|有什么))"
 )
+# 应该用 X 还是 Y; 用 X 需要密钥吗, 调用 X 安全吗.
+_WEIGHED: Final = re.compile(
+    r"[\s\"'”’`」』》】)]{0,6}(?:工具|服务|接口|插件)?\s*(?:[^,。]{0,24}还是|[了过](?:吗|么|没)"
+    r"|(?:能|会|可以(?!吗)|支持|需要|要|有|是|算|安全|稳定|靠谱|免费|适合|必须)[^,。]{0,20}吗)"
+)
+# X 是干什么的, X 和 Y 一样吗: the name that a sentence begins with is what it tells of.
+_SUBJECT: Final = re.compile(rf"[\s\"'”’`」』》】)]{{0,6}}{any_of('主语之谓')}")
 _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务|接口|插件)?\s*吗")
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
@@ -76,7 +83,12 @@ def is_forbidden(before: str) -> bool:
 
 def is_mention(after: str) -> bool:
     """Tell whether the text after a name talks about the tool instead of asking it for something."""
-    return any(pattern.match(after) for pattern in (_THEN_EN, _THEN_ZH, _REALLY))
+    return any(pattern.match(after) for pattern in (_THEN_EN, _THEN_ZH, _REALLY, _WEIGHED))
+
+
+def is_subject(after: str) -> bool:
+    """Tell whether the text after a name at the start of a clause makes it the subject of a sentence."""
+    return _SUBJECT.match(after) is not None
 
 
 def _is_request_en(before: str, verb: str, after: str) -> bool:
@@ -100,7 +112,9 @@ def _is_request_en(before: str, verb: str, after: str) -> bool:
 
 
 def _is_request_zh(before: str, after: str) -> bool:
-    if any(pattern.search(before) for pattern in (_REFUSED_ZH, _ASKED_ZH, _TOLD_ZH)) or _THEN_ZH.match(after):
+    if any(pattern.search(before) for pattern in (_REFUSED_ZH, _ASKED_ZH, _TOLD_ZH)) or any(
+        pattern.match(after) for pattern in (_THEN_ZH, _WEIGHED)
+    ):
         return False
     if _REALLY.match(after) and not _MAY.search(before):
         return False

@@ -16,6 +16,7 @@ from aggregator.catalog.intent.explicit import (
     find_polite_requests,
 )
 from aggregator.catalog.intent.keywords import KeywordHit, TriggerKeywords
+from aggregator.catalog.intent.material import is_material
 from aggregator.catalog.intent.names import ToolNames
 from aggregator.catalog.intent.nearest import nearest, nearest_servers
 from aggregator.catalog.intent.order import RankTools, order_tools
@@ -54,7 +55,7 @@ def find_hit(given: RuleInput) -> RuleHit | None:
     """Return the finding of the first rule that has one; None if the message points to nothing in the list."""
     if not given.names.tools or not given.message.words:
         return None
-    called = [call for call in find_calls(given.message, given.names) if not given.message.quoted(call.start)]
+    called = [call for call in find_calls(given.message, given.names) if _is_asked(given, call)]
     return (
         _by_name(given, "handle", find_handles(given.message, given.names))
         or _by_name(given, "explicit", (call for call in called if isinstance(call, NamedCall)))
@@ -69,8 +70,13 @@ def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHi
     return _combined(
         given,
         rule,
-        [(call.start, call.end, _tools_meant(given, call)) for call in found if not given.message.quoted(call.start)],
+        [(call.start, call.end, _tools_meant(given, call)) for call in found if _is_asked(given, call)],
     )
+
+
+def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
+    """Tell whether a call is asked for, and no part of a quotation or of a text that the message is about."""
+    return not (given.message.quoted(call.start) or is_material(given.message, call.start, call.end))
 
 
 def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:

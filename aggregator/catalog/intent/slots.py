@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 from aggregator.catalog.intent.names import NameHit, ToolNames
 from aggregator.catalog.intent.text import ADDRESS, SIGNS, MessageText
-from aggregator.catalog.intent.words import any_of
+from aggregator.catalog.intent.words import any_of, word_set
 
 Kind = Literal["tool", "server"]
 
@@ -20,6 +20,11 @@ _FILLER: Final = re.compile(rf"[\s\"'`“”‘’「『《【\[(:]+|mcp__(?:agg
 _MARKED: Final = re.compile(r"[`「『《【]\s*$")
 # Between a server and its tool: of, in.
 _OF: Final = re.compile(r"\s*(?:['’]s|的|里面?的|[中上]的|提供的|->|>)\s*|\s+")
+# A server that there is not, before a tool: 用 eks 的 get_pod_logs. An exact name of a tool counts all the same.
+_OF_ANOTHER: Final = re.compile(
+    r"(?:[a-z0-9_.-]{1,30} ?[^\s,。:a-z0-9]{0,6}?|[^\s,。:a-z0-9]{1,8}) ?(?:的|里面?的|[中上]的|提供的|里) ?"
+    r"|[a-z0-9_.-]{2,30}(?:['’]s)? (?:(?:mcp )?server(?:['’]s)? )?"
+)
 _OWNS: Final = re.compile(r"['’]s(?![a-z])")
 # Arguments after a name make it a call, however ordinary the name is.
 _ARGUMENTS: Final = re.compile(
@@ -55,6 +60,10 @@ def find_position(message: MessageText, names: ToolNames, place: int) -> NamePos
             break
         kind = _kind(announced) if announced is not None else kind
         place = filler.end()
+    others = _OF_ANOTHER.match(message.plain, place)
+    named = name_at(message, names, others.end()) if others is not None else None
+    if named is not None and named.tools and names.looks_like_code(message, named):
+        return NamePosition(place, named, kind)
     return NamePosition(place, None, kind)
 
 
@@ -87,6 +96,11 @@ def kind_after(message: MessageText, end: int) -> tuple[Kind | None, int]:
 def is_set_off(message: MessageText, named: NameHit) -> bool:
     """Tell whether the name is set off by backticks or the like."""
     return _MARKED.search(message.before(message.words[named.first].start)) is not None
+
+
+def is_never_a_name(message: MessageText, named: NameHit) -> bool:
+    """Tell whether the name is one word that is hardly ever a tool's: `call me`, `call later`."""
+    return named.last - named.first == 1 and message.words[named.first].text in word_set("never-names")
 
 
 def has_possessive(message: MessageText, named: NameHit) -> bool:

@@ -36,7 +36,11 @@ _BREAK: Final = re.compile(
     rf"[。！!？?；;\n,、…—]| - |\.(?=\s|$)|:(?=\s|$|[{SIGNS}])|(?<![a-z0-9_])(?:but|so|then|however)(?![a-z0-9_])"
     r"|但是?|然后|而是|改成"
 )
-_QUOTED: Final = re.compile(r"\"[^\"\n]{1,300}\"|“[^“”\n]{1,300}”|「[^「」\n]{1,300}」|『[^『』\n]{1,300}』")
+_QUOTED: Final = re.compile(
+    r'"[^"\n]{1,300}"|“[^“”\n]{1,300}”|「[^「」\n]{1,300}」|『[^『』\n]{1,300}』'
+    # Apostrophes only where they hold several words.
+    r"|(?<!\w)['‘][^'‘’\n ]{1,80} [^'‘’\n]{1,220}['’](?!\w)"
+)
 _ASCII_WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 # How much of a clause is examined on either side.
 _NEAR: Final = 80

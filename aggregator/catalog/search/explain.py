@@ -23,7 +23,7 @@ _SHOWN: Final = 4
 # A field as it is searched: its label, its words, and the terms and meanings it has.
 _ReadField = tuple[str, list[tuple[str, frozenset[str]]], Container[str]]
 
-Match = Literal["word", "like it", "translation", "in a row", "meaning"]
+Match = Literal["word", "like it", "abbreviation", "translation", "in a row", "meaning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,19 @@ def _scored(weighted: WeightedQuery, impacts: Mapping[str, int]) -> Iterator[tup
         best = max(((gain * impacts[term], term) for term, gain in word if term in impacts), default=None)
         if best is not None:
             points, term = best
-            match: Match = "translation" if asked.startswith("@") else "word" if term == asked else "like it"
-            yield asked, term, points, match
+            yield asked, term, points, _match(weighted.query, asked.lstrip("@"), term)
     for term, gain in weighted.extra:
         if term in impacts:
             yield term, term, gain * impacts[term], "in a row" if term in weighted.query.pairs else "meaning"
+
+
+def _match(query: Query, asked: str, term: str) -> Match:
+    """Tell how a word of the query and another term go together."""
+    if term == asked:
+        return "word"
+    if not asked.isascii():
+        return "translation"
+    return "abbreviation" if term in dict(query.words[asked]) else "like it"
 
 
 def _terms_by_field(document: Document, server_text: str, field_words: "_FieldWords") -> list[_ReadField]:
@@ -115,7 +123,7 @@ def _terms_by_field(document: Document, server_text: str, field_words: "_FieldWo
 def _asked(query: Query, asked: str, spoken: Mapping[str, str]) -> str:
     """Return the words of the query that a term or a meaning is from."""
     if asked in query.words or " " in asked:
-        return " ".join(spoken.get(part, part) for part in asked.removeprefix("@").split(" "))
+        return " ".join(spoken.get(part, part) for part in asked.lstrip("@").split(" "))
     of = wider_synonyms().of
     said = [word for term, word in spoken.items() if asked in of.get(term, ())]
     return ", ".join(dict.fromkeys(said)) or asked

@@ -3,12 +3,22 @@
 Law: the weights come from the language alone; how rare a term is among the tools is the index's to know.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 from aggregator.catalog.search.terms.four_grams import four_grams
-from aggregator.catalog.search.terms.language import LONGEST_SIGNS, actions, plain_words, rarity, translations, words_in
+from aggregator.catalog.search.terms.language import (
+    abbreviations,
+    actions,
+    plain_words,
+    rarity,
+    segments,
+    translations,
+    words_in,
+)
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, folded, signs, split, terms, unspaced
@@ -17,6 +27,7 @@ from aggregator.catalog.search.terms.words import chunks, folded, signs, split, 
 NUMBER = 0.3
 SIGN = 0.15
 TRANSLATED = 0.7
+EXPANDED = 0.8
 # Words that say little say less in a long query, where they are the talk around it.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
@@ -47,7 +58,8 @@ class Query:
 
     `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
     the number of an action to how surely it is asked for. `four_grams`: see `four_grams`. `key`, `name`: the text read
-    as a tool's name; `joined`: the text is written like a name, without a space.
+    as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word such as
+    gitlab, written GitLab, to its parts.
     """
 
     words: dict[str, WeightedTerms]
@@ -58,6 +70,7 @@ class Query:
     key: str
     name: tuple[str, ...]
     joined: bool
+    compounds: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -68,6 +81,7 @@ class _Reading:
     meanings: dict[str, float] = field(default_factory=dict)
     actions: list[frozenset[int]] = field(default_factory=list)
     four_grams: int = 0
+    compounds: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read(text: str) -> Query:
@@ -79,12 +93,16 @@ def read(text: str) -> Query:
         if unspaced(chunk):
             _read_signs(chunk, reading)
         else:
-            reading.actions += [does[term] for term in terms(chunk) if term in does]
+            *parts, whole = own = terms(chunk)
+            reading.actions += [does[term] for term in own if term in does]
+            if parts:
+                reading.compounds[whole] = tuple(parts)
     latin = [term for term in terms(text) if not unspaced(term)]
     terms_kept = [term for term in latin if term not in plain_words().ignored]
     chosen = list(dict.fromkeys(terms_kept if terms_kept or reading.words else latin))
     for term in chosen:
-        reading.words.setdefault(term, ((term, _worth(term, len(chosen))),))
+        reading.words.setdefault(term, ((term, word_worth(term, len(chosen))),))
+    _add_abbreviations(chosen, reading.words)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in chosen if term in words}
     _add_means(latin, worth, reading.meanings)
@@ -98,16 +116,37 @@ def read(text: str) -> Query:
         folded(text),
         tuple(map(stem, split(text))),
         len(text.split()) == 1,
+        reading.compounds,
     )
 
 
-def _worth(term: str, count: int) -> float:
+def word_worth(term: str, count: int) -> float:
+    """Return how much a word of a query says, by its language alone; `count`: the words of the query."""
     if term.isdigit():
         return NUMBER
     rare: float = min(1.0, max(0.02, (rarity().get(term, RARE) - COMMON) / (RARE - COMMON))) ** RARENESS
     if term not in plain_words().weak:
         return rare
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
+
+
+def _add_abbreviations(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
+    """Let an abbreviation stand for its long forms, and a long form for its abbreviations."""
+    table = abbreviations()
+    for term in chosen:
+        places = table.places.get(term, ())
+        own = words[term][0][1]
+        for at, stems in enumerate(places):
+            share = own / math.sqrt(len(places))
+            others = tuple((other, share * EXPANDED) for other in stems if other != term)
+            words["@" * at + term] = ((term, own if not at else share), *others)
+    for length in range(1, table.longest + 1):
+        for at in range(len(chosen) - length + 1):
+            form = tuple(chosen[at : at + length])
+            for short in table.of.get(form, ()):
+                for term in form:
+                    if all(short != other for other, _ in words[term]):
+                        words[term] += ((short, words[term][0][1] * EXPANDED),)
 
 
 def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
@@ -120,35 +159,35 @@ def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
 
 def _read_signs(run: str, reading: _Reading) -> None:
     table, english = wider_synonyms().of, translations()
-    for part in _without_asking(run) or [run]:
+    for part in without_asking(run) or [run]:
+        known = words_in(part, table, english.stems)
         for term in signs(part):
-            reading.words.setdefault(term, ((term, SIGN if len(term) == 1 < len(part) else 1.0),))
-        for word in words_in(part, table, english.stems):
+            # A sign alone says something only where it is a word.
+            if len(term) > 1 or term == part or term in known:
+                reading.words.setdefault(term, ((term, SIGN if len(term) == 1 < len(part) else 1.0),))
+        for word in known:
             _add(reading.meanings, table.get(word, ()), 1.0)
-            if word in english.stems:
+            places = english.places.get(word, ())
+            for at, stems in enumerate(places, 1):
+                share = TRANSLATED / math.sqrt(len(places))
                 # The @ keeps it apart from the pairs of signs.
-                reading.words.setdefault(f"@{word}", tuple((term, TRANSLATED) for term in english.stems[word]))
+                reading.words.setdefault("@" * at + word, tuple((term, share) for term in stems))
+            if places:
                 reading.four_grams |= four_grams(" ".join(english.words[word]))
     does = actions()
     reading.actions += [does[word] for word in words_in(run, does)]
 
 
-def _without_asking(run: str) -> list[str]:
+def without_asking(run: str) -> list[str]:
     """Return the parts of a run of Chinese between the words that only ask; a word of the tables is never cut."""
-    asking, table, english = plain_words().asking, wider_synonyms().of, translations().stems
-    parts: list[str] = []
-    part = ""
-    at = 0
-    while at < len(run):
-        ends = range(min(at + LONGEST_SIGNS, len(run)), at, -1)
-        end = next((end for end in ends if any(run[at:end] in known for known in (asking, table, english))), at + 1)
-        if run[at:end] in asking:
-            parts.append(part)
-            part = ""
+    asking = plain_words().asking
+    parts = [""]
+    for word, _ in segments(run, asking, wider_synonyms().of, translations().stems):
+        if word in asking:
+            parts.append("")
         else:
-            part += run[at:end]
-        at = end
-    return [part for part in (*parts, part) if part]
+            parts[-1] += word
+    return [part for part in parts if part]
 
 
 def _add_means(latin: list[str], worth: dict[str, float], means: dict[str, float]) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Container
 from typing import Final
 
-from aggregator.catalog.search.document import Document
+from aggregator.catalog.search.document import Document, name_term
 from aggregator.catalog.search.postings import Postings
+from aggregator.catalog.search.terms.words import folded
 from aggregator.domain.records import ToolRecord
 
 # The canonical names that the agent sees, or a test for each tool.
@@ -52,3 +53,9 @@ class VisibleTools:
         document = self.postings.documents[slot]
         assert document is not None
         return document
+
+    def slot(self, name: str) -> int | None:
+        """Return the slot of a tool that is seen, by its canonical name."""
+        posting = self.postings.lists.get(name_term(folded(name)))
+        slots = posting.slots if posting is not None else ()
+        return next((slot for slot in slots if self.mask[slot] and self.postings.names[slot] == name), None)

@@ -6,6 +6,7 @@ Law: only the tools the agent sees count, in every number here.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from aggregator.catalog.search.postings import Postings, end_keys
@@ -18,6 +19,8 @@ from aggregator.catalog.search.visible import VisibleTools
 # Beside the term itself: a slip of the pen, the beginning or end of a longer word.
 SLIP = 0.7
 BEGINNING = 0.6
+# A part of a word that some tool has as a whole: git of GitLab.
+PART = 0.3
 
 _MOST_UNKNOWN: Final = 8
 _MOST_VARIANTS: Final = 4
@@ -52,9 +55,12 @@ def weigh(query: Query, visible: VisibleTools) -> WeightedQuery:
     words: list[WeightedTerms] = []
     asked: list[str] = []
     unknown: list[tuple[str, WeightedTerms]] = []
+    parts, inside = _parts(visible, query)
     for key, word in query.words.items():
         known = _gains(visible, word)
         if known:
+            if key in parts:
+                known = tuple((term, gain * PART) for term, gain in known)
             words.append(known)
             asked.append(key)
         else:
@@ -65,15 +71,29 @@ def weigh(query: Query, visible: VisibleTools) -> WeightedQuery:
         if known:
             words.append(known)
             asked.append(key)
-    extra = _gains(visible, (*query.pairs.items(), *query.meanings.items()))
+    pairs = [(pair, worth) for pair, worth in query.pairs.items() if pair not in inside]
+    extra = _gains(visible, (*pairs, *query.meanings.items()))
     return WeightedQuery(query, tuple(words), extra, tuple(asked))
 
 
+def _parts(visible: VisibleTools, query: Query) -> tuple[set[str], set[str]]:
+    """Return the parts of the words that some tool has as a whole, and the pairs within these words."""
+    parts: set[str] = set()
+    inside: set[str] = set()
+    for whole, own in query.compounds.items():
+        if visible.frequency(whole):
+            parts.update(own)
+            for one, two in pairwise((*own, whole)):
+                inside |= {f"{one} {two}", one + two}
+    return parts, inside
+
+
 def _gains(visible: VisibleTools, word: WeightedTerms) -> WeightedTerms:
-    return tuple((term, worth / _SCALE * _rareness(visible, term)) for term, worth in word if visible.frequency(term))
+    return tuple((term, worth / _SCALE * rareness(visible, term)) for term, worth in word if visible.frequency(term))
 
 
-def _rareness(visible: VisibleTools, term: str) -> float:
+def rareness(visible: VisibleTools, term: str) -> float:
+    """Return how rare a term is among the tools seen."""
     frequency = visible.frequency(term)
     return math.log(1 + (visible.count - frequency + 0.5) / (frequency + 0.5))
 

@@ -1,11 +1,13 @@
-"""Characters and letters: what two spellings have in common, and what cannot be seen.
+"""Characters and letters: what two spellings have in common, what cannot be seen, and what a text costs a model.
 
 Terms:
   caseless: without the difference of capitals, for comparing names.
   invisible: a character that is not displayed, or changes how others are, such as a zero-width space.
+  token: the unit that a model reads by and is paid by; estimated here without a tokenizer.
   exact field: a field of a definition that is compared and not read, so that no character of it may change.
 
-Entry point: `invisible.cleaned` for texts, `invisible.changed_texts` for JSON values, `caseless` for names.
+Entry point: `invisible.cleaned` for texts, `invisible.changed_texts` for JSON values, `caseless` for names, and
+`tokens.estimate`.
 Must not import: anything of the package but the standard library (tests/test_layers.py). Nothing here keeps state.
 
 Source: the Unicode character database, and the scripts that need joiners.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import for_each
@@ -21,14 +22,15 @@ from aggregator.frontends.web.sessions.http_session import BatchChannel
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import META_TOOLS
 
 log = logging.getLogger(__name__)
 
 # Error codes of calls of which nothing was sent to an upstream.
 _NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstream_unavailable", "upstream_busy"})
-# Meta tools that only read the catalog.
-_LOOKS: Final = frozenset(META_TOOLS) - {CALL}
+# Meta tools that call no tool, or count each that they call.
+_NOT_COUNTED: Final = frozenset(META_TOOLS) - {CALL} | {RUN_CODE}
 
 
 class RefuseCall(Protocol):
@@ -65,7 +67,8 @@ class CallRunner:
 
     async def _one(self, call: ParsedCall, host: Host, meta: Mapping[str, Any], count: CallCount) -> CallOutcome:
         params = {"name": call.name, "arguments": call.arguments, "_meta": dict(meta)}
-        if call.name in _LOOKS:
+        host.count_call = partial(count.take, self._most)
+        if call.name in _NOT_COUNTED:
             return await self._made(call, host, params)
         if not await count.take(self._most):
             return await self._over(call, host, params)

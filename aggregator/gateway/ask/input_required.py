@@ -21,7 +21,7 @@ from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import RpcError, StaleState
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
-from aggregator.gateway.ask.next_round import MAY_ASK, CallTarget, Round, not_answered
+from aggregator.gateway.ask.next_round import MAY_ASK, AnswerTarget, CallTarget, Round, not_answered
 from aggregator.gateway.ask.parked_calls import ParkableWork, ParkedCall, ParkedCalls, RecordUnclaimed
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.sealed_state import StateSealer
@@ -71,7 +71,7 @@ class InputRequests:
         return by if isinstance(by, str) else None
 
     async def resumption(
-        self, target: CallTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
+        self, target: AnswerTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
     ) -> Resumption | None:
         """Return the answers that a host came back with; None if it did not, or only with the agreement that `confirm`,
         who has to agree, calls for.
@@ -93,7 +93,7 @@ class InputRequests:
             raise StaleState("a person has to agree to it by now")
         return found
 
-    async def _opened(self, target: CallTarget, params: Mapping[str, Any]) -> Resumption:
+    async def _opened(self, target: AnswerTarget, params: Mapping[str, Any]) -> Resumption:
         sealed = params.get("requestState")
         away = self.parked_at(params)
         if away not in (None, self._sealer.me):
@@ -138,7 +138,7 @@ class InputRequests:
 
     async def park(
         self,
-        target: CallTarget,
+        target: AnswerTarget,
         caller: RequestCaller,
         work: ParkableWork,
         unclaimed: RecordUnclaimed,
@@ -152,13 +152,13 @@ class InputRequests:
         """
         return await self._wait(target, ParkedCall(self.parking, caller, work, unclaimed), agreed)
 
-    async def resume(self, target: CallTarget, caller: RequestCaller, resumption: Resumption) -> dict[str, Any]:
+    async def resume(self, target: AnswerTarget, caller: RequestCaller, resumption: Resumption) -> dict[str, Any]:
         """Return the result of a parked call, or its next question, to a host that came back to it."""
         assert resumption.parked is not None
         resumption.parked.come_back(caller, resumption.answers)
         return await self._wait(target, resumption.parked, resumption.agreed)
 
-    async def _wait(self, target: CallTarget, parked: ParkedCall, agreed: str | None) -> dict[str, Any]:
+    async def _wait(self, target: AnswerTarget, parked: ParkedCall, agreed: str | None) -> dict[str, Any]:
         result = await parked.wait()
         if result is not None:
             return result
@@ -171,7 +171,7 @@ class InputRequests:
         state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, PATIENCE)
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
-    async def pass_on(self, target: CallTarget, input_round: Round, agreed: str | None) -> dict[str, Any]:
+    async def pass_on(self, target: AnswerTarget, input_round: Round, agreed: str | None) -> dict[str, Any]:
         """Return the result by which a host of 2026-07-28 is asked, the upstream's state sealed inside ours."""
         state = {
             **await going_through(target.arguments, _bond, target),
@@ -229,7 +229,7 @@ def _answers(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: answered(given[key]) for key in keys if isinstance(given.get(key), dict)}
 
 
-def _bond(target: CallTarget) -> dict[str, Any]:
+def _bond(target: AnswerTarget) -> dict[str, Any]:
     """Return the facts that a sealed state is good for. A digest stands for the arguments.
 
     Raises:
@@ -238,7 +238,7 @@ def _bond(target: CallTarget) -> dict[str, Any]:
     principal, token = target.principal, target.principal.token
     return {
         "who": [principal.tenant, principal.agent_id, principal.key_id, *(token.bearer if token is not None else ())],
-        "server": target.upstream.config.id,
+        "server": target.server,
         "on": target.method,
         "what": target.what,
         "digest": argument_digest(target.arguments),

@@ -6,7 +6,7 @@ Law: this file decides; it awaits nothing, reads no clock and sends nothing.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.abilities import ELICIT, QUESTIONS, lacking
 from aggregator.domain.errors import (
@@ -48,6 +48,30 @@ class CallTarget(NamedTuple):
     what: str
     principal: Principal
     arguments: Mapping[str, Any]
+
+    @property
+    def server(self) -> str:
+        """The id of the server."""
+        return self.upstream.config.id
+
+
+class AnswerTarget(Protocol):
+    """The request that answers of a host are for: a `CallTarget`, or a call of a meta tool that no upstream answers."""
+
+    @property
+    def server(self) -> str: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def arguments(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +143,7 @@ def round_of_error(target: CallTarget, caller: RequestCaller, error: UpstreamRpc
     return replace(next_round(target, caller, {"resultType": "input_required", "inputRequests": asked}), pages=True)
 
 
-def not_answered(target: CallTarget, why: str) -> AggregatorError:
+def not_answered(target: AnswerTarget, why: str) -> AggregatorError:
     """Return the error for a host that did not answer: a refusal for a tool, a protocol error for anything else."""
     if target.method == CALL:
         return NotAnswered(target.what, f"{target.what} was not carried out: {why}.")

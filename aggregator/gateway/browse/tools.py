@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.decision import Decision
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.registry import MetaToolSet

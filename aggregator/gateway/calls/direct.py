@@ -80,6 +80,7 @@ class DirectCalls:
         self._failover = failover
         self._pipeline = pipeline
         self._checker = pipeline.checker
+        self._large_results = pipeline.large_results
         self.rate_limits = rate_limits
         self._agent_items = agent_items
         # Calls that began since the last turn of the timer, and those before.
@@ -248,7 +249,7 @@ class DirectCalls:
         plain = call.plain
         tool, upstream = plain.tool, plain.upstream
         content = result.get("content")
-        if is_long(content):
+        if is_long(content) or not self._large_results.is_small(result, structured=not plain.keeps_structured):
             return None
         result = eras.received(result)
         if tool.prefix and (_META in result or (content and not _has_text_alone(content))):
@@ -294,6 +295,7 @@ class DirectCalls:
         if (
             ruling.decision.verdict != "allow"
             or ruling.limits.result is not None
+            or ruling.limits.tokens is not None
             or (ruling.scopes and view.principal.token is not None)
             or tool.name in self._failover.others
             or tool.param_headers
@@ -307,7 +309,8 @@ class DirectCalls:
             return None
         if len(known.tools) >= _TOOLS:
             known.tools.clear()
-        plain = PlainTool(tool, ruling, upstream, check, self._terms())
+        kept = self._pipeline.keeps_structured(tool, host.frontend)
+        plain = PlainTool(tool, ruling, upstream, check, self._terms(), keeps_structured=kept)
         known.tools[name] = plain
         return plain
 

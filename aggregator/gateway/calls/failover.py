@@ -25,7 +25,7 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.limits import Limits, ResultLimit
+from aggregator.policy.limits import Limits, strictest
 from aggregator.schemas.compatible import misfit
 from aggregator.upstream.upstream import Upstream
 
@@ -81,10 +81,10 @@ def together(first: Limits, other: Limits, *, charged: bool) -> Limits:
     """
     own = [limit for limit in first.counted if not charged or limit.kind == "concurrent"]
     counters = {limit.counter for limit in first.counted}
-    results: list[ResultLimit] = [one.result for one in (first, other) if one.result is not None]
     return Limits(
         (*own, *(limit for limit in other.counted if limit.counter not in counters)),
-        min(results, key=lambda result: result.most, default=None),
+        strictest((first.result, other.result)),
+        strictest((first.tokens, other.tokens)),
     )
 
 

@@ -27,18 +27,27 @@ class PlainTool:
     """A tool as one agent may call it without being asked.
 
     `terms` stands for the snapshots that this depends on, so that a host that is idle keeps none of them alive.
+    `keeps_structured`: its structured results are passed on whole.
     """
 
-    __slots__ = ("check", "ruling", "terms", "tool", "upstream")
+    __slots__ = ("check", "keeps_structured", "ruling", "terms", "tool", "upstream")
 
     def __init__(
-        self, tool: ToolRecord, ruling: "Ruling", upstream: Upstream, check: PlainCheck, terms: object
+        self,
+        tool: ToolRecord,
+        ruling: "Ruling",
+        upstream: Upstream,
+        check: PlainCheck,
+        terms: object,
+        *,
+        keeps_structured: bool,
     ) -> None:
         self.tool = tool
         self.ruling = ruling
         self.upstream = upstream
         self.check = check
         self.terms = terms
+        self.keeps_structured = keeps_structured
 
 
 class KnownHost:

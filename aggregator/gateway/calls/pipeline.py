@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
-from aggregator.domain.bounds.offload import for_each, is_long
+from aggregator.domain.bounds.offload import is_long
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy, confirmers
 from aggregator.domain.errors import HEADER_MISMATCH, HostError, NotReadOnly, UnknownTool, Unverifiable
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.uris.links import in_result
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
@@ -31,12 +32,12 @@ from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
-from aggregator.gateway.calls.result_size import bounded
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
+from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.upstream.upstream import Upstream
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 
 # The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
 _OF_MODELS: Final = "v1"
+# The first revision that has links to resources in results.
+_LINKS_SINCE: Final = "2025-06-18"
 
 
 class Pipeline:
@@ -63,6 +66,9 @@ class Pipeline:
         agent_items: AgentItems,
         relay: Relay,
         rate_limits: RateLimits,
+        large_results: LargeResults,
+        *,
+        tells_schemas: bool,
     ) -> None:
         self._upstreams = upstreams
         self._resolver = resolver
@@ -73,12 +79,16 @@ class Pipeline:
         self._agent_items = agent_items
         self._relay = relay
         self._rate_limits = rate_limits
+        self.large_results = large_results
+        # Whether lists have the output schemas of tools: hosts then expect structured results.
+        self._tells_schemas = tells_schemas
         self.checker = Checker()
 
     def reconfigure(self, config: Config) -> None:
         """Take the bounds of checks and results from a configuration."""
         self.checker.workers.reconfigure(config.checks)
         self._call_log.results.most = config.max_results_bytes
+        self.large_results.reconfigure(config.results)
 
     async def keep_checks_ready(self, settle: Callable[[], Awaitable[None]]) -> None:
         """Compile the checks of new tools ahead of their calls, once `settle` has returned, until cancelled."""
@@ -133,6 +143,11 @@ class Pipeline:
             target = CallTarget(direct.plain.upstream, CALL, tool.name, call.principal, direct.arguments)
             entry.finish(await self._relayed(checked, checked, target, caller, None, direct))
         return entry.result
+
+    def keeps_structured(self, tool: ToolRecord, frontend: str, via: str | None = None) -> bool:
+        """Return whether a host was told of the output schema of a tool, and so expects its structured result."""
+        told = self._tells_schemas and via is None and frontend != _OF_MODELS
+        return told and "outputSchema" in tool.definition
 
     async def _permit(self, call: ToolCall, view: View, host: Host, record: CallRecord) -> Permitted:
         """Resolve the tool and have the policy rule on it.
@@ -224,17 +239,22 @@ class Pipeline:
 
     async def _deliver(self, checked: Checked, original: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed."""
-        tool, agent = checked.permitted.resolved.tool, checked.permitted.resolved.call.principal.agent_id
+        (call, tool), agent = checked.permitted.resolved, checked.permitted.resolved.call.principal.agent_id
         meant, upstream = original.permitted.resolved.tool, self._upstreams[tool.server]
-        limit, elsewhere = checked.permitted.ruling.limits.result, self._agent_items.elsewhere(host, upstream)
+        elsewhere = self._agent_items.elsewhere(host, upstream)
         if is_long(result.get("content")):
             result = await asyncio.to_thread(in_result, tool.prefix, result, elsewhere)
         else:
             result = in_result(tool.prefix, result, elsewhere)
         if "outputSchema" in meant.definition:
             result = await self.checker.result(self._upstreams[meant.server].config, meant, result, agent)
-        if limit is not None:
-            result = await for_each(result.get("content"), bounded, result, limit)
+        result = await self.large_results.fitted(
+            result,
+            checked.permitted.ruling.limits,
+            call.principal,
+            keeps_structured=self.keeps_structured(meant, host.frontend, call.via),
+            links=host.frontend != _OF_MODELS and call.version >= _LINKS_SINCE,
+        )
         if is_long(result.get("content")):
             return await asyncio.to_thread(attributed, upstream.config, tool, result, time.time(), meant.server)
         return attributed(upstream.config, tool, result, time.time(), meant.server)

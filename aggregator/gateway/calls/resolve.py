@@ -108,6 +108,26 @@ class Resolver:
             await evenly(began)
         raise UnknownTool(name, nearest, blame, meant)
 
+    async def is_written(self, view: View, name: str) -> bool:
+        """Return whether a name, as it is written, is that of a tool this agent may know of, or may be once its server
+        has come up. If not, servers that are still starting have been waited for, and hidden tools take no other time.
+        """
+        began = asyncio.get_running_loop().time()
+        upstream = self._named(view, name)
+        if self._is_known(view, name):
+            return True
+        if upstream is not None and not upstream.listed and _might_call(view, upstream, name):
+            return True
+        await self._supervisor.wait_all_tried(self.patience)
+        known = self._is_known(view, name)
+        if not known and not view.open:
+            await evenly(began)
+        return known
+
+    def _is_known(self, view: View, name: str) -> bool:
+        decided = (view.ruling(tool).decision for tool in self._readings(view, name))
+        return any(decision.visible or not decision.hidden for decision in decided)
+
     async def login(self, view: View, server: str) -> LoginRequired | None:
         """Return the error with a link, where the tools of a server are not known until this agent has an account."""
         return await self._accounts.to_list(self._upstreams[server], view.principal)

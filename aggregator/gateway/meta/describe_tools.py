@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
+from aggregator.gateway.meta.meant import WrittenNames, several
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import Raw, encode
@@ -29,15 +30,24 @@ async def describe_tools(asking: MetaToolCall) -> str:
     held_to = await asking.finder.tools_by_name(asking.view)
     found: list[str] = []
     missing: dict[str, str] = {}
+    names = WrittenNames(asking.finder, asking.resolver, asking.view)
+    shown: set[str] = set()
     for name in dict.fromkeys(asking.arguments["names"]):
         try:
-            tool = await asking.resolver.find(asking.view, name, "canonical", to_call=False)
+            meant = await names.read(name)
+            if len(meant.tools) > 1:
+                raise several("describe_tools", name, meant.tools)
+            tool = await asking.resolver.find(asking.view, meant.name, "canonical", to_call=False)
             if tool.only_for_apps:
                 raise UnknownTool(name, [])
-        except (UnknownTool, CallRefused, UpstreamError) as error:
+        except UnknownTool as error:
+            missing[name] = names.server(name) or error.message
+        except (CallRefused, UpstreamError) as error:
             missing[name] = error.message
         else:
-            found.append(render(held_to.get(tool.name, tool)))
+            if tool.name not in shown:
+                shown.add(tool.name)
+                found.append(render(held_to.get(tool.name, tool)))
     if level == 1:
         return "\n".join([*found, *missing.values()])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in found]}

@@ -1,13 +1,14 @@
 """Exposure: an agent's list holds all its tools, or the meta tools and the pinned tools.
 
-Law: the choice depends on the agent, the frontend and the catalog only, never on earlier calls.
+Law: the choice depends on the agent, the frontend and the known tools only, never on earlier calls, nor on which
+servers are away: their tools count for `auto` as long as they are known.
 """
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
 from aggregator.config.model import Config
@@ -15,9 +16,13 @@ from aggregator.config.settings import Expose
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
+from aggregator.gateway.meta.programs import RUN_CODE
+from aggregator.gateway.meta.read_result import RECORD as READ_RESULT_RECORD
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
-from aggregator.gateway.views.views import View
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.views import View, tightened
 
 
 def exposed_at(config: Config) -> dict[str, Expose]:
@@ -31,20 +36,38 @@ _KEPT: Final = 256
 _AT_ONCE: Final = 200
 
 
+class _KeptList(NamedTuple):
+    """The list of an agent, with what it was made of."""
+
+    agent: str
+    whole: Listing
+    absent: tuple[ToolRecord, ...]
+    listed: Listing
+
+    def is_made_of(self, whole: Listing, absent: tuple[ToolRecord, ...]) -> bool:
+        """Return whether the list was made of these tools."""
+        return self.whole is whole and self.absent is absent
+
+
 class Exposure:
     """The choice of listed tools. `pinned` are patterns over canonical names, `budget` the tokens that `auto` allows a
-    list.
+    list, `current` has the tools of servers that are away.
     """
 
-    def __init__(self, meta: MetaToolSet, pinned: Iterable[str], budget: int) -> None:
+    def __init__(
+        self, meta: MetaToolSet, pinned: Iterable[str], budget: int, most_tokens: int, current: CurrentCatalog
+    ) -> None:
         self._meta = meta
+        self._current = current
         self._pinned = tuple(pinned)
         self._budget = budget
-        self._kept: LruCache[tuple[str, Expose], tuple[Listing, Listing]] = LruCache(_KEPT)
+        # The bound on the tokens of results, beyond which there is something to read on.
+        self._most_tokens = most_tokens
+        self._kept: LruCache[tuple[str, Expose], _KeptList] = LruCache(_KEPT)
 
-    def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
-        """Take the pinned patterns and the budget of a new configuration."""
-        self._pinned, self._budget = tuple(pinned), budget
+    def reconfigure(self, pinned: Iterable[str], budget: int, most_tokens: int) -> None:
+        """Take the pinned patterns, the budget and the bound on results of a new configuration."""
+        self._pinned, self._budget, self._most_tokens = tuple(pinned), budget, most_tokens
         self._kept.clear()
 
     @property
@@ -54,31 +77,35 @@ class Exposure:
 
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
-        if expose == "all":
+        if expose == "all" and not (len(whole) and self._reads_on(view)):
             return whole
-        key = view.key, expose
-        kept = self._kept.get(key)
-        if kept is None or kept[0] is not whole:
-            return self._keep(key, whole, at_once(self._listed(view, whole, expose)))
-        return kept[1]
+        kept = self._kept.get((view.key, expose))
+        if kept is None or not kept.is_made_of(whole, self._current.absent):
+            return self._keep(view, whole, expose, at_once(self._listed(view, whole, expose)))
+        return kept.listed
 
     def is_ready(self, view: View, whole: Listing, expose: Expose) -> bool:
         """Return whether `listing` is cached, or `whole` short."""
-        kept = self._kept.peek((view.principal.agent_id, expose))
-        return expose == "all" or len(whole) <= _AT_ONCE or (kept is not None and kept[0] is whole)
+        if expose == "all" or len(whole) + len(self._current.absent) <= _AT_ONCE:
+            return True
+        kept = self._kept.peek((view.key, expose))
+        return kept is not None and kept.is_made_of(whole, self._current.absent)
 
     async def prepare(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
         """Work the listed part out ahead, in slices."""
+        absent = self._current.absent
         listed = await slices.run(self._listed(view, whole, expose))
-        self._keep((view.principal.agent_id, expose), whole, listed)
+        if absent is self._current.absent:
+            self._keep(view, whole, expose, listed)
 
-    def _keep(self, key: tuple[str, Expose], whole: Listing, listed: Listing) -> Listing:
-        self._kept.put(key, (whole, listed))
+    def _keep(self, view: View, whole: Listing, expose: Expose, listed: Listing) -> Listing:
+        kept = _KeptList(view.principal.agent_id, whole, self._current.absent, listed)
+        self._kept.put((view.key, expose), kept)
         return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:
         """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token."""
-        return {agent: (_cost(whole), _cost(listed)) for (agent, _), (whole, listed) in self._kept.items()}
+        return {kept.agent: (_cost(kept.whole), _cost(kept.listed)) for _, kept in self._kept.items()}
 
     def cost_steps(self, listing: Listing) -> Steps[int]:
         """Return the estimated tokens of a list, at four bytes a token, one tool in a step."""
@@ -92,22 +119,30 @@ class Exposure:
         """Return whether a list holds the meta tools in place of all tools."""
         return any(tool.server == SOURCE for tool in listing.tools[:1])
 
+    def _reads_on(self, view: View) -> bool:
+        """Return whether the agent can come by a handle, so that `read_result` is listed."""
+        return self._meta.keeps_results and (self._most_tokens > 0 or view.limits_results)
+
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
-        if expose == "auto" and not (yield from self._too_much(whole)):
-            return whole
+        reads_on = self._reads_on(view)
+        if expose == "all" or (expose == "auto" and not (yield from self._too_much(view, whole))):
+            return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
         pinned: list[ToolRecord] = []
         for tool in whole.tools:
             yield
             if self._is_pinned(view, tool):
                 pinned.append(tool)
-        return Listing((*self._meta.records, *pinned))
+        shown = [record for record in self._meta.records if reads_on or record is not READ_RESULT_RECORD]
+        programs = (self._meta[RUN_CODE].record,) if expose == "code" else ()
+        return Listing((*shown, *programs, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
 
-    def _too_much(self, whole: Listing) -> Steps[bool]:
+    def _too_much(self, view: View, whole: Listing) -> Steps[bool]:
+        away = (tightened(one, view.ruling(one).tightening) for one in self._current.absent if view.is_visible(one))
         cost = 0
-        for tool in whole.tools:
+        for tool in chain(whole.tools, away):
             yield
             cost += estimate(render(tool, "canonical").decode("utf-8", "replace"))
             if cost > self._budget:

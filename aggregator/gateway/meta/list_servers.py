@@ -5,6 +5,7 @@ named.
 import time
 from typing import Final
 
+from aggregator.gateway.meta.meant import no_server, server_named
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 from aggregator.upstream.lifecycle.states import round_duration
@@ -27,9 +28,9 @@ async def list_servers(asking: MetaToolCall) -> str:
     wanted = asking.arguments.get("server")
     if not wanted:
         return "\n".join(map(_line, servers)) or "There are no servers."
-    seen = next((seen for seen in servers if wanted in (seen.name, seen.config.id)), None)
+    seen = server_named(servers, wanted)
     if seen is None:
-        return f"There is no server {wanted!r:.200}. Servers: {', '.join(seen.name for seen in servers) or 'none'}."
+        return no_server(servers, wanted)
     missing = await asking.resolver.login(asking.view, seen.config.id)
     if missing is not None:
         # As an error, since nothing else may hold a link: it is kept out of the records.

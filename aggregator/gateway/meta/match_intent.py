@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from aggregator.catalog.describe.levels import shown_name
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.intent.intent import snippet
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import encode
 

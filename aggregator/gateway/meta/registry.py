@@ -14,7 +14,12 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
-from aggregator.gateway.meta.call_tool import CALL, READ, inner
+from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner
+from aggregator.gateway.meta.forms import in_form
+from aggregator.gateway.meta.meant import MeantTools, WrittenNames
+from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
+from aggregator.gateway.meta.read_result import READ_RESULT, without_handle
+from aggregator.gateway.meta.read_result import TOOL as READ_RESULT_TOOL
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
@@ -23,9 +28,9 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# The names of the meta tools in the order of the list; READ is there only if the configuration says so.
-META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent")
-
+# The names of the meta tools in the order of the list; READ is there only if the configuration says so, and READ_RESULT
+# only with a database to keep results in.
+META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent", READ_RESULT)
 
 # Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
@@ -34,18 +39,20 @@ _NESTED: Final = 3
 
 
 def load_meta_tools() -> Mapping[str, MetaTool]:
-    """Import every meta tool and return them by name; the first call takes some 50 ms, which no start waits for."""
+    """Import the meta tools of the list and return them by name; this takes some 50 ms, which no start waits for."""
     from aggregator.gateway.meta import call_tool, describe_tools, list_servers, match_intent, search_tools
 
     tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
-    return {tool.record.own_name: tool for tool in (*tools, call_tool.READ_TOOL)}
+    return {tool.record.own_name: tool for tool in (*tools, READ_RESULT_TOOL, call_tool.READ_TOOL)}
 
 
 class MetaToolSet:
     """The configured meta tools. Their definitions are imported when they are first needed."""
 
-    def __init__(self, *, read_tool: bool) -> None:
-        self.names = (*META_TOOLS, READ) if read_tool else META_TOOLS
+    def __init__(self, *, read_tool: bool, keeps_results: bool) -> None:
+        names = (*META_TOOLS, READ) if read_tool else META_TOOLS
+        self.keeps_results = keeps_results
+        self.names = tuple(name for name in names if keeps_results or name != READ_RESULT)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.names
@@ -55,7 +62,7 @@ class MetaToolSet:
         assert self.records
 
     def __getitem__(self, name: str) -> MetaTool:
-        return self._tools[name]
+        return self._run_code if name == RUN_CODE else self._tools[name]
 
     def get(self, name: str) -> MetaTool | None:
         """Return the meta tool of a name, or None."""
@@ -67,6 +74,12 @@ class MetaToolSet:
         return tuple(tool.record for tool in self._tools.values())
 
     @cached_property
+    def _run_code(self) -> MetaTool:
+        from aggregator.gateway.meta.run_code import TOOL
+
+        return TOOL
+
+    @cached_property
     def _tools(self) -> Mapping[str, MetaTool]:
         tools = load_meta_tools()
         return {name: tools[name] for name in self.names}
@@ -76,18 +89,28 @@ class MetaTools:
     """The configured meta tools. They see and call only what the agent itself may."""
 
     def __init__(
-        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, pipeline: Pipeline, call_log: CallLog
+        self,
+        tools: MetaToolSet,
+        finder: Finder,
+        resolver: Resolver,
+        pipeline: Pipeline,
+        call_log: CallLog,
+        programs: RunPrograms,
     ) -> None:
         self._tools = tools
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
         self._call_log = call_log
+        self.programs = programs
         self._checker = pipeline.checker
+        self._keeper = pipeline.large_results.keeper
 
-    async def call(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
+    async def call(
+        self, call: ToolCall, view: View, host: Host, channel: Channel, *, programs: bool = False
+    ) -> dict[str, Any]:
         """Return the answer of a meta tool, or the unchanged answer of the tool it calls. Either is recorded as one
-        call.
+        call. `programs`: the agent may call `run_code`.
 
         Raises:
             UpstreamRpcError: the inner tool's upstream answered with a protocol error.
@@ -95,12 +118,16 @@ class MetaTools:
         outer = call.name
         try:
             for _ in range(_NESTED):
+                if call.name == RUN_CODE and (programs or call.within is not None):
+                    return await self._call_meta_tool(self._tools[RUN_CODE], call, view, host, channel)
                 tool = self._tools.get(call.name)
                 if tool is None:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
-                    return await self._call_meta_tool(tool, call, view, host)
-                call = call._replace(params=inner(call.params), via=outer)
+                    return await self._call_meta_tool(tool, call, view, host, channel)
+                params = await inner(call.params, self._reader(view))
+                reads = call.name == READ or call.only_reads
+                call = call._replace(params=params, via=call.via or outer, only_reads=reads)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             async with self._call_log.record(call, host) as entry:
@@ -109,33 +136,53 @@ class MetaTools:
                 raise refused
             return entry.result
 
+    def _reader(self, view: View) -> ReadName:
+        """Return the function that reads the name of an inner call; a meta tool has its own name alone."""
+        names = WrittenNames(self._finder, self._resolver, view)
+
+        async def read(name: str) -> MeantTools:
+            meant = MeantTools(name, ()) if name in self._tools else await names.read(name)
+            short = (
+                [] if meant.tools else [one for one in (name, *names.without_host_prefix(name)) if one in self._tools]
+            )
+            return MeantTools(short[0], (self._tools[short[0]].record,)) if short else meant
+
+        return read
+
     async def _call_inner(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
-            return await self._pipeline.call_tool(call._replace(only_reads=call.via == READ), view, host, channel)
+            return await self._pipeline.call_tool(call, view, host, channel)
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
-            text = f"{error.message} Find names with search_tools."
+            said = WrittenNames(self._finder, self._resolver, view).server(call.name)
+            text = said or f"{error.message} Find names with search_tools."
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
-    async def _call_meta_tool(self, tool: MetaTool, call: ToolCall, view: View, host: Host) -> dict[str, Any]:
+    async def _call_meta_tool(
+        self, tool: MetaTool, call: ToolCall, view: View, host: Host, channel: Channel
+    ) -> dict[str, Any]:
         async with self._call_log.record(call, host) as entry:
             await entry.wait_for_space()
-            entry.finish(await self._answer(tool, call, view, entry.record))
+            entry.finish(await self._answer(tool, call, view, host, channel, entry.record))
         return entry.result
 
-    async def _answer(self, tool: MetaTool, call: ToolCall, view: View, record: CallRecord) -> dict[str, Any]:
-        assert tool.answer is not None
+    async def _answer(
+        self, tool: MetaTool, call: ToolCall, view: View, host: Host, channel: Channel, record: CallRecord
+    ) -> dict[str, Any]:
         name_tool(record, tool.record)
         with timed(record, "check"):
             agent = call.principal.agent_id
-            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, call.arguments, (), agent)
-        record.arguments = arguments
+            given = in_form(tool.record.own_name, tool.record.definition["inputSchema"], call.arguments)
+            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, given, (), agent)
+        record.arguments = without_handle(arguments)
         if refusal is not None:
             return refusal
         _refuse_unknown(tool.record, arguments)
-        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver))
+        if tool.answer is None:
+            return await self.programs.answer(call, arguments, host, channel, record, self.call)
+        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper))
         return {"content": [{"type": "text", "text": text}]}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
-from aggregator.catalog.describe.tokens import estimate, fit
 from aggregator.domain.records import Rendering, ToolRecord
+from aggregator.domain.text.tokens import estimate, fit
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.wire.codec import Raw, encode
@@ -46,11 +46,13 @@ def answer(
     render: ToolText,
     limit: int,
     max_tokens: int | None,
-    not_indexed: int = 0,
+    notes: Sequence[str] = (),
+    *,
+    ranked: bool = False,
 ) -> str:
     """Return the first `limit` tools, or as many of them as `max_tokens` allows; the rest is counted.
 
-    `not_indexed` is the number of tools that cannot be found yet.
+    `notes` are lines about the answer as a whole; `ranked`: the tools stand in the order in which they fit.
     """
     items = [render(tool) for tool in tools[:limit]]
     if max_tokens is not None:
@@ -60,14 +62,13 @@ def answer(
     more = len(tools) - len(items)
     cursor = shown_name(tools[len(items) - 1]) if more else None
     if level == 1:
-        notes = [f"+{more} more, go on with cursor {cursor}"] if more else []
-        notes += [still_indexing(not_indexed)] if not_indexed else []
-        return "\n".join([*items, *notes])
+        rest = "more fit less well" if ranked else "more"
+        return "\n".join([*items, *([f"+{more} {rest}, go on with cursor {cursor}"] if more else []), *notes])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in items]}
     if more:
         body |= {"more": more, "cursor": cursor}
-    if not_indexed:
-        body["note"] = still_indexing(not_indexed)
+    if notes:
+        body["note"] = " ".join(notes)
     return encode(body).decode()
 
 

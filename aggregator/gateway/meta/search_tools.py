@@ -4,9 +4,10 @@ from typing import Final
 
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.meta.meant import all_servers, no_server, server_named
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.views.finder import MOST_FOUND, ServerSeen
+from aggregator.gateway.views.finder import MOST_FOUND
 
 # Tools shown by default, by level.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}
@@ -30,8 +31,11 @@ async def search_tools(asking: MetaToolCall) -> str:
     finder, view, given = asking.finder, asking.view, asking.arguments
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
     level = given.get("level", 1)
-    if server is not None and not any(server in (s.config.id, s.config.prefix) for s in finder.servers(view)):
-        return f"There is no server {server!r:.200}. {_servers(finder.servers(view))}"
+    if server is not None:
+        seen = server_named(finder.servers(view), server)
+        if seen is None:
+            return no_server(finder.servers(view), server)
+        server = seen.config.id
     if query:
         found = await finder.search(view, query, MOST_FOUND, server)
     else:
@@ -40,15 +44,21 @@ async def search_tools(asking: MetaToolCall) -> str:
     if not found:
         nothing = await _nothing(asking, query, server)
         return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
+    judged = await finder.judge(view, query, found, server) if query else None
+    start = 0
     if cursor is not None:
-        start = _behind(found, cursor)
-        if start is None:
+        behind = _behind(found, cursor)
+        if behind is None:
             return f"The cursor {cursor!r:.200} is not of this search (any more): search again without it."
-        found = found[start:]
-        if not found:
-            return "That was all."
+        start = behind
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
-    return answer(found, level, rendered(finder, view, level), limit, max_tokens, missing)
+    most = len(found) if judged is None else max(start + limit, judged.fitting)
+    found = found[start:most]
+    if not found:
+        return "That was all."
+    notes = [judged.weak] if judged is not None and judged.weak and not start else []
+    notes += [still_indexing(missing)] if missing else []
+    return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, ranked=bool(query))
 
 
 def _behind(found: list[ToolRecord], cursor: str) -> int | None:
@@ -67,12 +77,8 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
     sentences += [f"{seen.name} is {seen.state}: its tools cannot be found now." for seen in away]
     if query:
-        sentences.append(_servers(servers))
+        sentences.append(all_servers(servers))
     return " ".join(sentences)
-
-
-def _servers(servers: list[ServerSeen]) -> str:
-    return f"Servers: {', '.join(seen.name for seen in servers) or 'none'}."
 
 
 TOOL: Final = MetaTool(_RECORD, search_tools)

@@ -8,6 +8,7 @@ from aggregator.catalog.validate import definition_digest
 from aggregator.domain.call import ToolCall
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.results.keeper import ResultKeeper
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 
@@ -24,6 +25,7 @@ class MetaToolCall:
     arguments: Mapping[str, Any]
     finder: Finder
     resolver: Resolver
+    keeper: ResultKeeper
 
 
 class MetaAnswer(Protocol):
@@ -34,7 +36,7 @@ class MetaAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetaTool:
-    """One meta tool. `answer` is None for those that call another tool."""
+    """One meta tool. `answer` is None for those that call other tools."""
 
     record: ToolRecord
     answer: MetaAnswer | None

@@ -1,5 +1,6 @@
 """Resources: find the server that a URI belongs to, decide, and read."""
 
+import asyncio
 from typing import Any
 
 from aggregator.domain.bounds.offload import for_each
@@ -14,10 +15,15 @@ from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
+from aggregator.gateway.results.handles import URI_HEAD
+from aggregator.gateway.results.keeper import NoSuchResult, ResultKeeper, whole_as_contents
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.cache_hints import narrowed
 from aggregator.gateway.views.views import View
 from aggregator.upstream.upstream import Upstream
+
+# What a record says was read, in place of the URI of a kept result, which is a secret.
+_OURS, _RESULTS = "aggregator", "results"
 
 
 class Resources:
@@ -34,12 +40,14 @@ class Resources:
         agent_items: AgentItems,
         permission: ItemPermission,
         relay: Relay,
+        keeper: ResultKeeper,
     ) -> None:
         self.lookup = lookup
         self._startup = startup
         self._agent_items = agent_items
         self._permission = permission
         self._relay = relay
+        self._keeper = keeper
 
     async def read(self, request: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
@@ -49,6 +57,8 @@ class Resources:
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, uri = self._agent_items.view(request), request.text("uri")
+        if uri.startswith(URI_HEAD):
+            return await self._read_kept(request, uri)
         found = await self.find(view, uri)
         request.about(found.upstream.config.id, found.own)
         interim = await self._permission.obtain(found, view, request)
@@ -73,6 +83,22 @@ class Resources:
         answered = "inputResponses" in request.params or "requestState" in request.params
         fresh = Freshness(0) if answered else narrowed(said(result) or Freshness(0), view)
         return {**result, **fresh.hints()}
+
+    async def _read_kept(self, request: Request, uri: str) -> dict[str, Any]:
+        """Return the whole of a large result that was shown in part.
+
+        Raises:
+            UnknownResource: there is none for this caller, or a policy allows no answer of its size.
+        """
+        request.about(_OURS, _RESULTS)
+        try:
+            kept = await self._keeper.open(request.host.principal, uri)
+        except NoSuchResult as error:
+            raise UnknownResource(URI_HEAD, str(error)) from None
+        if kept.bounds.bytes is not None:
+            raise UnknownResource(URI_HEAD, "A policy bounds the size of this result: read it in pages by read_result.")
+        result = {"contents": await asyncio.to_thread(whole_as_contents, kept.document, uri)}
+        return {**result, **Freshness(0).hints()} if request.modern else result
 
     async def permitted(self, request: Request) -> ResolvedItem:
         """Return the resource that the `uri` of a request means, if the agent may read it.

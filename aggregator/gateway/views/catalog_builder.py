@@ -131,13 +131,18 @@ class CatalogBuilder:
         """Return the tools of every shown server, and those of other servers that failover covers."""
         return Catalog(parts=[part for upstream in self._upstreams.values() if (part := self._part(upstream)).tools])
 
+    def absent(self) -> tuple[ToolRecord, ...]:
+        """Return the tools for hosts that are known of enabled servers, but that `tools` is without."""
+        away = (one for one in self._upstreams.values() if not one.listed and one.state != "disabled")
+        known = chain.from_iterable(self._current(upstream, "tool").part.listed for upstream in away)
+        return tuple(tool for tool in known if not self._covers(tool))
+
     def _part(self, upstream: Upstream) -> ServerTools:
         part = self._current(upstream, "tool").part
-        if upstream.listed:
-            return part
-        failover = self._failover
-        covered = () if failover is None else (tool for tool in part.tools if failover.covers(tool))
-        return at_once(server_tools_steps(covered))
+        return part if upstream.listed else at_once(server_tools_steps(filter(self._covers, part.tools)))
+
+    def _covers(self, tool: ToolRecord) -> bool:
+        return self._failover is not None and self._failover.covers(tool)
 
     def resources(self) -> ItemCatalog | None:
         """Return the resources, templates and prompts of every shown server; the same object while they do not change.

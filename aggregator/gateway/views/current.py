@@ -4,6 +4,7 @@ import asyncio
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
+from aggregator.domain.records import ToolRecord
 
 
 class CurrentCatalog:
@@ -13,6 +14,8 @@ class CurrentCatalog:
         # The tools of all upstreams.
         self.tools = Catalog()
         self.resources = ItemCatalog()
+        # The tools that are known of servers which are away, and can neither be listed nor called now.
+        self.absent: tuple[ToolRecord, ...] = ()
         self._replaced = asyncio.Event()
 
     def replace_tools(self, tools: Catalog) -> None:

@@ -9,7 +9,7 @@ for them.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
+    from aggregator.catalog.search.judge import Judgement
     from aggregator.catalog.search.visible import VisibleTools
 
 log = logging.getLogger(__name__)
@@ -174,6 +175,20 @@ class Finder:
             return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
         return _ranked(visible, searchable, query, limit)
 
+    async def judge(
+        self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
+    ) -> "Judgement":
+        """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
+        from aggregator.catalog.search.judge import Judgement, judge
+
+        visible = await self._visible(view, server)
+        if visible is None:
+            return Judgement(len(found))
+        names = [tool.name for tool in found]
+        if len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(judge, visible.searchable, query, names)
+        return judge(visible.searchable, query, names)
+
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
     ) -> "Mapping[str, HitReasons]":
@@ -211,6 +226,11 @@ class Finder:
         return await self._slices.run(
             (await self._views.prepare_listing(view, self._current.tools, self._slices)).name_steps()
         )
+
+    async def tools_spelled(self, view: View, name: str) -> Sequence[ToolRecord]:
+        """Return the agent's tools that a name may stand for which is not written as any tool's; all of them."""
+        listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
+        return (await self._slices.run(listing.spelling_steps())).tools(name)
 
     def servers(self, view: View) -> list[ServerSeen]:
         """Return the servers the agent may know of: those with an item for it, and absent ones whose tools it might

@@ -36,7 +36,7 @@ def instructions_at_start(config: Config, view: ServerView | None) -> str:
     """Return the text for a host over stdio while nothing is known of the servers. Without policies, `view` is None."""
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
     expose = config.stdio.expose or config.expose
-    return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) == "search")
+    return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) in ("search", "code"))
 
 
 def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:

@@ -69,6 +69,11 @@ class View:
         return self.rulebook is None
 
     @property
+    def limits_results(self) -> bool:
+        """True if a rule of any agent limits the size of results."""
+        return self.rulebook is not None and self.rulebook.limits_results
+
+    @property
     def confirming(self) -> ConfirmRule:
         """The way to a person's agreement to a call of this agent."""
         rules = self._rules

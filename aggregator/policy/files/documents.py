@@ -104,9 +104,16 @@ class LimitsPart(PolicyModel):
     )
     result_bytes: Bytes | None = Field(
         default=None,
-        description="The largest result, as a number of bytes or a text such as `64KiB`. What is longer is cut, and "
-        "the agent is told.",
+        description="The largest result, as a number of bytes or a text such as `64KiB`. Of what is larger the "
+        "beginning comes through, and the agent reads on in pages of this size.",
         examples=["64KiB"],
+    )
+    result_tokens: Count | None = Field(
+        default=None,
+        description="The most tokens of a result's text, as estimated, where that is less than `results.max_tokens` of "
+        "the configuration. Of what is longer the beginning comes through, and the agent reads on in pages.",
+        examples=[4000],
+        json_schema_extra={"minimum": 1},
     )
 
 

@@ -9,11 +9,15 @@ from aggregator.storage.engine.create import STAMP
 from aggregator.storage.errors import StorageError, StorageTooNew
 from aggregator.storage.tables import REVISION, metadata
 
-# What says something only as long as the processes live that wrote it, by table.
+# What says something only for a short time or as long as the processes live that wrote it, or can be made again; by
+# table.
 LEFT_OUT: Final = {
     "changes": "processes tell each other what changed",
     "replicas": "the processes that run",
     "leases": "which of the processes does what only one may do",
+    "kept_results": "results that models read on for an hour or so",
+    "kept_result_parts": "the parts of those",
+    "tool_vectors": "worked out again from the definitions of tools",
 }
 # The audit log and its records; a backup may be made without them.
 AUDIT: Final = frozenset({"mcp_tool_call_log", "audit_events", "audit_under_way", "audit_heads"})

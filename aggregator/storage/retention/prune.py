@@ -21,6 +21,8 @@ from aggregator.storage.tables import (
     console_links,
     console_sessions,
     host_sessions,
+    kept_result_parts,
+    kept_results,
     limit_usage,
     mcp_servers,
     mcp_tool_versions,
@@ -156,6 +158,10 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         ("use of limits", limit_usage),
     ):
         yield _Kind(name, "expired", table, table.c.expires, table.c.expires <= now - MARGIN)
+    over = select(kept_results.c.id).where(kept_results.c.expires <= now)
+    parts = kept_result_parts.c
+    yield _Kind("parts of kept results", "expired", kept_result_parts, parts.id, parts.id.in_(over))
+    yield _Kind("kept results", "expired", kept_results, kept_results.c.expires, kept_results.c.expires <= now)
     newest = select(func.max(changes.c.seq)).group_by(changes.c.subject)
     old = changes.c.at < now - CHANGES_KEPT
     hours = f"older than {CHANGES_KEPT / 3600:g} h"

@@ -1,4 +1,6 @@
-"""The tables of parts of the schema, which `tables` puts together.
+"""The tables of parts of the schema, which `tables` puts together. Every change here is a migration too.
+
+A table stands beside those it is used with; columns that hold secrets are named `sealed`.
 
 Terms:
   metadata: the collection of all tables, which migrations are compared with

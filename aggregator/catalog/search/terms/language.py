@@ -3,7 +3,7 @@
 Law: the tables are about the language of requests and tools, never about one catalog.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -12,6 +12,8 @@ from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.tables import lines
 
 LONGEST_SIGNS: Final = 6
+# What a sign that is in no word costs, where a word costs 1.
+_UNREAD: Final = 3
 # Any query asks for this action, the first of the table.
 LOOKING: Final = 0
 
@@ -27,10 +29,32 @@ class PlainWords:
 
 @dataclass(frozen=True, slots=True)
 class Translations:
-    """The Chinese words of the table, with the English `words` for each, and their `stems`."""
+    """The Chinese words of the table, with the English `words` for each, their `stems`, and these by `places`.
+
+    `places`: a translation of several words, such as pie chart, has a place for each; each place lists the stems that
+    may stand there.
+    """
 
     words: Mapping[str, tuple[str, ...]]
     stems: Mapping[str, tuple[str, ...]]
+    places: Mapping[str, "Places"]
+
+
+@dataclass(frozen=True, slots=True)
+class Abbreviations:
+    """Abbreviations and their long forms.
+
+    `places` of an abbreviation, as in `Translations`; the abbreviations `of` the stems of a long form; `longest`, the
+    most stems of one.
+    """
+
+    places: Mapping[str, "Places"]
+    of: Mapping[tuple[str, ...], tuple[str, ...]]
+    longest: int
+
+
+# The stems that may stand at each place of a form of several words.
+Places = tuple[tuple[str, ...], ...]
 
 
 @cache
@@ -72,26 +96,78 @@ def actions() -> Mapping[str, frozenset[int]]:
 @cache
 def translations() -> Translations:
     """Return the translations of Chinese words, read once."""
-    words: dict[str, tuple[str, ...]] = {}
+    forms: dict[str, list[str]] = {}
     for line in lines("glossary.txt"):
-        english = tuple(part for word in line.split() if word.isascii() for part in word.split("_"))
-        for word in line.split():
+        words = line.split()
+        english = [word for word in words if word.isascii()]
+        for word in words:
             if not word.isascii():
-                words[word] = tuple(dict.fromkeys((*words.get(word, ()), *english)))
-    return Translations(words, {word: tuple(dict.fromkeys(map(stem, own))) for word, own in words.items()})
+                forms.setdefault(word, []).extend(english)
+    words_of = {word: tuple(dict.fromkeys("_".join(own).split("_"))) for word, own in forms.items()}
+    stems = {word: tuple(dict.fromkeys(map(stem, own))) for word, own in words_of.items()}
+    return Translations(words_of, stems, {word: _places(_stems(form) for form in own) for word, own in forms.items()})
 
 
-def words_in(run: str, *known: Mapping[str, object]) -> list[str]:
-    """Return the words of a run of Chinese that one of the tables has, the longest first at each place."""
-    found: list[str] = []
+@cache
+def abbreviations() -> Abbreviations:
+    """Return the table of abbreviations, read once."""
+    forms: dict[str, list[tuple[str, ...]]] = {}
+    of: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for line in lines("abbreviations.txt"):
+        short, *long = line.split()
+        key = stem(short)
+        known = forms.setdefault(key, [(key,)])
+        for form in map(_stems, long):
+            known.append(form)
+            if key not in of.get(form, ()):
+                of[form] = (*of.get(form, ()), key)
+    places = {short: _places(own) for short, own in forms.items()}
+    return Abbreviations(places, of, max(map(len, of)))
+
+
+def _stems(form: str) -> tuple[str, ...]:
+    """Return the stems of a form whose words are joined by `_`, without those that say nothing."""
+    unsaid = plain_words().ignored
+    stems = [stem(word) for word in form.split("_")]
+    return tuple(one for one in stems if one not in unsaid) or tuple(stems)
+
+
+def _places(forms: Iterable[tuple[str, ...]]) -> Places:
+    """Return the stems by place; those of a shorter form stand at the last places too."""
+    known = list(forms)
+    count = max(map(len, known))
+    return tuple(tuple(dict.fromkeys(form[min(at, len(form) - 1)] for form in known)) for at in range(count))
+
+
+def words_in(run: str, *known: Container[str]) -> list[str]:
+    """Return the words of a run of Chinese that one of the tables has."""
+    return [word for word, read in segments(run, *known) if read]
+
+
+def segments(run: str, *known: Container[str]) -> list[tuple[str, bool]]:
+    """Return a run of Chinese as its words, each with whether one of the tables has it.
+
+    Of all ways to part it the one that leaves the fewest signs unread, and then that of the fewest words.
+    """
+    count = len(run)
+    # From the end: for each place, the cost of the rest and the end of its first word.
+    costs = [0] * (count + 1)
+    ends = [count] * (count + 1)
+    for at in range(count - 1, -1, -1):
+        least, end = _UNREAD + costs[at + 1], at + 1
+        for to in range(at + 1, min(at + LONGEST_SIGNS, count) + 1):
+            if costs[to] + 1 <= least:
+                word = run[at:to]
+                for table in known:
+                    if word in table:
+                        least, end = costs[to] + 1, to
+                        break
+        costs[at], ends[at] = least, end
+    found: list[tuple[str, bool]] = []
     at = 0
-    while at < len(run):
-        for end in range(min(at + LONGEST_SIGNS, len(run)), at, -1):
-            word = run[at:end]
-            if any(word in table for table in known):
-                found.append(word)
-                at = end
-                break
-        else:
-            at += 1
+    while at < count:
+        end = ends[at]
+        word = run[at:end]
+        found.append((word, costs[at] == costs[end] + 1))
+        at = end
     return found

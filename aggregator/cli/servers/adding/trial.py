@@ -14,13 +14,13 @@ from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import render
 from aggregator.catalog.validate import validate_tools
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.policy.live import LivePolicies
 from aggregator.schemas.checks import SchemaChecks
@@ -128,7 +128,7 @@ def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:
 async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialReport:
     server, negotiated = upstream.config, upstream.negotiated
     tools = [tool for tool in app.gateway.catalog.tools if tool.server == server.id]
-    meta = MetaToolSet(read_tool=app.config.read_tool)
+    meta = MetaToolSet(keeps_results=True, read_tool=app.config.read_tool)
     return TrialReport(
         None,
         era=f"{negotiated.era} {negotiated.version}" if negotiated is not None else None,

@@ -9,10 +9,10 @@ from typing import Any, Final
 from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definition_diff
 from aggregator.catalog.describe.compact_schema import examples
 from aggregator.catalog.describe.parameters import parameters
-from aggregator.catalog.describe.tokens import estimate
 from aggregator.catalog.pages import render
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.frontends.console.pages.trial import Trial, Trials
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.schema_form import FormFault, FormField, form_fields, read_form, read_json, sample

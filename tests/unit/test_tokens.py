@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.catalog.describe.tokens import estimate
+from aggregator.domain.text.tokens import estimate
 
 COUNTED = [
     ("Create a new branch in a repository and return its name", 11),

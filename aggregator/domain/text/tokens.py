@@ -12,8 +12,18 @@ from typing import Final
 
 _HUMP: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
+# No character is more; most are less.
+TOKENS_OF_CHARACTER: Final = 1.1
+
 # Between pieces when items are joined.
 _BREAK: Final = 1
+# How many samples of how many characters stand for a long text.
+_SAMPLES: Final = 32
+_SAMPLE: Final = 2_000
+# White space counts as one token however long it is: pages of it have an end even so.
+_CHARACTERS_AT_MOST: Final = 24
+# A piece of more tokens than this is no word, and may be cut anywhere.
+_LONG_PIECE: Final = 6
 
 
 @cache
@@ -44,20 +54,34 @@ class FittedItems:
 
 def estimate(text: str) -> int:
     """Estimate the tokens of a text, usually within a tenth of what cl100k counts; never 0 unless the text is empty."""
-    cost = 0.0
-    for piece in _piece().finditer(text):
-        kind = piece.lastgroup
-        if kind == "word":
-            cost += _word(piece["word"], piece["sign"])
-        elif kind == "wide":
-            cost += 1.08
-        elif kind == "other":
-            cost += 0.9
-        elif kind == "signs":
-            cost += 1.02 if len(piece["signs"]) <= 4 else 0.4 * len(piece["signs"])
-        else:
-            cost += 1
-    return ceil(cost)
+    return ceil(sum(map(_cost, _piece().finditer(text))))
+
+
+def estimate_long(text: str) -> int:
+    """Estimate the tokens of a text of any length in about 10 ms: a long one by samples from all over it."""
+    if len(text) <= _SAMPLES * _SAMPLE:
+        return estimate(text)
+    step = (len(text) - _SAMPLE) / (_SAMPLES - 1)
+    starts = (int(number * step) for number in range(_SAMPLES))
+    tokens = sum(estimate(text[start : start + _SAMPLE]) for start in starts)
+    return round(tokens * len(text) / (_SAMPLES * _SAMPLE))
+
+
+def reach(text: str, start: int, most: int) -> int:
+    """Return the offset up to which a text has `most` tokens from `start` on, and no more than 24 characters for each.
+
+    A long piece, such as Base64, is cut where its share of the tokens ends.
+    """
+    end = min(len(text), start + _CHARACTERS_AT_MOST * most)
+    used, at = 0.0, start
+    for piece in _piece().finditer(text, start, end):
+        cost = _cost(piece)
+        if used + cost > most:
+            share = int(len(piece[0]) * (most - used) / cost) if cost > _LONG_PIECE else 0
+            return at + share
+        used += cost
+        at = piece.end()
+    return end
 
 
 def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems:
@@ -74,6 +98,19 @@ def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems
         used += cost
         taken += 1
     return FittedItems(every[:taken], used, len(every) - taken)
+
+
+def _cost(piece: re.Match[str]) -> float:
+    kind = piece.lastgroup
+    if kind == "word":
+        return _word(piece["word"], piece["sign"])
+    if kind == "wide":
+        return 1.08
+    if kind == "other":
+        return 0.9
+    if kind == "signs":
+        return 1.02 if len(piece["signs"]) <= 4 else 0.4 * len(piece["signs"])
+    return 1
 
 
 def _word(word: str, sign: str) -> float:

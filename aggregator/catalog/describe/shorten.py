@@ -1,0 +1,184 @@
+"""Shorten a sentence so that the rest is a sentence still: fillers first, then asides, then whole phrases from its end.
+
+Law: nothing is added but `and more` or `等` in place of the rest of a list; only what cannot be shortened so is cut.
+"""
+
+import re
+from typing import Final
+
+from aggregator.catalog.describe.markdown import columns, is_cjk
+from aggregator.catalog.describe.truncate import truncate, without_asides
+from aggregator.catalog.describe.verbs import is_verb
+
+# Less than this share of the space says too little, unless nothing longer ends well.
+_SHARE: Final = 0.45
+_LEAST: Final = 0.25
+# What the end of a list, and a cut between two nouns, are less good than the end of a phrase, in columns.
+_LIST: Final = 16
+_NOUN: Final = 30
+
+_FILLERS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"\b(?:detailed|comprehensive|complete|full) (?:information|details)(?= (?:about|on|for|of)\b)", "details"),
+        (r"\b(?:detailed|comprehensive) (?=[a-z])", ""),
+        (r"\b(?:in order|with the ability) to ", "to "),
+        (r"\b(?:one or more|one or multiple) (?=[a-z]+s\b)", ""),
+        (r"\bthe (?:specified|provided|given|selected) (?!format\b|by\b|in\b)(?=[a-z])", "the "),
+    )
+)
+_OF_ONE: Final = re.compile(r"\ban? (?:specific|specified|given|particular|single|existing) (?=(\w))", re.IGNORECASE)
+
+_PREPOSITIONS: Final = (
+    "to|for|from|in|on|at|with|without|by|via|using|through|into|onto|as|across|within|during|after|before|between"
+    "|against|per|under|over|inside|along with|together with|based on|depending on|according to|such as:?|like"
+)
+_JOINING: Final = "that|which|who|whose|where|when|while|whenever|if|unless|until|because|since|so that|so"
+_GERUNDS: Final = (
+    "including|containing|matching|returning|showing|covering|excluding|allowing|making|ensuring|providing|enabling"
+    "|leveraging|regarding|concerning|supporting|performing|giving|helping|describing|specifying|removing|replacing"
+)
+_STARTS: Final = re.compile(
+    rf"\s(?=(?:{_PREPOSITIONS}|{_JOINING}|{_GERUNDS})\s)"
+    r"|\s(?=(?:[a-z]{3,}(?:ed|own|ven|ten)|left|sent|built|found|set|held|made)\s(?:by|to|with|for|on|in|from|as|via|using|of|through|against)\s)"
+    r"|\s(?=available\s(?:in|to|for|on|via|within|from|through|at|by)\s)"
+    r"|\s(?=(?:and|or|then|and/or)\s)"
+    r"|\s[-–—](?=\s)|—|[;:.!?](?=\s)|\s(?=[(（\[])"
+    r"|,(?=\s)"
+)
+# After a comma, these begin a clause that can be left out; all others may be items of a list.
+_CLAUSE: Final = re.compile(
+    rf"\s(?:(?:not|then|also|only|optionally|even|e\.g\.|i\.e\.|this|it|they|you|as if|for example|etc)\b"
+    rf"|[a-z]{{3,}}(?:ed|ando|iendo)\s"
+    rf"|(?:and|or|but)\s(?:\w+ly|not|then|also)\s|(?:{_PREPOSITIONS}|{_JOINING}|{_GERUNDS})\s)",
+    re.IGNORECASE,
+)
+# Of what follows these only a part would be left.
+_EXAMPLE: Final = re.compile(r",? (?:for example|such as|including|like|e\.g\.),? ", re.IGNORECASE)
+# Nothing ends well in one of these.
+_OPEN: Final = re.compile(
+    r"(?:^|\s)(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|been|was|were|that|which|who|if|when|while"
+    r"|where|using|via|into|onto|its?|your|their|our|his|this|these|those|any|all|one|more|such|like|including|based"
+    r"|e\.g\.?|i\.e\.?|not|but|can|could|will|would|may|might|must|should|has|have|had|do|does|about|associated|over"
+    r"|before|after|between|both|either|neither|whether|within|through|per|than|then|so|also|other|each|every|given"
+    r"|specific|specified|particular|existing|able|ability|how|what|why|used|needed|wants?|needs?|able|allowed|up|out"
+    r"|available|new|multiple|several|various|comprehensive|detailed|first|last|latest|currently|optionally|and/or"
+    r"|only|additional|certain|single|full|known|same|as|because|since|until|unless|without|depending|according"
+    r"|related|due|similar|compatible|relevant|required|access|support|\w+ly|taken|made|held|given|sent|[a-z]{2,}[^e\W]ed|[-–—&/+])$",
+    re.IGNORECASE,
+)
+# An item of a list, in the middle of it.
+_ITEMS: Final = re.compile(r",\s(?!(?:which|that|where|and|or|so|but|not|then)\s)\S+")
+# Two adjectives before a noun are no list.
+_ADJECTIVES: Final = re.compile(r"(\b(?:an?|the) [\w-]+|\w+-\w+|\w{3,}(?:ed|ive|able)),(?=\s[\w-]+\s\w)")
+_ADJECTIVE_LAST: Final = re.compile(r"(?:\b(?:an?|the) [\w-]+|\s\w+(?:-\w+ed|ive|able))$")
+# A clause that is whole or nothing.
+_WHOLE: Final = re.compile(
+    r"\s(?:until|if|when|whenever|while|because|unless|since|where|whose|so that|as if)\s", re.IGNORECASE
+)
+_RELATIVE: Final = re.compile(r"\s(?:that|which|who)\s(\w+)(?:\s\w+)?$", re.IGNORECASE)
+_UNFINISHED: Final = re.compile(r"\b(?:between|both|either|neither|whether|from)\s[^,]*$", re.IGNORECASE)
+_ASIA: Final = re.compile(r"[，；。：！？、](?!$)|,(?=[^\x00-\x7f])|(?=（)")
+_ADVERB: Final = re.compile(r"\s\w{3,}ly$")
+_TAIL: Final = " \t,;:，；：、–—-"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most `limit` columns of a sentence: all of it, whole phrases of it, or words and `…`."""
+    if columns(text) <= limit:
+        return text
+    short = without_fillers(without_asides(without_asides(text)))
+    if columns(short) <= limit:
+        return short
+    return phrases(short, limit) or truncate(text, limit)
+
+
+def without_fillers(text: str) -> str:
+    """Return the text without words that say nothing; `a specific issue` becomes `an issue`."""
+    text = _OF_ONE.sub(_article, text)
+    for filler, instead in _FILLERS:
+        text = filler.sub(instead, text)
+    return text[:1].upper() + text[1:] if text[1:2].islower() else text
+
+
+def phrases(text: str, limit: int) -> str:
+    """Return the longest beginning of whole phrases within `limit` columns; empty if none is long enough."""
+    if is_cjk(text[:1]) or sum(map(is_cjk, text[:40])) > 8:
+        return _asian(text, limit)
+    best, most = "", -limit
+    for found in _STARTS.finditer(text, 0, limit + 2):
+        kept, left = _ADVERB.sub("", text[: found.start()].rstrip(_TAIL)).rstrip(_TAIL), text[found.start() :]
+        if not _ends_well(kept, left):
+            continue
+        ended, cost = _list_ended(kept, left)
+        worth = columns(ended) - cost
+        if ended and columns(ended) <= limit and worth >= most:
+            best, most = ended, worth
+    least = _LEAST if len(best.split()) > 2 else _SHARE
+    return best if columns(best) >= limit * least else ""
+
+
+def _list_ended(kept: str, left: str) -> tuple[str, int]:
+    """Return a beginning with its list, if it is cut in one, brought to an end; and what that takes from its worth.
+
+    Empty: a list is cut that cannot be ended.
+    """
+    part = _ADJECTIVES.sub(r"\1", re.split(r"[.:;]\s", kept)[-1])
+    closed = re.search(r",.*?,? (?:and|or|and/or) \S", part)
+    if left.startswith(","):
+        joined = re.match(r",\s(?:and|or|and/or)\s", left)
+        words = left.casefold().split(" ", 3)
+        last = kept.casefold().rsplit(" ", 1)[-1]
+        clause = _CLAUSE.match(left[1:]) or (joined and (closed or "," not in part)) or _aside(words, last, left)
+        if clause:
+            return (kept, 0) if "," not in part or closed or not _ITEMS.search(part) else ("", 0)
+        whole = len(part.split(",")[0].split()) > 2 and not _ADJECTIVE_LAST.search(kept)
+        return (f"{kept} and more", _LIST) if whole and not closed and not is_verb(words[1].strip(",")) else ("", 0)
+    if left.startswith((" and ", " or ", " and/or ", " then ")):
+        verb = left.split(" ", 3)[2].casefold().strip(",")
+        if "," in part and not closed:
+            return "", 0
+        return kept, 0 if is_verb(verb) else _NOUN
+    # Within a list that has not ended.
+    return ("", 0) if "," in part and _ITEMS.search(part) and not closed else (kept, 0)
+
+
+def _aside(words: list[str], last: str, left: str) -> bool:
+    """Tell whether what follows a comma explains what is before it, or is a further step, and no item of a list."""
+    if words[1] in ("a", "an", "the") and not re.search(r"\s(?:and|or)\s", left):
+        return True
+    if len(words) > 2 and words[2] in ("for", "to", "if", "when", "with"):
+        return True
+    return is_verb(words[1].strip(",")) and not is_verb(last)
+
+
+def _ends_well(kept: str, left: str) -> bool:
+    if len(kept.split()) < 2 or _OPEN.search(kept):
+        return False
+    if any(kept.count(a) != kept.count(b) for a, b in ("()", "[]", "{}")) or kept.count('"') % 2:
+        return False
+    if _EXAMPLE.search(kept) or _WHOLE.search(kept):
+        return False
+    if (found := _RELATIVE.search(kept)) and not is_verb(found[1].casefold()):
+        return False
+    return not (left.startswith((" and ", " or ")) and _UNFINISHED.search(kept))
+
+
+def _article(found: re.Match[str]) -> str:
+    article = "an" if found[1] in "aeioAEIO" else "a"
+    return f"{article.capitalize() if found[0][0] == 'A' else article} "
+
+
+def _asian(text: str, limit: int) -> str:
+    best = ""
+    for found in _ASIA.finditer(text):
+        kept = text[: found.start()].rstrip(_TAIL)
+        if columns(kept) > limit:
+            break
+        if any(kept.count(a) != kept.count(b) for a, b in ("（）", "()", "“”", "《》")):
+            continue
+        if found[0] != "、":
+            best = kept
+        elif "的" not in re.split("[，；。,]", text[found.end() :], maxsplit=1)[0] and columns(kept) + 2 <= limit:
+            best = f"{kept}等"
+    return best if columns(best) >= limit * _LEAST else ""

@@ -1,0 +1,128 @@
+"""Judge an answer: how many of the tools found fit, and whether even the best fits too little to be what is meant.
+
+Law: only the tools the agent sees count, in every number here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final
+
+from aggregator.catalog.search.document import SCALE, Document
+from aggregator.catalog.search.fit import scores
+from aggregator.catalog.search.name_match import name_matches
+from aggregator.catalog.search.needs import Need, needs
+from aggregator.catalog.search.query import Query, read
+from aggregator.catalog.search.visible import VisibleTools
+from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, weigh
+
+# A tool fits if it has this share of the best score.
+FITS: Final = 0.5
+# What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/search.md.
+HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 3.9, 1.5, 0.8, 1.25, 3.2, 1.9
+ENOUGH = 3.7
+# How many of the best tools are looked at.
+_LOOKED_AT: Final = 3
+_LONG: Final = 12
+_IN_NAME: Final = 110
+_SHOWN: Final = 4
+# Tools scored; if all of these fit, there may be more.
+_SCORED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How an answer fits: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits."""
+
+    fitting: int
+    weak: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Had:
+    """How much a tool has of one need.
+
+    `worth` of the need; `said`: 0 to 1, how much the word says of it; `meant`: the same for a word of its meaning;
+    `unknown`: no tool has the word.
+    """
+
+    worth: float
+    said: float
+    meant: float
+    unknown: bool
+
+
+def judge(visible: VisibleTools, text: str, names: Sequence[str]) -> Judgement:
+    """Judge the tools found for a query, given by name, best first; takes about as long as the search."""
+    query = read(text)
+    weighted = weigh(query, visible)
+    slots = [slot for slot in map(visible.slot, names[:_SCORED]) if slot is not None]
+    if not slots:
+        return Judgement(0)
+    asked_for = name_matches(visible, query)
+    scored = scores(weighted, {slot: visible.document(slot) for slot in slots})
+    least = FITS * max(scored.values())
+    fitting = sum(slot in asked_for or score >= least for slot, score in scored.items())
+    if not asked_for.keys().isdisjoint(slots):
+        return Judgement(fitting)
+    asked = needs(text, query)
+    best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
+    speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
+    return Judgement(fitting, "" if speaks >= ENOUGH else _why(asked, had))
+
+
+def _best(query: Query, looked_at: Sequence[tuple[Document, Sequence[_Had]]]) -> tuple[float, Sequence[_Had]]:
+    """Return how much speaks for the tool that has most of the needs, and what it has."""
+    return max(((evidence(query, tool, had), had) for tool, had in looked_at), key=itemgetter(0))
+
+
+def evidence(query: Query, tool: Document, had: Sequence[_Had]) -> float:
+    """Return how much speaks for a tool: the words it has, where, and how its spelling is like the query's."""
+    weights = HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE
+    return sum(weight * one for weight, one in zip(weights, features(query, tool, had), strict=True))
+
+
+def features(query: Query, tool: Document, had: Sequence[_Had]) -> tuple[float, ...]:
+    """Return what speaks for a tool, each from 0 to about 1, in the order of the weights."""
+    whole = sum(one.worth for one in had) or 1.0
+    return (
+        sum(one.worth for one in had if one.said) / whole,
+        sum(one.worth * one.said for one in had) / whole,
+        sum(one.worth * one.meant for one in had if not one.said) / whole,
+        sum(one.worth for one in had if one.said * SCALE > _IN_NAME) / whole,
+        min(1.0, len(had) / _LONG),
+        (query.four_grams & tool.four_grams).bit_count() / (query.four_grams.bit_count() or 1),
+    )
+
+
+def _had(visible: VisibleTools, weighted: WeightedQuery, need: Need, tool: Document) -> _Had:
+    known = [
+        pair for key, word in zip(weighted.asked, weighted.words, strict=True) if key in need.keys for pair in word
+    ]
+    meanings = [mark for mark in need.meanings if mark[0] != "~" and visible.frequency(mark)]
+    everything = math.log(1 + (visible.count + 0.5) / 0.5)
+    rare = [rareness(visible, term) for term, _ in known] or [rareness(visible, mark) for mark in meanings]
+    most = max((gain for _, gain in known), default=1.0)
+    return _Had(
+        need.worth * max(rare, default=everything) / everything,
+        max((gain / most * tool.impacts.get(term, 0) for term, gain in known), default=0.0) / SCALE,
+        max((tool.impacts.get(mark, 0) for mark in meanings), default=0) / SCALE,
+        not known,
+    )
+
+
+def _why(asked: Sequence[Need], had: Sequence[_Had]) -> str:
+    """Return the words that are missing, for a reader."""
+    nowhere = [need.shown for need, one in zip(asked, had, strict=True) if one.unknown and not one.meant]
+    if nowhere:
+        return f"weak matches: no tool has {_listed(nowhere)}"
+    lacked = [need.shown for need, one in zip(asked, had, strict=True) if not one.said]
+    if lacked:
+        return f"weak matches: no tool that fits has {_listed(lacked)}"
+    return "weak matches: no tool says much of these words"
+
+
+def _listed(words: Sequence[str]) -> str:
+    quoted = [f'"{word[:40]}"' for word in words[:_SHOWN]]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

@@ -1,0 +1,79 @@
+"""What a query needs of a tool, word by word: to say how much of it a tool has, and which words no tool has."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
+from aggregator.catalog.search.terms.language import segments, translations
+from aggregator.catalog.search.terms.synonyms import wider_synonyms
+from aggregator.catalog.search.terms.words import chunks, signs, terms, unspaced
+
+# What stands in quotes is an argument; so is, most often, a word with a capital inside a sentence or with a digit.
+_QUOTED: Final = re.compile(r"[“”「」『』《》\"`].{1,200}?[“”「」『』《》\"`]")
+_ARGUMENT: Final = 0.3
+# Chinese that no table has is often a name.
+_UNREAD: Final = 0.4
+_USUAL: Final = 3
+_PLACES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A word of a query: as `shown`, its `keys` in `Query.words`, the marks of its `meanings`, and its `worth`."""
+
+    shown: str
+    keys: tuple[str, ...]
+    meanings: tuple[str, ...]
+    worth: float
+
+
+def needs(text: str, query: Query) -> list[Need]:
+    """Return what a query needs; words that say nothing are left out."""
+    unquoted = _QUOTED.sub(" ", text[:LONGEST])
+    found: dict[str, Need] = {}
+    for at, chunk in enumerate(chunks(unquoted)):
+        for need in _signs(chunk) if unspaced(chunk) else _latin(chunk, query, argument=at > 0):
+            found.setdefault(need.shown, need)
+    return list(found.values())
+
+
+def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[Need]:
+    term = terms(chunk)[-1]
+    if term not in query.words:
+        return
+    worth = max(gain for _, gain in query.words[term])
+    named = (argument and chunk != chunk.lower()) or any(letter.isdigit() for letter in chunk)
+    keys = tuple("@" * at + term for at in range(_PLACES) if at == 0 or "@" * at + term in query.words)
+    meanings = wider_synonyms().of.get(term, ())
+    known = len(keys) > 1 or len(query.words[term]) > 1 or meanings
+    yield Need(chunk, keys, meanings, worth * _ARGUMENT if named and not known else worth)
+
+
+def _signs(run: str) -> Iterator[Need]:
+    for part in without_asking(run):
+        unread = ""
+        for word, known in segments(part, wider_synonyms().of, translations().stems):
+            if known:
+                yield from _unread(unread)
+                yield _word(word)
+            unread = "" if known else unread + word
+        yield from _unread(unread)
+
+
+def _word(word: str) -> Need:
+    table, english = wider_synonyms().of, translations()
+    stems = english.stems.get(word, ())
+    keys = (*_pairs(word), *("@" * at + word for at in range(1, len(english.places.get(word, ())) + 1)))
+    meanings = table.get(word) or (table.get(stems[0], ()) if stems else ())
+    return Need(word, keys, meanings, max((word_worth(term, _USUAL) for term in stems), default=_ARGUMENT * 2))
+
+
+def _unread(run: str) -> Iterator[Need]:
+    if len(run) > 1:
+        yield Need(run, _pairs(run), (), _UNREAD)
+
+
+def _pairs(run: str) -> tuple[str, ...]:
+    return (run,) if len(run) == 1 else tuple(sign for sign in signs(run) if len(sign) > 1)

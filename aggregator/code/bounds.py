@@ -1,0 +1,43 @@
+"""The bounds of programs, and what ends a call or keeps a program from running."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Protocol
+
+from aggregator import DISTRIBUTION
+from aggregator.code.prelude import FunctionCall
+from aggregator.domain.errors import OperatorError
+
+
+class CallFailed(Exception):
+    """A function could not do what a program asked; the program gets this text as a `RuntimeError`."""
+
+
+class TooManyPrograms(Exception):
+    """Another program cannot begin: as many run as may."""
+
+
+class ProgramFunctions(Protocol):
+    """The functions of a program. What they return is a JSON text; `CallFailed` is raised inside the program."""
+
+    def __call__(self, call: FunctionCall, /) -> Awaitable[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLimits:
+    """The bounds of one program: its calls, the seconds it may compute, and as many to sleep, and its memory."""
+
+    calls: int
+    seconds: float
+    memory: int
+
+
+def check_installed() -> None:
+    """Check that programs can be run here.
+
+    Raises:
+        OperatorError: the package that runs them is not installed.
+    """
+    if find_spec("pydantic_monty") is None:
+        raise OperatorError(f"`expose: code` needs a sandbox. Run: pip install '{DISTRIBUTION}[code]'")

@@ -1,0 +1,191 @@
+"""One program from its first line to its outcome, in the interpreter of `pydantic-monty`."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic_monty import (
+    AsyncFunctionSnapshot,
+    AsyncFutureSnapshot,
+    AsyncMonty,
+    AsyncMontySession,
+    AsyncSnapshot,
+    MontyComplete,
+    MontyCrashedError,
+    MontyError,
+    MontyRuntimeError,
+    MontySyntaxError,
+)
+
+from aggregator.code.bounds import CallFailed, ProgramFunctions, ProgramLimits
+from aggregator.code.outcome import Outcome, failure_text, value_text
+from aggregator.code.prelude import LATER, NOW, BadCall, prelude_for, read_call
+from aggregator.domain.bounds.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+# Calls of one program that run at the same time.
+_CALLS_AT_ONCE: Final = 10
+# Characters that a program may print.
+MOST_PRINTED: Final = 1_000_000
+# Lookups of unknown names, imports and the like, which interrupt a program for a moment each.
+_INTERRUPTIONS: Final = 1_000
+_DEEPEST: Final = 500
+_LONGEST_SLEEP: Final = 10.0
+# Programs give way to the gateway where both want the processor.
+_NICENESS: Final = 10
+# The name that the interpreter has for the program; the prelude comes first.
+_PROGRAM: Final = "<python-input-1>"
+_AWAIT_EACH: Final = "In a program with `await`, every call of a tool needs it."
+
+
+async def open_pool(most: int) -> AsyncMonty:
+    """Return the processes of programs, none of which runs yet; each program gets one that no other has used."""
+    return await AsyncMonty(min_processes=0, max_processes=most, max_checkouts_per_worker=1).__aenter__()
+
+
+class CodeRun:
+    """One program from its first line to its outcome."""
+
+    def __init__(self, pool: AsyncMonty, functions: ProgramFunctions, limits: ProgramLimits) -> None:
+        self._pool = pool
+        self._functions = functions
+        self._limits = limits
+        self._tasks = Tasks("the calls of a program")
+        self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._waiting: dict[int, asyncio.Task[dict[str, Any]]] = {}
+        self._calls = 0
+        self._printed: list[str] = []
+        self._characters = 0
+        self._overrun = asyncio.Event()
+
+    async def run(self, code: str) -> Outcome:
+        """Return what came of the program."""
+        async with Tasks("a program") as tasks, self._tasks:
+            work, overrun = tasks.start(self._whole(code)), tasks.start(self._overrun.wait())
+            await asyncio.wait((work, overrun), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                outcome: Outcome = work.result()
+                return outcome
+        return self._failed(f"MemoryError: the program printed more than {MOST_PRINTED:,} characters, and was ended")
+
+    async def _whole(self, code: str) -> Outcome:
+        limits, loop = self._limits, asyncio.get_running_loop()
+
+        def on_print(stream: str, text: str) -> None:
+            loop.call_soon_threadsafe(self._print, text)
+
+        session = self._pool.checkout(
+            limits={
+                "max_feed_duration_secs": limits.seconds,
+                "max_memory": limits.memory,
+                "max_recursion_depth": _DEEPEST,
+                "max_suspensions": _INTERRUPTIONS + 3 * limits.calls,
+                "max_total_sleep_secs": limits.seconds,
+            }
+        )
+        names = {NOW: _outside, LATER: _outside}
+        try:
+            async with session:
+                _give_way(session)
+                await session.feed_run(prelude_for(code), external_lookup=names)
+                snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
+                value = await self._to_the_end(snapshot)
+        except MontyError as error:
+            # What was printed before has been handed to the loop, in order.
+            await asyncio.sleep(0)
+            return self._failed(_failure(error))
+        await asyncio.sleep(0)
+        text = await asyncio.to_thread(value_text, value)
+        return Outcome("".join(self._printed), text, calls=self._calls)
+
+    async def _to_the_end(self, snapshot: AsyncSnapshot) -> Any:
+        """Answer everything that the program asks for. Return the value of its last expression."""
+        while not isinstance(snapshot, MontyComplete):
+            if isinstance(snapshot, AsyncFunctionSnapshot):
+                if snapshot.function_name == NOW and not snapshot.is_os_function:
+                    snapshot = await snapshot.resume(await self._call(snapshot.args))
+                elif snapshot.function_name == LATER and not snapshot.is_os_function:
+                    self._waiting[snapshot.call_id] = self._tasks.start(self._call(snapshot.args))
+                    snapshot = await snapshot.resume({"future": ...})
+                elif snapshot.function_name == "system.async_sleep":
+                    self._waiting[snapshot.call_id] = self._tasks.start(self._sleep(snapshot.args))
+                    snapshot = await snapshot.resume({"future": ...})
+                else:
+                    # Imports, and what a program wants of the system: the sandbox has no files and no environment.
+                    snapshot = await snapshot.resume_auto()
+            elif isinstance(snapshot, AsyncFutureSnapshot):
+                waited = {self._waiting[call] for call in snapshot.pending_call_ids}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                ended = {call: self._waiting[call] for call in snapshot.pending_call_ids if self._waiting[call].done()}
+                for call in ended:
+                    del self._waiting[call]
+                snapshot = await snapshot.resume({call: task.result() for call, task in ended.items()})  # type: ignore[misc]
+            else:
+                snapshot = await snapshot.resume_auto()
+        return snapshot.output
+
+    async def _call(self, given: tuple[Any, ...]) -> Any:
+        """Return the answer to one call, as the interpreter takes it."""
+        self._calls += 1
+        if self._calls > self._limits.calls:
+            return _raised(f"a program may make {self._limits.calls} calls, and this one would be one more")
+        try:
+            call = await asyncio.to_thread(read_call, given)
+            async with self._turns:
+                text = await self._functions(call)
+        except (CallFailed, BadCall) as error:
+            return _raised(str(error))
+        if len(text) > self._limits.memory // 4:
+            return _raised(f"the result has {len(text):,} characters, more than a program here has memory for")
+        return {"return_value": text}
+
+    async def _sleep(self, given: tuple[Any, ...]) -> Any:
+        """Wait as long as the program wants to; the pool adds up what it sleeps, and ends it where that is too much."""
+        seconds = given[0] if given and isinstance(given[0], int | float) else 0.0
+        await asyncio.sleep(min(max(float(seconds), 0.0), _LONGEST_SLEEP))
+        return {"return_value": None}
+
+    def _print(self, text: str) -> None:
+        left = MOST_PRINTED - self._characters
+        if left > 0:
+            self._printed.append(text[:left])
+        self._characters += len(text)
+        if self._characters > MOST_PRINTED:
+            self._overrun.set()
+
+    def _failed(self, why: str) -> Outcome:
+        return Outcome("".join(self._printed), failure=why, calls=self._calls)
+
+
+def _outside(text: str) -> str:
+    """Stand for what a program calls outside; the calls are answered one by one, and never by this."""
+    raise NotImplementedError
+
+
+def _give_way(session: AsyncMontySession) -> None:
+    """Have the process of a program give way to the gateway's."""
+    pid = session.worker_pid
+    if pid is not None and hasattr(os, "setpriority"):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+
+
+def _raised(message: str) -> Mapping[str, Any]:
+    return {"exc_type": "RuntimeError", "message": message}
+
+
+def _failure(error: MontyError) -> str:
+    """Return why a program ended, as its author can use it."""
+    if isinstance(error, MontyCrashedError):
+        log.warning("the process of a program ended: %s", error)
+        return "MemoryError: the program was ended, since it used more memory or time than it may"
+    if not isinstance(error, MontyRuntimeError | MontySyntaxError):
+        return str(error)
+    said = error.display(format="type-msg")
+    if "coroutine" in said:
+        said = f"{said.rstrip('.')}. {_AWAIT_EACH}"
+    return failure_text(said, error.traceback(), _PROGRAM)

@@ -1,0 +1,85 @@
+"""The outcome of a program, in words for the model that wrote it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+# Lines of the program that a traceback names, from its end.
+_FRAMES: Final = 8
+_LINE: Final = 200
+_MESSAGE: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a program: what it printed, the text of its value or None, and why it failed, where it did.
+
+    `calls`: how many it made.
+    """
+
+    printed: str
+    value: str | None = None
+    failure: str | None = None
+    calls: int = 0
+
+    @property
+    def text(self) -> str:
+        """The whole outcome as a model reads it."""
+        parts = [self.printed.rstrip("\n"), self.value or "", self.failure or ""]
+        return "\n".join(part for part in parts if part) or "The program ended without printing anything."
+
+
+class CodeFrame(Protocol):
+    """A line of a traceback, as the interpreter tells it."""
+
+    @property
+    def filename(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def function_name(self) -> str | None: ...
+
+    @property
+    def source_line(self) -> str | None: ...
+
+
+def value_text(value: Any) -> str | None:
+    """Return the value of the last expression: a text as it is, anything else as JSON; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError):
+        try:
+            return repr(value)
+        except RecursionError:
+            return "(a value that is nested too deeply to be shown)"
+
+
+def failure_text(said: str, frames: Sequence[CodeFrame], own: str) -> str:
+    """Return a traceback. `said` is the error with its type, `own` the file name of the program: only its lines are
+    shown, and under no name of a file.
+    """
+    mine = [frame for frame in frames if frame.filename == own]
+    lines = ["Traceback (most recent call last):"] if mine else []
+    if len(mine) > _FRAMES:
+        lines.append(f"  ({len(mine) - _FRAMES} lines left out)")
+    for frame in mine[-_FRAMES:]:
+        inside = frame.function_name
+        lines.append(f"  line {frame.line}{f', in {inside}' if inside and inside != '<module>' else ''}")
+        if frame.source_line and frame.source_line.strip():
+            lines.append(f"    {frame.source_line.strip()[:_LINE]}")
+    left_out = len(said) - _MESSAGE
+    lines.append(said if left_out <= 0 else f"{said[:_MESSAGE]}… ({left_out} more characters)")
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return list(value)
+    return repr(value)

@@ -1,0 +1,113 @@
+"""The tool or server that a model means by a name which is written otherwise than it is listed.
+
+Law: only what the agent may call or know of is meant, and only where one alone fits; nothing is guessed between two.
+"""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from aggregator.catalog.describe.levels import shown_name
+from aggregator.domain.errors import BadArguments
+from aggregator.domain.names import loosened, without_host_prefix
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import fit
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.meta.rendering import rendered
+from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.views import View
+
+# Names shown of those that a name may stand for; lines about a server's tools, and the tokens they may cost.
+_SHOWN: Final = 5
+_LINES: Final = 40
+_TOOLS_BUDGET: Final = 400
+_WORD: Final = re.compile("[a-z]+")
+_ALIKE: Final = 0.6
+# Characters of a name that are compared with those of servers.
+_LONGEST: Final = 100
+
+
+class MeantTools(NamedTuple):
+    """The tools that a name stands for: `tools` are all that it fits, `name` is the canonical name of the only one.
+
+    Where there is not exactly one, `name` is what to look for, which says why there is none.
+    """
+
+    name: str
+    tools: Sequence[ToolRecord]
+
+
+class WrittenNames:
+    """The reading of names that a model writes, for one agent."""
+
+    def __init__(self, finder: Finder, resolver: Resolver, view: View) -> None:
+        self._finder = finder
+        self._resolver = resolver
+        self._view = view
+
+    async def read(self, name: str) -> MeantTools:
+        """Return every tool that a name may stand for: the one whose name it is, else all that it fits loosely."""
+        written = [name, *self.without_host_prefix(name)]
+        for one in written:
+            if await self._resolver.is_written(self._view, one):
+                tool = self._resolver.called(self._view, one)
+                return MeantTools(one, ()) if tool is None or tool.only_for_apps else MeantTools(tool.name, (tool,))
+        for one in written:
+            tools = await self._finder.tools_spelled(self._view, one)
+            if tools:
+                return MeantTools(tools[0].name if len(tools) == 1 else one, tools)
+        return MeantTools(name, ())
+
+    def server(self, name: str) -> str | None:
+        """Return, for a name that is a server's and no tool's, a text that says so and shows tools of it."""
+        seen = server_named(self._finder.servers(self._view), name)
+        if seen is None:
+            return None
+        tools = self._finder.of_server(self._view, seen.config.id)
+        if not tools:
+            return f"{seen.name} is a server, not a tool, and has no tools now ({seen.state})."
+        lines = fit(map(rendered(self._finder, self._view, 1), tools[:_LINES]), _TOOLS_BUDGET, at_least=1).items
+        left = len(tools) - len(lines)
+        more = [f"+{left} more: search_tools with server {seen.name} lists them all"] if left else []
+        return "\n".join([f"{seen.name} is a server, not a tool. Its tools:", *lines, *more])
+
+    def without_host_prefix(self, name: str) -> list[str]:
+        """Return the name without what a host puts in front, if that is no server of ours."""
+        short = without_host_prefix(name)
+        if not short or short == name:
+            return []
+        words = _WORD.findall(name[: -len(short)].lower())
+        servers = self._finder.servers(self._view)
+        return [] if any(server_named(servers, word) is not None for word in words) else [short]
+
+
+def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
+    """Return the refusal of a name that several tools fit."""
+    names = [shown_name(tool) for tool in tools[:_SHOWN]]
+    more = f" and {len(tools) - _SHOWN} more" if len(tools) > _SHOWN else ""
+    return BadArguments(asked, f"{name!r:.200} is no tool's whole name: it may be {', '.join(names)}{more}. Take one.")
+
+
+def server_named(servers: Sequence[ServerSeen], name: str) -> ServerSeen | None:
+    """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
+    exact = next((seen for seen in servers if name in (seen.config.id, seen.name)), None)
+    if exact is not None or not loosened(name):
+        return exact
+    alike = [seen for seen in servers if loosened(name) in (loosened(seen.config.id), loosened(seen.name))]
+    return alike[0] if len(alike) == 1 else None
+
+
+def no_server(servers: Sequence[ServerSeen], name: str) -> str:
+    """Return the answer to a question about a server that there is not: the nearest ones, else all."""
+    said = f"There is no server {name!r:.200}."
+    by_name = {loosened(one): seen.name for seen in servers for one in (seen.config.id, seen.name)}
+    near = get_close_matches(loosened(name[:_LONGEST]), by_name, 3, _ALIKE)
+    if near:
+        return f"{said} Did you mean {' or '.join(dict.fromkeys(by_name[one] for one in near))}?"
+    return f"{said} {all_servers(servers)}"
+
+
+def all_servers(servers: Sequence[ServerSeen]) -> str:
+    """Return the names of all servers as a sentence."""
+    return f"Servers: {', '.join(seen.name for seen in servers) or 'none'}."

@@ -1,0 +1,52 @@
+"""The meta tool `read_result`: pages of a result that was too large to be shown whole."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from aggregator.domain.errors import BadArguments
+from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
+from aggregator.gateway.results.keeper import NoSuchResult, PageRequest
+from aggregator.results.read import BadRead
+
+READ_RESULT: Final = "read_result"
+_HANDLE: Final = "handle"
+_DIGITS: Final = 16
+
+RECORD: Final = meta_record(
+    READ_RESULT,
+    "Read on in a result that was shown in part: at an offset, a path like items[3].name, or what grep matches",
+    {
+        _HANDLE: {"type": "string"},
+        "offset": {"type": "integer"},
+        "path": {"type": "string"},
+        "grep": {"type": "string"},
+        "limit": {"type": "integer", "description": "tokens"},
+    },
+    (_HANDLE,),
+)
+
+
+async def read_result(asking: MetaToolCall) -> str:
+    """Return a page of a kept result.
+
+    Raises:
+        BadArguments: there is no such result for this caller, or no such part of it.
+    """
+    given = asking.arguments
+    asked = PageRequest(given.get("offset"), given.get("path"), given.get("grep"), given.get("limit"))
+    try:
+        return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked)
+    except (NoSuchResult, BadRead) as error:
+        raise BadArguments(READ_RESULT, str(error)) from None
+
+
+def without_handle(arguments: Any) -> Any:
+    """Return the arguments of a call as they may be recorded: a digest in place of the handle, which is a secret."""
+    if not isinstance(arguments, Mapping) or _HANDLE not in arguments:
+        return arguments
+    digest = sha256(str(arguments[_HANDLE]).encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return {**arguments, _HANDLE: f"sha256:{digest}"}
+
+
+TOOL: Final = MetaTool(RECORD, read_result)

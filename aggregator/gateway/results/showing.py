@@ -1,0 +1,94 @@
+"""The step of the pipeline that shows large results in part, and keeps them whole."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.config.answers.results import ResultsConfig
+from aggregator.domain.bounds.small import is_small
+from aggregator.domain.principal import Principal
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER
+from aggregator.gateway.results.keeper import PageBounds, ResultKeeper
+from aggregator.gateway.results.preview import preview, shown
+from aggregator.policy.limits import Limits
+from aggregator.wire.codec import TooDeep, encode
+
+# Without a bound on tokens, a page of a result that was too large in bytes has so many at most.
+_PAGE_TOKENS: Final = 10_000
+
+
+class LargeResults:
+    """The choice of what is shown in part. Without a place to keep results, only what a policy forbids is cut."""
+
+    def __init__(self, keeper: ResultKeeper) -> None:
+        self.keeper = keeper
+        self._most_characters = 0.0
+        self.reconfigure(keeper.config)
+
+    def reconfigure(self, config: ResultsConfig) -> None:
+        """Take the bounds of a new configuration, for results from now on."""
+        self.keeper.config = config
+        bounded = config.max_tokens and self.keeper.can_keep
+        self._most_characters = config.max_tokens / TOKENS_OF_CHARACTER if bounded else sys.maxsize
+
+    def is_small(self, result: Mapping[str, Any], *, structured: bool, most: float | None = None) -> bool:
+        """Return whether a result is surely within the bounds, by a look at its lengths: `most` characters.
+
+        `structured`: its structured part counts too.
+        """
+        characters = 0
+        if structured and (value := result.get("structuredContent")) is not None:
+            if not is_small(value):
+                return False
+            characters = len(encode(value))
+        content = result.get("content")
+        if type(content) is list:
+            for block in content:
+                if type(block) is dict:
+                    text = block.get("text")
+                    if text is None and type(resource := block.get("resource")) is dict:
+                        text = resource.get("text")
+                    if type(text) is str:
+                        characters += len(text)
+        return characters <= (self._most_characters if most is None else most)
+
+    async def fitted(
+        self, result: dict[str, Any], limits: Limits, principal: Principal, *, keeps_structured: bool, links: bool
+    ) -> dict[str, Any]:
+        """Return a result as its caller may have it: whole, or its beginning with a handle to read on.
+
+        `keeps_structured`: its host was told of an output schema, and so gets the structured result whole. `links`: the
+        host knows links to resources.
+        """
+        config, keeper = self.keeper.config, self.keeper
+        bounds = [config.max_tokens] if config.max_tokens else []
+        bounds += [limits.tokens.most] if limits.tokens is not None else []
+        most = min(bounds, default=0) if keeper.can_keep else 0
+        if limits.result is None and (
+            not most
+            or result.get("isError") is True
+            or (self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER))
+        ):
+            return result
+        preview_tokens = min(config.preview_tokens, most) if most else config.preview_tokens
+        try:
+            found = await asyncio.to_thread(
+                preview, result, most, preview_tokens, limits.result, keeps_structured=keeps_structured
+            )
+        except TooDeep:
+            # It cannot be written at all, which is said where it would be.
+            return result
+        if found is None:
+            return result
+        page = PageBounds(most or _PAGE_TOKENS, limits.result.most if limits.result is not None else None)
+        handle = await keeper.keep(principal, found.document, page)
+        if handle is None and found.limit is None:
+            return result
+        answer = await asyncio.to_thread(shown, found, handle, config.keep, links=links)
+        if found.limit is not None and (
+            result.get("isError") is True or (keeps_structured and "structuredContent" in result)
+        ):
+            # Without its structured part the answer of a tool that declares an output schema is only valid as an error.
+            answer["isError"] = True
+        return answer

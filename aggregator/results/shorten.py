@@ -1,0 +1,94 @@
+"""The beginning of a result that is too large for a model: which blocks are shown, and where the rest begins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long, reach
+from aggregator.results.document import ResultDocument, text_of
+from aggregator.results.extent import shown_of, size_of
+from aggregator.results.page_end import page_end
+
+# What is left of the preview for the words around it: `about`, the handle, and how to read on.
+NOTE_TOKENS: Final = 160
+# A beginning of less than this says nothing.
+_LEAST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """The beginning of a result.
+
+    `blocks` are its content up to the cut, with every image, sound, blob and link; the last text among them may be the
+    beginning of a block. `next` is the offset in the text of `document` at which the rest begins. `about` says how much
+    is shown and how much there is, as "the first 120 of 4,213 items; 333,214 characters, about 101,901 tokens".
+    `tokens` is the estimate for the whole text.
+    """
+
+    blocks: tuple[dict[str, Any], ...]
+    next: int
+    about: str
+    tokens: int
+    document: ResultDocument = field(repr=False)
+
+
+def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
+    """Tell at once whether a result surely has no more than `most_tokens`, or must not be cut.
+
+    False says only that `shorten` has to look: it may, for a structured result, and one of many characters.
+    """
+    if result.get("isError") is True or most_tokens <= 0:
+        return True
+    if result.get("structuredContent") is not None:
+        return False
+    content = result.get("content")
+    characters = 0
+    for block in content if isinstance(content, list) else ():
+        characters += len(text_of(block) or "") + 1
+        if characters * TOKENS_OF_CHARACTER > most_tokens:
+            return False
+    return True
+
+
+def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) -> Shortened | None:
+    """Return the beginning of a result whose text has more than `most_tokens`; None where it is to be passed on whole.
+
+    The text of the blocks has at most `preview_tokens` less `NOTE_TOKENS`, as estimated. Errors are never cut. Takes
+    long for a large result: call it in a thread where `fits` does not say that there is nothing to do.
+    """
+    if fits(result, most_tokens):
+        return None
+    document = ResultDocument.of(result)
+    if len(document.text) * TOKENS_OF_CHARACTER <= most_tokens:
+        return None
+    tokens = estimate_long(document.text)
+    if tokens <= most_tokens:
+        return None
+    budget = max(preview_tokens - NOTE_TOKENS, _LEAST)
+    end = reach(document.text, 0, budget)
+    if end == len(document.text):
+        return None
+    half = reach(document.text, 0, budget // 2)
+    end = page_end(document.text, document.spans, document.quotes, 0, half, end)
+    about = f"{shown_of(document, end)}; {size_of(document, tokens)}"
+    return Shortened(tuple(_blocks(document, end)), end, about, tokens, document)
+
+
+def _blocks(document: ResultDocument, end: int) -> list[Any]:
+    """Return the content up to an offset of the text, and all that is no text."""
+    content = document.result.get("content")
+    blocks = list(content) if isinstance(content, list) else []
+    kept: dict[int, Any] = {index: block for index, block in enumerate(blocks) if text_of(block) is None}
+    for part in document.parts:
+        if part.start >= end:
+            break
+        shown = document.text[part.start : min(part.end, end)]
+        if part.block is None:
+            kept[len(blocks)] = {"type": "text", "text": shown}
+        elif part.end <= end:
+            kept[part.block] = blocks[part.block]
+        else:
+            # A part of an embedded resource is none that its type could be read by.
+            noted = {name: blocks[part.block][name] for name in ("annotations",) if name in blocks[part.block]}
+            kept[part.block] = {"type": "text", "text": shown, **noted}
+    return [kept[index] for index in sorted(kept)]

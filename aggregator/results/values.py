@@ -1,0 +1,64 @@
+"""JSON values that are decoded one level at a time, so that a path into a large text costs little memory."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from aggregator.wire.codec import decode, encode
+
+# Texts that need the standard library (NaN, lone surrogates) are decoded whole, and take several times the memory.
+_WHOLE_AT_MOST: Final = 16_000_000
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class NoValue(ValueError):
+    """A text that is no JSON, or none that can be decoded."""
+
+
+def opened(value: Any) -> Any:
+    """Return a value whose items, where it is an array or object, may still be JSON text (`msgspec.Raw`).
+
+    Raises:
+        NoValue: the text is not JSON.
+    """
+    if not isinstance(value, msgspec.Raw):
+        return value
+    data = memoryview(value)
+    first = bytes(data[:1])
+    try:
+        if first == b"{":
+            return _OBJECT.decode(data)
+        if first == b"[":
+            return _ARRAY.decode(data)
+        return decode(data)
+    except (ValueError, RecursionError):
+        return _whole(data)
+
+
+def text_of_value(value: Any) -> str:
+    """Return what is shown of a value: a string as it is, any other as JSON; an undecoded text as it was sent.
+
+    Raises:
+        NoValue: a string in quotes is not closed.
+    """
+    if isinstance(value, msgspec.Raw):
+        if bytes(memoryview(value)[:1]) != b'"':
+            return bytes(value).decode("utf-8", "surrogatepass")
+        value = opened(value)
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def text_of_values(values: list[Any]) -> str:
+    """Return the values as a JSON array with a line for each."""
+    return "[" + ",\n ".join(encode(value).decode() for value in values) + "]"
+
+
+def _whole(data: memoryview) -> Any:
+    if len(data) > _WHOLE_AT_MOST:
+        raise NoValue("this JSON is not as the standard has it, and too large to be read by paths")
+    try:
+        return json.loads(bytes(data).decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        raise NoValue("this text is not JSON") from None

@@ -1,0 +1,304 @@
+"""The sandbox: what programs can do, what they cannot, and how those end that want too much."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from aggregator.code.bounds import CallFailed, ProgramLimits, TooManyPrograms, check_installed
+from aggregator.code.code_run import MOST_PRINTED
+from aggregator.code.outcome import Outcome, failure_text, value_text
+from aggregator.code.prelude import FunctionCall, prelude_for
+from aggregator.code.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
+from aggregator.domain.errors import OperatorError
+from tests.polling import until
+
+LIMITS: Final = ProgramLimits(calls=5, seconds=1.0, memory=64 * 2**20)
+
+
+class Functions:
+    """Answer every call with what was asked; `bad` fails, and `slow` waits until it is released."""
+
+    def __init__(self) -> None:
+        self.calls: list[FunctionCall] = []
+        self.release = asyncio.Event()
+        self.cancelled = 0
+        self.most = self.now = 0
+
+    def made(self, calls: int) -> bool:
+        return len(self.calls) == calls
+
+    async def __call__(self, call: FunctionCall) -> str:
+        self.calls.append(call)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            if call.arguments.get("name") == "bad":
+                raise CallFailed("refused: the policy says no")
+            if call.arguments.get("name") == "slow":
+                await self.release.wait()
+            else:
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.now -= 1
+        return json.dumps({"function": call.function, **call.arguments})
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as opened:
+        yield opened
+
+
+@pytest.fixture
+def functions() -> Functions:
+    return Functions()
+
+
+async def run(sandbox: Sandbox, code: str, functions: Functions, **limits: Any) -> Outcome:
+    given = {"calls": LIMITS.calls, "seconds": LIMITS.seconds, "memory": LIMITS.memory, **limits}
+    return await sandbox.run(code, functions, ProgramLimits(**given), "agent")
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("1 + 2", "3"),
+        ("'words'", "words"),
+        ("print('a', 1)\nprint('b')", "a 1\nb"),
+        ("print('a')\n[1, (2, 3), {'b': None}]", 'a\n[1, [2, 3], {"b": null}]'),
+        ("x = 1", "The program ended without printing anything."),
+        ("call_tool('a.b', {'x': 1})", '{"function": "call_tool", "name": "a.b", "arguments": {"x": 1}}'),
+        ("call_tool('a.b', x=1)['arguments']", '{"x": 1}'),
+        ("call_tool('a.b')['arguments']", "{}"),
+        ("call_tool('a.b', None)['arguments']", "The program ended without printing anything."),
+        ("call_tool('a.b', arguments={'x': 1})['arguments']", '{"x": 1}'),
+        ("call_tool(name='a.b', arguments={'x': 1})['arguments']", '{"x": 1}'),
+        ("call_tool('a.b', name='n', x=1)['arguments']", '{"name": "n", "x": 1}'),
+        ("(await call_tool('a.b', x=1))['arguments']", '{"x": 1}'),
+        ("search_tools('rain', level=2)", '{"function": "search_tools", "query": "rain", "level": 2}'),
+        ("describe_tools(['a'])", '{"function": "describe_tools", "names": ["a"]}'),
+        (
+            "import asyncio\nfound = await asyncio.gather(*[call_tool('t', n=n) for n in range(4)])\n"
+            "[one['arguments']['n'] for one in found]",
+            "[0, 1, 2, 3]",
+        ),
+        ("# await is only a word here\nx = 'await'\ncall_tool('t')['name']", "t"),
+        ("import asyncio\nawait asyncio.sleep(0.01)\nawait call_tool('t')\n'slept'", "slept"),
+        ("try:\n    call_tool('bad')\nexcept RuntimeError as e:\n    print(e)", "refused: the policy says no"),
+    ],
+)  # fmt: skip
+async def test_what_programs_do(sandbox: Sandbox, functions: Functions, code: str, text: str) -> None:
+    """Values and prints come back, calls look like Python's, plain and awaited."""
+    assert (await run(sandbox, code, functions)).text == text
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import socket", "ModuleNotFoundError"),
+        ("import subprocess", "ModuleNotFoundError"),
+        ("import ctypes", "ModuleNotFoundError"),
+        ("__import__('os')", "NameError"),
+        ("open('/etc/passwd').read()", "PermissionError"),
+        ("open('/tmp/x', 'w')", "PermissionError"),
+        ("import os\nos.listdir('/')", "PermissionError"),
+        ("import os\nos.getenv('HOME')", "not supported"),
+        ("import os\nos.environ", "not supported"),
+        ("import os\nos.system('id')", "AttributeError"),
+        ("from pathlib import Path\nPath('/etc/passwd').read_text()", "PermissionError"),
+        ("import sys\nsys.modules", "AttributeError"),
+        ("().__class__.__bases__[0].__subclasses__()", "AttributeError"),
+        ("'{0.__class__.__mro__}'.format(1)", "AttributeError"),
+        ("call_tool.__globals__", "AttributeError"),
+        ("call_tool.__code__", "AttributeError"),
+        ("globals()", "NameError"),
+        ("eval('open(\"/etc/passwd\")')", "PermissionError"),
+        ("exec('import socket')", "ModuleNotFoundError"),
+        ("x = [0] * 10**9", "MemoryError"),
+        ("'a' * 10**9", "MemoryError"),
+        ("10 ** 10 ** 8", "MemoryError"),
+        ("x = 'a'\nwhile True: x += x", "MemoryError"),
+        ("x = []\nwhile True: x.append('a' * 1000)", "MemoryError"),
+        ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
+        ("x = " + "(" * 50_000 + ")" * 50_000, "SyntaxError"),
+        ("while True: pass", "TimeoutError"),
+        ("try:\n    while True: pass\nexcept BaseException: pass\nprint('still here')", "TimeoutError"),
+        ("sum(range(10**12))", "TimeoutError"),
+        ("import time\ntime.sleep(30)", "TimeoutError"),
+        ("import asyncio\nfor i in range(9): await asyncio.sleep(0.3)", "TimeoutError"),
+        ("while True:\n    try: nothing\n    except NameError: pass", "limit"),
+        ("_call_now(1, 2)", "one text is expected"),
+        ("_call_now('[1]')", "RuntimeError"),
+        ("_call_now('{')", "RuntimeError"),
+        ("call_tool('t', lambda: 1)", "not JSON serializable"),
+        ("call_tool('t', {'x': float('nan')})", "NaN"),
+        ("call_tool('t', {}, x=1)", "not both"),
+        ("call_tool()", "takes the name"),
+        ("call_tool('t', {}, {})", "takes the name"),
+        ("a = []\nfor i in range(100_000): a = [a]\ncall_tool('t', {'a': a})", "RecursionError"),
+        ("r = call_tool('t')\nx = await call_tool('t')\nr['name']", "every call of a tool needs it"),
+        ("for n in range(9): call_tool('t', n=n)", "may make 5 calls"),
+        ("1 +", "SyntaxError"),
+    ],
+)  # fmt: skip
+async def test_what_programs_cannot(sandbox: Sandbox, functions: Functions, code: str, said: str) -> None:
+    """No file, no network, no environment, no inside of the interpreter, and an end to all that is too much."""
+    outcome = await run(sandbox, code, functions)
+    assert outcome.failure is not None, outcome.text
+    assert said in outcome.failure
+    assert "still here" not in outcome.text
+    for path in (os.getcwd(), "site-packages", "/usr", ".py", "python-input"):
+        assert path not in outcome.failure, "no path of this machine"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')",
+        "import re\nre.search(r'(x+x+)+y', 'x' * 60)",
+        "[i for i in range(300_000)][:3]",
+        "class A: pass\nA()",
+        "lambda: 1",
+        "x = [1]\nx.append(x)\nx",
+        "a = []\nfor i in range(100_000): a = [a]\na",
+        "{1, 2}, b'x', 1 + 2j, float('nan'), ...",
+        "'\\ud800'",
+        "raise SystemExit(3)",
+        "def f():\n    f.x = f\nf",
+        "7 ** (10 ** 6) % 10",
+        "object",
+    ],
+)
+async def test_odd_programs_have_an_outcome(sandbox: Sandbox, functions: Functions, code: str) -> None:
+    """Whatever a program ends with, there is a text of it, and the next program runs."""
+    outcome = await run(sandbox, code, functions)
+    assert outcome.text
+    outcome.text.encode()
+    assert (await run(sandbox, "'next'", functions)).text == "next"
+
+
+async def test_lines_are_named_and_files_are_not(sandbox: Sandbox, functions: Functions) -> None:
+    """A traceback tells the lines of the program and nothing of how calls leave the sandbox."""
+    code = "def ask():\n    return call_tool('bad')\n\nprint('before')\nask()\n"
+    assert (await run(sandbox, code, functions)).text == (
+        "before\nTraceback (most recent call last):\n  line 5\n    ask()\n  line 2, in ask\n"
+        "    return call_tool('bad')\nRuntimeError: refused: the policy says no"
+    )
+
+
+@pytest.mark.parametrize("code", ["while True: print('x' * 1000)", "print('x' * 5_000_000)"])
+async def test_printing_is_bounded(sandbox: Sandbox, functions: Functions, code: str) -> None:
+    """The program is ended with the first of what it printed, long before its time is over."""
+    outcome = await run(sandbox, code, functions, seconds=3600.0)
+    assert outcome.failure is not None
+    assert "printed more" in outcome.failure
+    assert len(outcome.printed) == MOST_PRINTED
+
+
+async def test_others_go_on_while_a_program_computes(sandbox: Sandbox, functions: Functions) -> None:
+    """An endless loop holds up neither the event loop nor another program."""
+    endless = asyncio.ensure_future(run(sandbox, "while True: pass", functions, seconds=3600.0))
+    done = 0
+    for _ in range(3):
+        assert (await run(sandbox, "1 + 1", functions)).text == "2"
+        done += 1
+    assert done == 3
+    assert not endless.done()
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    assert repr(sandbox) == "<Sandbox, 0 programs>"
+
+
+async def test_cancelling_ends_the_calls(sandbox: Sandbox, functions: Functions) -> None:
+    """What a program had asked for is cancelled with it, one call and several at once."""
+    several = "import asyncio\nawait asyncio.gather(*[call_tool('slow') for _ in range(3)])"
+    for code, calls in (("call_tool('slow')", 1), (several, 3)):
+        functions.calls.clear()
+        functions.cancelled = 0
+        running = asyncio.ensure_future(run(sandbox, code, functions))
+        await until(partial(functions.made, calls))
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert functions.cancelled == calls
+
+
+async def test_waiting_for_calls_takes_none_of_the_time(sandbox: Sandbox, functions: Functions) -> None:
+    """The clock of a program stands still while it waits for an answer."""
+    code = "import time\ncall_tool('slow')\ntime.perf_counter() > 0"
+    running = asyncio.ensure_future(run(sandbox, code, functions, seconds=0.05))
+    await until(lambda: bool(functions.calls))
+    asyncio.get_running_loop().call_later(0.2, functions.release.set)
+    assert (await running).text == "true"
+
+
+async def test_so_many_at_once(sandbox: Sandbox, functions: Functions) -> None:
+    """One agent has a share of the programs, and all together have an end."""
+    mine = [asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions)) for _ in range(OF_ONE_AGENT)]
+    await until(lambda: len(functions.calls) == OF_ONE_AGENT)
+    with pytest.raises(TooManyPrograms, match="of this agent"):
+        await run(sandbox, "1", functions)
+    others = [
+        asyncio.ensure_future(sandbox.run("call_tool('slow')", functions, LIMITS, f"other {number // OF_ONE_AGENT}"))
+        for number in range(AT_MOST - OF_ONE_AGENT)
+    ]
+    await until(lambda: len(functions.calls) == AT_MOST)
+    with pytest.raises(TooManyPrograms, match="run already"):
+        await sandbox.run("1", functions, LIMITS, "one more")
+    functions.release.set()
+    for running in (*mine, *others):
+        assert (await running).failure is None
+    assert (await run(sandbox, "1", functions)).text == "1"
+
+
+async def test_a_result_must_fit(sandbox: Sandbox) -> None:
+    """What is too large for the memory of a program fails the call, not the process."""
+
+    async def large(call: FunctionCall) -> str:
+        return json.dumps("x" * 20_000_000)
+
+    code = "try:\n    call_tool('t')\nexcept RuntimeError as error:\n    print(error)"
+    outcome = await sandbox.run(code, large, LIMITS, "agent")
+    assert "more than a program here has memory for" in outcome.text
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator is told the command."""
+    monkeypatch.setattr("aggregator.code.bounds.find_spec", lambda name: None)
+    with pytest.raises(OperatorError, match=r"pip install 'aggregator-mcp\[code\]'"):
+        check_installed()
+
+
+@pytest.mark.parametrize(
+    ("code", "awaited"),
+    [
+        ("await call_tool('x')", True),
+        ("x = 1  # await", False),
+        ('x = "await"', False),
+        ("'''\nawait\n'''", False),
+        ("awaited = 1", False),
+        ('x = "\\"" ; await f()', True),
+        ("'" * 200_000, False),
+        ('"""' + "x" * 200_000, False),
+    ],
+)
+def test_what_makes_a_program_awaited(code: str, awaited: bool) -> None:
+    """The word in a comment or a text does not count, and looking for it takes linear time."""
+    assert ("async def" in prelude_for(code)) is awaited
+
+
+def test_the_words_of_an_outcome() -> None:
+    """A value that JSON cannot carry is shown as Python writes it; an error without lines has none."""
+    assert value_text({(1, 2): 3}) == "{(1, 2): 3}"
+    assert value_text(None) is None
+    assert failure_text("MemoryError: too much", [], "main") == "MemoryError: too much"
+    assert failure_text("E: " + "x" * 9_000, [], "main").endswith("more characters)")

@@ -1,0 +1,39 @@
+"""A handle opens a result: it stands in no record, no log line and no span."""
+
+import json
+import logging
+
+import pytest
+
+from aggregator.domain.call_record import CallRecord
+from aggregator.redaction.redactor import Redactor
+from tests.kept_results.conftest import OpenLarge, handle_of
+
+
+async def test_records_have_a_digest_of_it_alone(open_large: OpenLarge, caplog: pytest.LogCaptureFixture) -> None:
+    """Called by its name, through `call_tool`, with a wrong page, and read as a resource."""
+    caplog.set_level(logging.DEBUG)
+    async with open_large() as harness:
+        host, closed = harness.host("one"), list[CallRecord]()
+        handle = handle_of(await harness.result(host, "shop.orders"))
+        harness.app.gateway.call_log.observers.sinks += (closed.append,)
+        for arguments in ({}, {"offset": 10**9}, {"path": "no.where"}):
+            await harness.result(host, "read_result", {"handle": handle, **arguments})
+            inner = {"name": "read_result", "arguments": {"handle": handle, **arguments}}
+            await harness.result(host, "call_tool", inner)
+        await harness.ask(host, "resources/read", {"uri": f"aggregator://results/{handle}"})
+    assert len(closed) == 7
+    for record in closed[:-1]:
+        assert record.arguments["handle"].startswith("sha256:"), record
+        assert handle not in f"{record.arguments} {record.error_message}"
+    assert handle not in f"{closed[-1].own_name} {closed[-1].error_message}"
+    assert handle not in caplog.text
+
+
+async def test_the_redaction_knows_it_by_its_form(open_large: OpenLarge) -> None:
+    """So what is kept of whole results, or of a call that was refused before, has it no more."""
+    async with open_large() as harness:
+        result = await harness.result(harness.host("one"), "shop.orders")
+    handle, redactor = handle_of(result), Redactor()
+    assert handle not in json.dumps(redactor.value(result))
+    assert handle not in redactor(f"could not read aggregator://results/{handle} now")

@@ -1,0 +1,76 @@
+"""What a search says of its own answer: which tools of it fit, and that none does."""
+
+import pytest
+
+from aggregator.catalog.search.index import search
+from aggregator.catalog.search.judge import Judgement, judge
+from aggregator.catalog.search.visible import VisibleTools
+from tests.search.sample_index import build_index, tool
+
+TOOLS = (
+    tool("git.create_branch", "Creates a branch in a repository."),
+    tool("git.list_branches", "Lists the branches of a repository."),
+    tool("git.create_issue", "Opens an issue in the tracker of a repository."),
+    tool("db.run_query", "Runs a SQL query on a database."),
+    tool("db.list_tables", "Lists the tables of a database, in order of their size."),
+    tool("web.take_screenshot", "Takes a screenshot of a web page."),
+    tool("web.search", "Searches the web and returns pages."),
+    tool("cluster.get_pods", "Lists the pods of a Kubernetes cluster."),
+    tool("cluster.read_logs", "Reads the logs of a pod."),
+)
+
+
+def _visible(*left_out: str) -> VisibleTools:
+    return build_index(*TOOLS).visible_to(lambda tool: tool.server not in left_out)
+
+
+def _judge(query: str, visible: VisibleTools) -> Judgement:
+    return judge(visible, query, [hit.tool.name for hit in search(visible, query, 100)])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "create a branch",
+        "list branches of the repository",
+        "run a SQL query",
+        "k8s pods",
+        "take a screenshot",
+        "新建分支",
+        "查看日志",
+        "get_pods",
+        "git",
+    ],
+)
+def test_a_request_that_a_tool_serves_is_not_called_weak(query: str) -> None:
+    assert not _judge(query, _visible()).weak
+
+
+@pytest.mark.parametrize(
+    ("query", "missing"),
+    [
+        ("order a pizza with extra cheese", '"pizza"'),
+        ("book a table in a restaurant for tonight", '"restaurant"'),
+        ("take the dog to the vet", '"dog"'),
+        ("查一下去三亚的机票", '"机票"'),
+        ("创建一份披萨外卖订单", '"披萨"'),
+    ],
+)
+def test_a_request_that_no_tool_serves_is_called_weak_by_the_words_that_are_missing(query: str, missing: str) -> None:
+    weak = _judge(query, _visible()).weak
+    assert weak.startswith("weak matches: no tool")
+    assert missing in weak
+    assert "\n" not in weak
+
+
+def test_only_the_tools_that_the_agent_sees_count() -> None:
+    assert not _judge("screenshot of a page", _visible()).weak
+    assert '"screenshot"' in _judge("screenshot of a table", _visible("web")).weak
+
+
+def test_only_tools_with_a_good_share_of_the_best_score_fit() -> None:
+    visible = _visible()
+    found = search(visible, "create a branch in the repository", 100)
+    judged = _judge("create a branch in the repository", visible)
+    assert 1 <= judged.fitting < len(found)
+    assert _judge("xyzzy", visible) == Judgement(0)

@@ -1,0 +1,10 @@
+"""The tools of servers in a whole list, which ends with the tool by which large results are read on."""
+
+from collections.abc import Iterable
+
+from aggregator.gateway.meta.read_result import READ_RESULT
+
+
+def of_servers(names: Iterable[str]) -> list[str]:
+    """Return the names of a list that are tools of servers."""
+    return [name for name in names if name != READ_RESULT]
