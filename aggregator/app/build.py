@@ -5,9 +5,8 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Protocol
@@ -82,7 +81,6 @@ from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.supervisor import Supervisor
-from aggregator.upstream.upstream import Upstream
 from aggregator.upstream.upstreams import Upstreams
 
 # Loaded where a server has `auth`: `cryptography` takes 50 ms of a start.
@@ -160,7 +158,7 @@ def build_app(
     grants: OwnGrants | None = None
     if accounts is None and storage is not None and any(server.auth is not None for server in config.servers):
         build_grants: BuildGrants = resolve_name(_BUILD_GRANTS)
-        accounts = grants = build_grants(config, partial(_server, upstreams), database, secrets, redactor, events)
+        accounts = grants = build_grants(config, upstreams.config_of, database, secrets, redactor, events)
     supervisor = Supervisor(
         config.servers,
         upstreams,
@@ -226,12 +224,6 @@ def build_app(
         config_reload=config_reload,
         grants=grants,
     )
-
-
-def _server(upstreams: Mapping[str, Upstream], name: str) -> ServerConfig | None:
-    """Return a server as it is configured now."""
-    upstream = upstreams.get(name)
-    return upstream.config if upstream is not None else None
 
 
 @dataclass(frozen=True, slots=True)

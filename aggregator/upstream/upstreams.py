@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.upstream.upstream import Upstream
 
@@ -35,6 +36,11 @@ class Upstreams(dict[str, Upstream]):
         self.update(upstreams)
         self.by_prefix.clear()
         self.by_prefix.update(_prefixed(upstreams.values()))
+
+    def config_of(self, server: str) -> ServerConfig | None:
+        """Return a server as it is configured now."""
+        upstream = self.get(server)
+        return upstream.config if upstream is not None else None
 
     def __missing__(self, server: str) -> Upstream:
         if server in self.leaving:
