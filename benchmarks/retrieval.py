@@ -9,6 +9,7 @@ import json
 import math
 import re
 import sqlite3
+import sys
 import time
 import tracemalloc
 from collections import Counter
@@ -20,12 +21,17 @@ from typing import Final
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.catalog.search.index import SearchIndex, search
+from aggregator.catalog.search.semantic.installed import open_encoder
+from aggregator.catalog.search.semantic.merge import merge_hits
+from aggregator.catalog.search.semantic.texts import is_latin
 from aggregator.catalog.search.terms.language import plain_words
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.config.load import load
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.host import Host
+from aggregator.gateway.views.meanings import OF_QUERY, OF_TOOL
 from benchmarks.fakes import SilentChannel, fake_stdio_upstreams
 from benchmarks.messages import LEGACY
 from benchmarks.report import Table
@@ -51,6 +57,10 @@ def measure(path: Path) -> str:
         "BM25 as FastMCP has it": _bm25(tools),
         "aggregator": _ours(tools),
     }
+    try:
+        finders["aggregator, with the model"] = _by_both(tools, [query for query, _ in queries])
+    except OperatorError as error:
+        print(f"NOT MEASURED with the model: {error}", file=sys.stderr)
     rows = [[name, *_quality(finder, queries)] for name, finder in finders.items()]
     title = f"Retrieval: {len(tools)} tools, {len(queries)} questions"
     quality = Table(title, ["search", "R@1", "R@5", "MRR", "R@1 odd / even", "R@5 odd / even"], rows)
@@ -101,6 +111,28 @@ def _everything(_: ToolRecord) -> bool:
 def _ours(tools: dict[str, str]) -> Finder:
     sight = SearchIndex().with_server("tools", "", _records("tools", tools)).visible_to(_everything)
     return lambda query: [hit.tool.own_name for hit in search(sight, query, _DEPTH)]
+
+
+def _by_both(tools: dict[str, str], queries: list[str]) -> Finder:
+    """Keywords and the model. Raises OperatorError where it is not installed."""
+    encoder = open_encoder()
+    from aggregator.catalog.search.semantic.index import MeaningIndex
+
+    records = _records("tools", tools)
+    by_name, meanings = {tool.name: tool for tool in records}, MeaningIndex(records)
+    missing = dict(meanings.missing())
+    meanings.add(dict(zip(missing, encoder.encode(list(missing.values()), OF_TOOL), strict=True)))
+    meanings.publish()
+    sight = SearchIndex().with_server("tools", "", records).visible_to(_everything)
+    latin = [query for query in dict.fromkeys(queries) if is_latin(query)]
+    vectors = dict(zip(latin, encoder.encode(latin, OF_QUERY), strict=True))
+
+    def find(query: str) -> list[str]:
+        likeness = meanings.likeness(vectors[query], by_name) if query in vectors else {}
+        hits = merge_hits(search(sight, query, _DEPTH), likeness, by_name, _DEPTH)
+        return [hit.tool.own_name for hit in hits]
+
+    return find
 
 
 def _fts5(tools: dict[str, str], stopped: frozenset[str]) -> Finder:

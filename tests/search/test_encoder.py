@@ -13,23 +13,8 @@ from aggregator.catalog.search.semantic.encoder import Encoder
 from aggregator.catalog.search.semantic.pieces import Pieces
 from aggregator.domain.errors import OperatorError
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "play",
-    "##ing",
-    "##ed",
-    "rain",
-    "un",
-    "##play",
-    ".",
-    ",",
-    "天",
-    "a",
-    "cafe",
-]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+WORDS += ["play", "##ing", "##ed", "rain", "un", "##play", ".", ",", "天", "a", "cafe"]
 LAYER = {
     "attention.self.query": (64, 64),
     "attention.self.key": (64, 64),

@@ -33,7 +33,7 @@ ALL = (SUN, CAR, PAY)
 class ByHand:
     """Vectors of three subjects: weather, travel, money; `asked` are the texts."""
 
-    SUBJECTS = (("rain", "umbrella", "sunshine"), ("road", "trip", "journey"), ("invoice", "bill", "debt"))
+    SUBJECTS = (("rain", "zorblex", "sunshine"), ("road", "trip", "journey"), ("invoice", "quuxit", "debt"))
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -59,25 +59,25 @@ def found(query: str, *seen: str) -> list[str]:
 
 def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
     """Proves: F5. A question that shares no word with the tool; one that means nothing finds nothing."""
-    assert found("umbrella")[:1] == ["maps.forecast"]
+    assert found("zorblex")[:1] == ["maps.forecast"]
     assert found("a debt")[:1] == ["shop.pay"]
     assert found("qwxz") == []
 
 
 def test_what_is_not_in_sight_has_no_part() -> None:
     """Proves: F5, D4. Neither by its words nor by its meaning."""
-    assert found("umbrella", "maps.drive", "shop.pay") == []
+    assert found("zorblex", "maps.drive", "shop.pay") == []
     assert found("invoice", "maps.drive") == []
 
 
 def test_a_name_that_is_asked_for_stays_in_front() -> None:
     """Proves: F5. However alike another tool is."""
-    index = build_index(SUN, CAR, tool("a.umbrella", "Nothing else."))
-    hits = search(index.visible_to({each.name for each in (SUN, CAR)} | {"a.umbrella"}), "umbrella", 10)
+    index = build_index(SUN, CAR, tool("a.zorblex", "Nothing else."))
+    hits = search(index.visible_to({each.name for each in (SUN, CAR)} | {"a.zorblex"}), "zorblex", 10)
     by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
-    likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.umbrella": 0.0}
+    likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.zorblex": 0.0}
     answer = merge_hits(hits, likeness, by_name, 10)
-    assert [hit.tool.name for hit in answer] == ["a.umbrella", "maps.forecast"]
+    assert [hit.tool.name for hit in answer] == ["a.zorblex", "maps.forecast"]
     assert [hit.name_match for hit in answer] == [3, 0]
 
 
@@ -164,7 +164,7 @@ async def test_a_broken_database_stops_no_search_by_meaning(
     """Proves: F5. Vectors are made anew then; it is logged once."""
     many = [tool(f"files.read_{number}", "Rain.") for number in range(40)]
     _, meanings = await learnt(monkeypatch, InMemory(broken=True), many)
-    likeness = await meanings.likeness_to("umbrella")
+    likeness = await meanings.likeness_to("zorblex")
     assert likeness is not None
     assert len(likeness({each.name for each in many})) == 40
     assert len(caplog.records) <= 12, [record.message for record in caplog.records]
@@ -175,20 +175,20 @@ async def test_a_query_is_encoded_once_and_only_where_it_is_read(monkeypatch: py
     encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
     encoder.asked.clear()
     for _ in range(2):
-        assert await meanings.likeness_to("umbrella") is not None
+        assert await meanings.likeness_to("zorblex") is not None
     assert await meanings.likeness_to("今天天气怎么样") is None
-    assert encoder.asked == ["umbrella"]
+    assert encoder.asked == ["zorblex"]
     meanings.set_tools(None)
-    assert await meanings.likeness_to("umbrella") is None
+    assert await meanings.likeness_to("zorblex") is None
 
 
 async def test_too_many_queries_at_once_go_by_keywords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. The threads that encode are bounded, and so is the row of those who wait for one."""
     encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
-    asked = [asyncio.create_task(meanings.likeness_to(f"umbrella {number}")) for number in range(100)]
+    asked = [asyncio.create_task(meanings.likeness_to(f"zorblex {number}")) for number in range(100)]
     answers = await asyncio.gather(*(asyncio.shield(each) for each in asked))
     assert sum(answer is None for answer in answers) == 100 - 16
-    assert await meanings.likeness_to("umbrella 99") is not None
+    assert await meanings.likeness_to("zorblex 99") is not None
     assert len(encoder.asked) == len(ALL) + 17
 
 

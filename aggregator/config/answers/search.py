@@ -10,6 +10,6 @@ class SearchConfig(ConfigModel):
 
     semantic: bool = Field(
         default=False,
-        description="`true`: tools are also found by meaning, with the model of `aggregator-mcp[semantic]`, which must "
-        "be installed.",
+        description="`true`: tools are also found by meaning, with the extra `aggregator-mcp[semantic]` and a model, "
+        "which must be installed: docs/search.md. It takes 100 MB of memory, and 25 ms of a core for each new query.",
     )

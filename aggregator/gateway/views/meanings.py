@@ -29,8 +29,8 @@ Likeness = Callable[[Container[str]], dict[str, float]]
 _BATCH: Final = 8
 _LONGEST_PAUSE: Final = 2.0
 # Pieces that are read of a tool's text, which has 200 characters of a description, and of a query.
-_OF_TOOL: Final = 128
-_OF_QUERY: Final = 64
+OF_TOOL: Final = 128
+OF_QUERY: Final = 64
 # Queries that are encoded at once; how many may wait for that before others are answered by keywords alone.
 _TOGETHER: Final = 2
 _MOST_WAITING: Final = 16
@@ -103,7 +103,7 @@ class Meanings:
             if self._waiting >= _MOST_WAITING:
                 return None
             async with self._turn():
-                vector = (await asyncio.to_thread(encoder.encode, [query], _OF_QUERY))[0]
+                vector = (await asyncio.to_thread(encoder.encode, [query], OF_QUERY))[0]
             if len(query) <= _QUERY_LENGTH:
                 self._queries.put(query, vector)
         return lambda visible: index.likeness(vector, visible)
@@ -123,7 +123,9 @@ class Meanings:
         Raises:
             OperatorError: the model cannot be used.
         """
-        encoder: TextEncoder = self._encoder or await asyncio.to_thread(_open_encoder)
+        encoder = self._encoder
+        if encoder is None:
+            encoder = await asyncio.to_thread(_open_encoder)
         index, missing = await asyncio.to_thread(_new_index, tools, self._index)
         index.add(await self._kept(missing))
         await asyncio.to_thread(index.publish)
@@ -138,7 +140,7 @@ class Meanings:
             vectors = await self._kept(digest for digest, _ in batch)
             batch = [(digest, text) for digest, text in batch if digest not in vectors]
             if batch:
-                rows = await asyncio.to_thread(encoder.encode, [text for _, text in batch], _OF_TOOL)
+                rows = await asyncio.to_thread(encoder.encode, [text for _, text in batch], OF_TOOL)
                 made = {digest: row for (digest, _), row in zip(batch, rows, strict=True)}
                 await self._keep(made)
                 vectors |= made

@@ -1,0 +1,48 @@
+"""`search_tools` by meaning, through the whole gateway: switched on and off, and what the agent sees only."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aggregator.catalog.search.semantic import installed
+from aggregator.gateway.views import meanings
+from tests.access.gateway_harness import tool
+from tests.meta.conftest import OpenHarness
+from tests.search.test_semantic import ByHand
+
+TOOLS: Final = {
+    "maps": [tool("forecast", description="Predicts rain and sunshine."), tool("drive", description="By automobile.")],
+    "shop": [tool("pay", description="Settles an invoice.")],
+}
+SERVERS: Final = {"maps": {"command": "never"}, "shop": {"command": "never"}}
+POLICIES: Final = {"agents": {"all": {"allow": ["*"]}, "buyer": {"allow": ["shop.*"]}}}
+
+
+async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F5, D4. A tool that shares no word with the query is found by who may call it, while it is on."""
+    encoder = ByHand()
+    monkeypatch.setattr(meanings, "_open_encoder", lambda: encoder)
+    monkeypatch.setattr(installed, "model_folder", lambda: tmp_path)
+    settings = {"search": {"semantic": True}}
+    async with open_harness(POLICIES, TOOLS, SERVERS, **settings) as harness:
+        finder = harness.app.gateway._finder
+        finder.begin()
+        await finder.meanings.wait_complete()
+        assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
+        assert "maps.forecast" not in await harness.text(harness.host("buyer"), "search_tools", query="zorblex")
+        assert "shop.pay" in await harness.text(harness.host("buyer"), "search_tools", query="quuxit")
+        asked = len(encoder.asked)
+        config = harness.app.config
+        search = config.search.model_copy(update={"semantic": False})
+        off = config.model_copy(update={"search": search})
+        finder.reconfigure(off)
+        finder.update()
+        await finder.wait_indexed()
+        assert "maps.forecast" not in await harness.text(harness.host("all"), "search_tools", query="a zorblex")
+        assert len(encoder.asked) == asked
+        finder.reconfigure(harness.app.config)
+        finder.update()
+        await finder.wait_indexed()
+        await finder.meanings.wait_complete()
+        assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
