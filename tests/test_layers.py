@@ -79,6 +79,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.semantic"): "only where `search.semantic` is set",
+    ("aggregator.gateway.views.instructions", "aggregator.catalog.describe.tokens"): "7 ms; only for a long text",
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.gateway.access", "aggregator.identity.tokens.verifier"): "PyJWT, 90 ms; only where there are issuers",
     ("aggregator.oauth.client_proof", "aggregator.oauth.signing"): "PyJWT, 60 ms; only with a private key",

@@ -41,6 +41,7 @@ class Exposure:
         self._pinned = tuple(pinned)
         self._budget = budget
         self._kept: LruCache[tuple[str, Expose], tuple[Listing, Listing]] = LruCache(_KEPT)
+        self._instructions: LruCache[str, int] = LruCache(_KEPT)
 
     def reconfigure(self, pinned: Iterable[str], budget: int) -> None:
         """Take the pinned patterns and the budget of a new configuration."""
@@ -77,8 +78,18 @@ class Exposure:
         return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:
-        """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token."""
-        return {agent: (_cost(whole), _cost(listed)) for (agent, _), (whole, listed) in self._kept.items()}
+        """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token; both with those
+        of the instructions.
+        """
+        told = dict(self._instructions.items())
+        return {
+            agent: (_cost(whole) + told.get(agent, 0), _cost(listed) + told.get(agent, 0))
+            for (agent, _), (whole, listed) in self._kept.items()
+        }
+
+    def note_instructions(self, view: View, text: str) -> None:
+        """Count the instructions that an agent was given: they are part of what its list costs."""
+        self._instructions.put(view.key, estimate(text))
 
     def cost_steps(self, listing: Listing) -> Steps[int]:
         """Return the estimated tokens of a list, at four bytes a token, one tool in a step."""
