@@ -15,8 +15,10 @@ from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.registry import MetaToolSet
+from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
+from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import View, Views
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ class MayCall:
 
 @dataclass(frozen=True, slots=True)
 class ListCost:
-    """The tools an agent may call and those it is shown in its list, with estimated tokens of both."""
+    """The tools an agent may call and those it is shown in its list, with estimated tokens of both, the instructions
+    included.
+    """
 
     tools: int
     tokens: int
@@ -169,10 +173,13 @@ class ToolBrowser:
         whole = await self._prepared(self._views.of(principal))
         await self._host_lists.prepare(host)
         shown = self._host_lists.tools_for(host)[1]
-        tokens = await self._slices.run(_tokens(whole))
-        return ListCost(
-            len(whole), tokens, len(shown), tokens if shown is whole else await self._slices.run(_tokens(shown))
-        )
+        servers = self._finder.servers(self._views.of(principal))
+        both = []
+        for listing in (whole, shown):
+            # A model pays for the instructions too.
+            text = instructions_about(servers, short=any(tool.server == SOURCE for tool in listing.tools[:1]))
+            both.append(await self._slices.run(_tokens(listing)) + estimate(text))
+        return ListCost(len(whole), both[0], len(shown), both[1])
 
     async def _prepared(self, view: View) -> Listing:
         return await self._views.prepare_listing(view, self._current.tools, self._slices)

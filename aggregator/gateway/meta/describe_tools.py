@@ -16,6 +16,7 @@ _RECORD: Final = meta_record(
     {
         "names": {"type": "array", "items": {"type": "string"}, "maxItems": _MOST},
         "level": {"enum": [1, 2, 3], "default": 3},
+        "offset": {"type": "integer", "minimum": 0},
     },
     ("names",),
 )
@@ -23,10 +24,10 @@ _RECORD: Final = meta_record(
 
 async def describe_tools(asking: MetaToolCall) -> str:
     """Return lines (level 1) or compact JSON (levels 2 and 3), in the order asked; unknown names come with
-    the reason.
+    the reason. With `offset` the rest of long descriptions, from that character on.
     """
     level = asking.arguments.get("level", 3)
-    render = rendered(asking.finder, asking.view, level)
+    render = rendered(asking.finder, asking.view, level, asking.arguments.get("offset", 0))
     held_to = await asking.finder.tools_by_name(asking.view)
     found: list[str] = []
     missing: dict[str, str] = {}
