@@ -208,6 +208,14 @@ async def test_a_server_is_told_from_a_tool(open_harness: OpenHarness) -> None:
         assert "maps.drive" in await harness.text(host, "search_tools", server="MAPS")
 
 
+async def test_a_misspelt_name_without_a_server_has_nearest_ones(open_harness: OpenHarness) -> None:
+    """Proves: F5, C9. The names to take instead are whole ones."""
+    async with open_harness(tools=SAME) as harness:
+        for name in ("get_wether", "get_the_weather"):
+            error = error_data(await harness.call(harness.host("local"), "call_tool", {"name": name}))
+            assert (error["code"], error["nearest"][:1]) == ("unknown_tool", ["maps.get_weather"])
+
+
 async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> None:
     """Proves: F5. The lines about a server stay within a budget."""
     many = {"maps": [tool(f"place_{n}", description=f"Place number {n} of the city.") for n in range(400)]}
