@@ -104,7 +104,9 @@ async def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     harness = MetaHarness(make_config(tmp_path, SERVERS), {})
     harness.set_policies({"agents": {"one": {"allow": ["*"], "expose": "code"}}})
     with pytest.raises(OperatorError, match="pip install"):
-        programs_module.check_code(make_config(tmp_path, SERVERS), harness.app.gateway.views)
+        programs_module.check_code(harness.app.gateway.views)
+    answer = await harness.call(harness.host("one"), "run_code", {"code": "1"})
+    assert "not installed" in answer["result"]["content"][0]["text"], "the policy came later than the start"
 
 
 # -- results
