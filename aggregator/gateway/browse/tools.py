@@ -14,6 +14,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
@@ -113,7 +114,7 @@ class ToolBrowser:
 
     def meta_tool(self, name: str) -> ToolRecord | None:
         """Return the aggregator's own tool of that name; None if it has none."""
-        found = self._meta_tools.get(name)
+        found = self._meta_tools[name] if name == RUN_CODE else self._meta_tools.get(name)
         return found.record if found is not None else None
 
     async def search(self, view: View, query: str, server: str | None = None) -> list[ToolRecord]:
