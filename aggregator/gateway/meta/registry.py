@@ -14,7 +14,7 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
-from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner
+from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.meant import MeantTools, WrittenNames
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
@@ -102,7 +102,9 @@ class MetaTools:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
                     return await self._call_meta_tool(tool, call, view, host)
-                call = call._replace(params=await inner(call.params, self._reader(view)), via=outer)
+                only_reads = call.only_reads or call.name == READ
+                params = await inner(call.params, self._reader(view))
+                call = call._replace(params=params, via=outer, only_reads=only_reads)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             async with self._call_log.record(call, host) as entry:
@@ -116,18 +118,16 @@ class MetaTools:
         names = WrittenNames(self._finder, self._resolver, view)
 
         async def read(name: str) -> MeantTools:
-            meant = MeantTools(name, ()) if name in self._tools else await names.read(name)
-            short = (
-                [] if meant.tools else [one for one in (name, *names.without_host_prefix(name)) if one in self._tools]
-            )
-            return MeantTools(short[0], (self._tools[short[0]].record,)) if short else meant
+            # What a host calls a meta tool is never another tool: `mcp__aggregator__search_tools`.
+            own = next((one for one in (name, *names.without_host_prefix(name)) if one in self._tools), None)
+            return MeantTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
 
         return read
 
     async def _call_inner(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Call another tool, as the pipeline calls it for a host that names it itself."""
         try:
-            return await self._pipeline.call_tool(call._replace(only_reads=call.via == READ), view, host, channel)
+            return await self._pipeline.call_tool(call, view, host, channel)
         except UnknownTool as error:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
@@ -163,7 +163,7 @@ def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
         BadArguments: an argument is not known.
     """
     known = tool.definition["inputSchema"]["properties"]
-    unknown = [f"{name:.80}" for name in arguments if name not in known]
+    unknown = [name for name in arguments if name not in known]
     if unknown:
         takes = ", ".join(known) or "no arguments"
-        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {', '.join(unknown)}: it takes {takes}.")
+        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {members(unknown)}: it takes {takes}.")
