@@ -54,7 +54,7 @@ NO_SCHEMAS = [
 
 @pytest.mark.parametrize("schema", NO_SCHEMAS)
 async def test_a_schema_that_is_none_breaks_nothing(open_harness: OpenHarness, schema: Json) -> None:
-    """Proves: C7, D6. The check of the arguments says what is wrong with the schema, in whatever form they come."""
+    """Proves: D6. The check of the arguments says what is wrong with the schema, in whatever form they come."""
     async with open_harness(tools={"maps": [{"name": "odd", "inputSchema": schema}]}) as harness:
         forms: list[Json] = [{"input": {"city": "Oslo"}}, {"args": {"input": {}}}, {"input": "{}"}]
         for sent in forms:
@@ -109,7 +109,7 @@ async def test_a_server_beside_the_name(
 
 
 async def test_a_server_that_is_not_the_tools_is_refused(open_harness: OpenHarness) -> None:
-    """Proves: D6, A4. A tool of another server does not run, and a server that is hidden is told like an absent one."""
+    """Proves: D4, D6. A tool of another server does not run, and a server that is hidden is told like an absent one."""
     policies = {"agents": {"a": {"allow": ["git.*"], "denials": "hidden"}}}
     async with open_harness(policies, tools=NAMED_ALIKE) as harness:
         for name in ("only_here", "list"):
@@ -123,7 +123,7 @@ async def test_a_server_that_is_not_the_tools_is_refused(open_harness: OpenHarne
 
 
 async def test_answers_about_what_is_huge_are_short(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proves: D6, E9. Names and members that are repeated are cut, and no long name is compared with every server."""
+    """Proves: D6, F5. Names and members that are repeated are cut, and no long name is compared with every server."""
     lengths: list[int] = []
 
     def measured(name: str) -> str:
@@ -146,3 +146,17 @@ async def test_answers_about_what_is_huge_are_short(open_harness: OpenHarness, m
             assert len(str(answer)) < 2_000
         assert max(lengths) <= 200
         assert harness.sent == []
+
+
+@pytest.mark.parametrize("name", ["data.base_drop", "data__base_drop", "database_dr.op", "vault.drop_all"])
+async def test_a_dot_does_not_move(open_harness: OpenHarness, name: str) -> None:
+    """Proves: D4, D5. What is written as a tool of `data` is not one of `database`, though the letters are the same."""
+    tools = {"database": [tool("drop")], "files": [tool("vaultdrop_all")]}
+    async with open_harness({"agents": {"a": {"allow": ["*"], "denials": "hidden"}}}, tools, {
+        server: {"command": "never"} for server in tools
+    }) as harness:  # fmt: skip
+        host = harness.host("a")
+        assert error_data(await harness.call(host, "call_tool", {"name": name}))["code"] == "unknown_tool"
+        assert harness.sent == []
+        for same in ("database_drop", "DataBase.Drop", "data-base.drop", "databasedrop", "vault_drop_all"):
+            assert (await harness.call(host, "call_tool", {"name": same}))["result"]["content"]
