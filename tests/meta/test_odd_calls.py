@@ -119,6 +119,9 @@ async def test_a_server_that_is_not_the_tools_is_refused(open_harness: OpenHarne
             ]
             assert f"git.{name} is of another server than 'maps'" in said[0]["message"]
             assert str(said[0]).replace("maps", "caps") == str(said[1])
+        for server in ("maps", "caps"):
+            hidden = await harness.call(harness.host("a"), "call_tool", {"server": server, "name": "search_it"})
+            assert f"Unknown tool: '{server}.search_it'" in hidden["result"]["content"][0]["text"]
         assert harness.sent == []
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from aggregator.domain.errors import BadArguments
-from aggregator.domain.names import loosened
+from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
 from aggregator.gateway.meta.meant import MeantTools, several
@@ -103,7 +103,8 @@ async def _on_server(
     member = next((one for one in _SERVERS if isinstance(given.get(one), str) and given[one]), None)
     if member is None:
         return (), meant
-    for one in (await read(f"{given[member]}.{name}"), meant):
+    whole = await read(f"{given[member]}.{name}")
+    for one in (whole, meant):
         tool = _only(one)
         if tool is not None and member not in _own_members(tool) and _is_of(tool, given[member]):
             return (member,), one
@@ -111,7 +112,8 @@ async def _on_server(
     if tool is not None and member not in _own_members(tool):
         said = f"{tool.name} is of another server than {given[member]!r:.80}, which {outer} was given as `{member}`"
         raise BadArguments(outer, f"{said}: write the whole name, and everything else inside `arguments`.")
-    return (), meant
+    # What there is not, or not for this agent, is looked for, and recorded, by its whole name.
+    return ((), meant) if meant.tools or spellings(name) else ((member,), whole)
 
 
 def _is_of(tool: ToolRecord, server: str) -> bool:
