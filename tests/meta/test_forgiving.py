@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.names import SpellingLookup
-from aggregator.domain.names import loosened
+from aggregator.domain.names import keeps_parts, loosened
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
@@ -286,8 +286,11 @@ def test_a_spelling_never_means_a_different_tool(
     written = spelled(chance, f"{prefix}.{own}" if whole else own)
     found = {one.name for one in lookup.tools(written)}
     loose = loosened(written)
-    wholly = {f"{p}.{o}" for p, o in names if loosened(p + o) == loose or o == written}
-    assert found == (wholly or {f"{p}.{o}" for p, o in names if loosened(o) == loose})
+    wholly = {
+        f"{p}.{o}" for p, o in names if o == written or (loosened(p + o) == loose and keeps_parts(written, f"{p}.{o}"))
+    }
+    bare = {f"{p}.{o}" for p, o in names if loosened(o) == loose and keeps_parts(written, o)}
+    assert found == (wholly or bare)
     assert f"{prefix}.{own}" in found or wholly
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.domain.text.tokens import estimate
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.views.instructions import MOST_TOKENS, instructions
 from tests.access.gateway_harness import LEGACY
 from tests.meta.conftest import OpenHarness

@@ -9,6 +9,8 @@ from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import Raw, encode
 
 _MOST: Final = 50
+# Characters of an unknown name that are repeated.
+_LONGEST: Final = 200
 
 _RECORD: Final = meta_record(
     "describe_tools",
@@ -42,9 +44,9 @@ async def describe_tools(asking: MetaToolCall) -> str:
             if tool.only_for_apps:
                 raise UnknownTool(name, [])
         except UnknownTool as error:
-            missing[name] = names.server(name) or error.message
+            missing[name[:_LONGEST]] = names.server(name) or error.message
         except (CallRefused, UpstreamError) as error:
-            missing[name] = error.message
+            missing[name[:_LONGEST]] = error.message
         else:
             if tool.name not in shown:
                 shown.add(tool.name)

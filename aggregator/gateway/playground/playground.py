@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.domain.text.tokens import estimate
 from aggregator.catalog.pages import Pages
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
