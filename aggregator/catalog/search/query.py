@@ -152,8 +152,8 @@ def _add_others(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
                         words[term] += ((short, words[term][0][1] * EXPANDED),)
     for term in chosen:
         known = {other for other, _ in words[term]}
-        others = [other for other in everyday().get(term, ()) if other not in known]
-        words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in others)
+        everyday_words = [other for other in everyday().get(term, ()) if other not in known]
+        words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in everyday_words)
 
 
 def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
