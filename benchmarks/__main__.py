@@ -1,5 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
-a FILE: `retrieval`. `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`, `code` run by name.
+a FILE: `retrieval`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`, `code` and
+`results`.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -23,6 +24,7 @@ from benchmarks import (
     pinned,
     policies,
     requests,
+    results,
     retrieval,
     soak,
     start,
@@ -34,7 +36,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code", "results")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -59,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (default: 5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
-    parser.add_argument("--seed", type=int, default=1, help="what goes wrong in the soak, and when (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the soak, and of random results (default: 1)")
     parser.add_argument("--servers", type=int, default=93, help="servers that catalogs starts (default: 93)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the audit for console (default: 1000000)")
     parser.add_argument("--tools", type=int, default=3_000, help="tools for console (default: 3000)")
@@ -84,6 +86,9 @@ def main() -> None:
                 print(table, flush=True)
         if "access" in what:
             for table in access.measure(Path(folder), given.rounds):
+                print(table, flush=True)
+        if "results" in what:
+            for table in results.measure(given.rounds, given.seed):
                 print(table, flush=True)
         if "policies" in what:
             for table in policies.measure(Path(folder), given.rounds, given.seconds):

@@ -79,6 +79,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
+    ("aggregator.gateway.views.instructions", "aggregator.domain.text.tokens"): "7 ms; only for a long text",
     ("aggregator.catalog.search.semantic.installed", "aggregator.catalog.search.semantic.encoder"): "numpy, an extra",
     **{
         (f"aggregator.gateway.views.{module}", f"aggregator.catalog.search.semantic.{name}"): "only with the extra"

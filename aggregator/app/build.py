@@ -345,6 +345,7 @@ def _build_gateway(
         lists.current,
         lists.host_lists,
         lists.exposure,
+        lists.finder,
         pipeline.checker,
         rate_limits,
         lists.slices,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
     from aggregator.storage.catalogs import Catalogs
     from aggregator.storage.opening import Database
-    from aggregator.storage.results.kept import KeptResults
+    from aggregator.storage.results.rows import KeptResults
     from aggregator.storage.tool_vectors import ToolVectors
 
 log = logging.getLogger(__name__)

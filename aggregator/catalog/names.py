@@ -5,7 +5,7 @@ from typing import Final, Generic
 
 from aggregator.catalog.pages import R
 from aggregator.domain.bounds.slices import Steps, at_once
-from aggregator.domain.names import canonical, loosened, spellings
+from aggregator.domain.names import canonical, keeps_parts, loosened, spellings
 from aggregator.domain.records import ToolRecord
 
 # Characters of a name that is looked for in other spellings.
@@ -55,7 +55,8 @@ def candidates(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
 
 
 class SpellingLookup:
-    """Look-ups of an agent's tools by what models write for a name: the own name alone, other case, other signs.
+    """Look-ups of an agent's tools by what models write for a name: the own name alone, other case, other signs. A
+    separator stays where a word ends.
 
     Law: the tools returned depend on these tools and the name only, and in their order; nothing chooses among them.
     """
@@ -80,5 +81,11 @@ class SpellingLookup:
         loose = loosened(name) if len(name) <= _LONGEST else ""
         if not loose:
             return ()
-        found = [*self._by_own.get(name, ()), *self._by_whole.get(loose, ())] or self._by_loose_own.get(loose, [])
+        wholly = (
+            tool
+            for tool in self._by_whole.get(loose, ())
+            if any(keeps_parts(name, canonical(server, tool.own_name)) for server in (tool.prefix, tool.server))
+        )
+        found = [*self._by_own.get(name, ()), *wholly]
+        found = found or [tool for tool in self._by_loose_own.get(loose, ()) if keeps_parts(name, tool.own_name)]
         return list({tool.name: tool for tool in found}.values())

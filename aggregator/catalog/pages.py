@@ -70,7 +70,7 @@ class Pages(Generic[R]):
         """Return the result of `nearest`, looking at one name in a step."""
         prefixes = {prefix for prefix, _ in spellings(name)}
         same: list[str] = []
-        named: list[str] = []
+        named: list[tuple[str, str]] = []
         for record in self.records:
             yield
             if record.own_name == name:
@@ -78,22 +78,27 @@ class Pages(Generic[R]):
                 if len(same) == _NEAREST:
                     return same
             if len(named) < _COMPARED and record.prefix in prefixes:
-                named.append(record.listed[style])
+                named.append((record.listed[style], record.listed[style]))
         if same:
             return same
-        candidates = named or [record.listed[style] for record in self.records[:_COMPARED]]
+        candidates = named
+        if not named:
+            first = self.records[: _COMPARED // 2]
+            # A name without a server is compared with own names too.
+            own = [(record.own_name, record.listed[style]) for record in first] if not prefixes else []
+            candidates = [(record.listed[style], record.listed[style]) for record in first] + own
         # Like `difflib.get_close_matches`, one name in a step.
         matcher = SequenceMatcher[str]()
         matcher.set_seq2(name[:_COMPARED_LENGTH])
-        similar: list[tuple[float, str]] = []
-        for candidate in candidates:
+        similar: dict[str, float] = {}
+        for compared, candidate in candidates:
             yield
-            matcher.set_seq1(candidate)
+            matcher.set_seq1(compared)
             if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
                 ratio = matcher.ratio()
                 if ratio >= _ALIKE:
-                    similar.append((ratio, candidate))
-        return [candidate for _, candidate in nlargest(_NEAREST, similar)]
+                    similar[candidate] = max(ratio, similar.get(candidate, 0.0))
+        return [candidate for _, candidate in nlargest(_NEAREST, ((ratio, one) for one, ratio in similar.items()))]
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """Return one page, as JSON bytes of an array, and the cursor of the next one.

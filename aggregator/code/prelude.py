@@ -3,9 +3,10 @@
 A program in which `await` stands gets functions that are awaited, and any other gets plain ones.
 """
 
-import json
 import re
 from typing import Any, Final, NamedTuple
+
+from aggregator.wire.codec import decode
 
 # The function that leaves the sandbox, under the name that a plain and an awaited program has for it.
 NOW: Final = "_call_now"
@@ -70,14 +71,11 @@ def read_call(given: tuple[Any, ...]) -> FunctionCall:
     if len(given) != 1 or not isinstance(given[0], str):
         raise BadCall("one text is expected")
     try:
-        read = json.loads(given[0], parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        # As a message of a host is read: so deep, and so many values.
+        read = decode(given[0].encode("utf-8", "surrogatepass"))
+    except ValueError as error:
         raise BadCall(f"the arguments are no JSON: {error}") from None
     match read:
         case [str(function), dict(arguments)]:
             return FunctionCall(function, arguments)
     raise BadCall("the name of a function and its arguments are expected")
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")

@@ -32,6 +32,7 @@ _SEPARATORS: Final = (".", "__", "/", ":")
 # What hosts put in front of the names of an MCP server's tools, and what models add by themselves.
 _HOST_PREFIX: Final = re.compile(r"(?:mcp(?:__|[./:]))?(?:aggregator(?:__|[./:]))?", re.IGNORECASE)
 _BETWEEN_WORDS: Final = re.compile(r"[\s._/:-]+")
+_SIGNS_AND_WORDS: Final = re.compile(r"([\s._/:-]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def canonical(prefix: str, tool: str) -> str:
@@ -101,6 +102,25 @@ def without_host_prefix(name: str) -> str:
 def loosened(name: str) -> str:
     """Return one form of all names that differ in case and in the signs between words only; it may be empty."""
     return _BETWEEN_WORDS.sub("", caseless(name))
+
+
+def keeps_parts(written: str, name: str) -> bool:
+    """Return whether a name with the same loosened form has an end of a word wherever `written` has a separator.
+
+    `data.base_drop` is thus not taken for `database.drop`, while `data_base.drop` is.
+    """
+    ends = _ends_of_words(name)
+    return all(at in ends for at, sign in _ends_of_words(written).items() if any(one in sign for one in _SEPARATORS))
+
+
+def _ends_of_words(name: str) -> dict[int, str]:
+    """Return the ends of the words in the loosened form of a name, with the signs that stand there."""
+    parts = _SIGNS_AND_WORDS.split(name)
+    ends, at = {0: ""}, 0
+    for word, sign in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        at += len(caseless(word))
+        ends[at] = sign or ""
+    return ends
 
 
 def _with_digest(clean: str, prefix: str, tool: str, limit: int) -> str:

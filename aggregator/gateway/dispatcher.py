@@ -47,7 +47,7 @@ from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder, ServerSeen
-from aggregator.gateway.views.instructions import instructions
+from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
@@ -248,8 +248,8 @@ class Dispatcher:
         return self._finder.servers(view)
 
     def list_costs(self) -> dict[str, tuple[int, int]]:
-        """Return estimated tokens by agent: of the whole list and of the short list. Agents without one are
-        left out.
+        """Return estimated tokens by agent: of the whole list and of the short list, with the instructions. Agents
+        without a short list are left out.
         """
         return self._exposure.costs()
 
@@ -366,11 +366,10 @@ class Dispatcher:
 
     def _instructions(self, host: Host) -> str:
         """Return the `instructions` text for a host."""
-        servers = self._finder.servers(self.views.of(host.principal))
-        said = {seen.config.id: seen.instructions for seen in servers}
-        return instructions(
-            [seen.config for seen in servers], said, short=self._exposure.is_short(self._host_lists.tools_for(host)[1])
-        )
+        view, short = self.views.of(host.principal), self._exposure.is_short(self._host_lists.tools_for(host)[1])
+        text = instructions_about(self._finder.servers(view), short=short)
+        self._exposure.note_instructions(view, text)
+        return text
 
 
 _COMMON: Final[Mapping[str, MethodHandler]] = {

@@ -19,6 +19,8 @@ from aggregator.results.page_end import elements, page_end
 
 _SKIPPED: Final = 16_384
 _LONG: Final = 400
+# So short an element is shown whole.
+_SHORT: Final = 160
 # A match may run over the end of a piece by so much.
 _OVERLAP: Final = _LONG
 _CONTEXT: Final = 120
@@ -79,6 +81,15 @@ def _matching(
         # `$` is before a line feed only.
         return expression.is_in(text[start:end].replace("\r\n", "\n"), escapes=escapes)
 
+    def exact(start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the smallest elements that match, of those that are not short."""
+        inner = [element for element in elements(text, parts, quotes, start, end) if is_in(*element)]
+        if end - start <= _SHORT or not inner or inner == [(start, end)]:
+            yield start, end
+            return
+        for element in inner:
+            yield from exact(*element)
+
     while at < last:
         behind = _skipped_to(text, at, last)
         if not is_in(at, min(len(text), behind + _OVERLAP)):
@@ -94,8 +105,7 @@ def _matching(
             if "\n" in text[start:end]:
                 yield start, end
                 continue
-            exact = [element for element in elements(text, parts, quotes, start, end) if is_in(*element)]
-            yield from exact or ((start, end),)
+            yield from exact(start, end)
         if not found:
             # A match may begin in one piece, and end in the next.
             yield from ((first[0], second[1]) for first, second in pairwise(pieces) if is_in(first[0], second[1]))

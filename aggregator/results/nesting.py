@@ -11,6 +11,8 @@ from typing import Final
 _TOKEN: Final = re.compile(
     r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>")?+)|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)', re.DOTALL
 )
+# Texts that nest deeper have no paths: each level takes memory.
+_DEEPEST: Final = 1_000
 # A name that a path takes without quotes.
 PLAIN_NAME: Final = re.compile(r"[^\W\d][\w-]*")
 
@@ -52,10 +54,13 @@ class Nesting:
     def __init__(self, text: str, start: int) -> None:
         self._text = text
         self._at = start
+        self._is_lost = False
         self.open: list[Container] = []
 
     def go_to(self, at: int) -> None:
-        """Walk up to an offset that is not before the last one."""
+        """Walk up to an offset that is not before the last one; nothing is open where too much would be."""
+        if self._is_lost:
+            return
         stack = self.open
         for token in _TOKEN.finditer(self._text, self._at, at):
             kind = token.lastgroup
@@ -66,6 +71,10 @@ class Nesting:
             self._at = token.end()
             if kind == "open":
                 stack.append(Container(token.start(), token[0] == "["))
+                if len(stack) > _DEEPEST:
+                    self._is_lost = True
+                    stack.clear()
+                    return
             elif not stack:
                 continue
             elif kind == "close":

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from aggregator.domain.text.tokens import reach_half
 from aggregator.results.forms import Form, Quotes, TextSpan
 from aggregator.results.graphemes import before, joined
 
@@ -42,6 +43,15 @@ _INSIDE: Final = re.compile(
 )
 
 
+def page_of(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, tokens: int) -> int:
+    """Return where a page of at most so many tokens ends, as estimated; it has one character at least, if there is one.
+
+    `parts` and `quotes` are as for `page_end`.
+    """
+    half, end = reach_half(text, start, tokens)
+    return end if end == len(text) else page_end(text, parts, quotes, start, half, max(end, start + 1))
+
+
 def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, half: int, end: int) -> int:
     """Return where a page that begins at `start` ends: in (start, end], and not before `half` unless it must be.
 
@@ -63,11 +73,12 @@ def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, h
 
 
 def elements(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where the elements at the shallowest depth of a part of a text begin and end."""
+    """Yield where the elements at the shallowest depth of a part of a text begin and end; sentences are the deepest."""
     at = bisect_right(parts, start, key=lambda part: part.start) - 1
     found: list[tuple[int, int]] = []
     if at >= 0:
-        found = list(_elements(text, parts[at], quotes, start, start, end)) or list(_words(text, start, end))
+        found = list(_elements(text, parts[at], quotes, start, start, end))
+        found = found or [word for word in _words(text, start, end) if word[0] == _SENTENCE]
     shallowest = min((depth for depth, _ in found), default=0)
     first = start
     for depth, place in found:

@@ -79,7 +79,7 @@ def text_at(root: Any, steps: Sequence[Step]) -> str:
         for number, step in enumerate(steps):
             before = steps[number - 1].written if number else ""
             found = [item for value in values for item in _taken(opened(value), step)]
-            if not found and not (step.is_many and (values == [] or (not is_many and _is_empty(opened(values[0]))))):
+            if not found and not (values and _may_be_none(opened(values[0]), step)):
                 raise BadRead(_missing(values, step, before))
             values, is_many = found, is_many or step.is_many
         return text_of_values(values) if is_many else text_of_value(values[0])
@@ -123,8 +123,9 @@ def _taken(value: Any, step: Step) -> Iterator[Any]:
             yield value[str(to)]
 
 
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, list | dict) and not value
+def _may_be_none(value: Any, step: Step) -> bool:
+    """Tell whether a step leads to no values because there are none."""
+    return isinstance(value, list) if isinstance(step.to, slice) else step.to is None and isinstance(value, list | dict)
 
 
 def _missing(values: list[Any], step: Step, before: str) -> str:

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from aggregator.domain.text.tokens import estimate, reach
+from aggregator.domain.text.tokens import estimate
 from aggregator.results.document import ResultDocument
 from aggregator.results.finding import FoundText, find
 from aggregator.results.forms import Quotes, TextSpan, spans
-from aggregator.results.page_end import page_end
+from aggregator.results.page_end import page_of
 from aggregator.results.path import BadRead, Step, parsed, text_at
 
 __all__ = ["BadRead", "ResultPage", "read_page"]
@@ -74,9 +74,7 @@ def read_page(
         path_of = partial(_path_below, path) if steps else document.path_of
         return _found(find(text, parts, quotes, path_of, grep, at, tokens), at, len(text), same)
     budget = tokens - estimate(_note(len(text), len(text), len(text) + 1, same)) - _JOINT
-    end = reach(text, at, budget)
-    if end < len(text):
-        end = max(page_end(text, parts, quotes, at, reach(text, at, budget // 2), end), at + 1)
+    end = page_of(text, parts, quotes, at, budget)
     return ResultPage(text[at:end], _note(at, end, len(text), same), end if end < len(text) else None)
 
 

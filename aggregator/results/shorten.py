@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long, reach
+from aggregator.domain.bounds.small import is_small
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long
 from aggregator.results.document import ResultDocument, text_of
 from aggregator.results.extent import shown_of, size_of
-from aggregator.results.page_end import page_end
+from aggregator.results.page_end import page_of
+from aggregator.wire.codec import encode
 
 # What is left of the preview for the words around it: `about`, the handle, and how to read on.
 NOTE_TOKENS: Final = 160
@@ -35,19 +37,21 @@ class Shortened:
 def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
     """Tell at once whether a result surely has no more than `most_tokens`, or must not be cut.
 
-    False says only that `shorten` has to look: it may, for a structured result, and one of many characters.
+    False says only that `shorten` has to look. Takes microseconds, however large the result is.
     """
     if result.get("isError") is True or most_tokens <= 0:
         return True
-    if result.get("structuredContent") is not None:
-        return False
+    structured, characters = result.get("structuredContent"), 0
+    if structured is not None:
+        if not is_small(structured, characters=most_tokens):
+            return False
+        characters = len(encode(structured))
     content = result.get("content")
-    characters = 0
     for block in content if isinstance(content, list) else ():
         characters += len(text_of(block) or "") + 1
-        if characters * TOKENS_OF_CHARACTER > most_tokens:
+        if characters > most_tokens:
             return False
-    return True
+    return characters * TOKENS_OF_CHARACTER <= most_tokens
 
 
 def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) -> Shortened | None:
@@ -65,11 +69,9 @@ def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) ->
     if tokens <= most_tokens:
         return None
     budget = max(preview_tokens - NOTE_TOKENS, _LEAST)
-    end = reach(document.text, 0, budget)
+    end = page_of(document.text, document.spans, document.quotes, 0, budget)
     if end == len(document.text):
         return None
-    half = reach(document.text, 0, budget // 2)
-    end = page_end(document.text, document.spans, document.quotes, 0, half, end)
     about = f"{shown_of(document, end)}; {size_of(document, tokens)}"
     return Shortened(tuple(_blocks(document, end)), end, about, tokens, document)
 

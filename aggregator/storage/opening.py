@@ -31,7 +31,7 @@ from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
-from aggregator.storage.results.kept import KeptResults
+from aggregator.storage.results.rows import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
 from aggregator.storage.tool_vectors import ToolVectors

@@ -85,6 +85,9 @@ async def test_a_policy_gives_it_to_an_agent(open_harness: OpenHarness) -> None:
         assert "run_code" in names(await harness.listed(harness.host("coder")))
         assert "run_code" not in names(await harness.listed(harness.host("other")))
         assert (await ran(harness, harness.host("coder"), "1 + 1")) == ("2", False)
+        described = harness.app.browser.meta_tool("run_code")
+        assert described is not None
+        assert described.name == "run_code"
         assert "error" in await harness.call(harness.host("other"), "run_code", {"code": "1"})
 
 
@@ -104,7 +107,9 @@ async def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     harness = MetaHarness(make_config(tmp_path, SERVERS), {})
     harness.set_policies({"agents": {"one": {"allow": ["*"], "expose": "code"}}})
     with pytest.raises(OperatorError, match="pip install"):
-        programs_module.check_code(make_config(tmp_path, SERVERS), harness.app.gateway.views)
+        programs_module.check_code(harness.app.gateway.views)
+    answer = await harness.call(harness.host("one"), "run_code", {"code": "1"})
+    assert "not installed" in answer["result"]["content"][0]["text"], "the policy came later than the start"
 
 
 # -- results
@@ -278,6 +283,36 @@ async def test_limits_of_the_policy_count_each_call(open_harness: OpenHarness) -
 
 
 # -- bounds
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        "a = 1\nfor n in range(90): a = [a]\n",
+        "a = 1\nfor n in range(200): a = {'x': a}\n",
+        "a = list(range(240_000))\n",
+        "a = list(range(300_000))\n",
+        "a = 'x' * 8_000_000\n",
+        "a = {str(n): n for n in range(50_000)}\n",
+        "a = 10 ** 400\n",
+        "a = '\\ud800\\x00'\n",
+    ],
+)
+async def test_odd_arguments(open_harness: OpenHarness, version: str, build: str) -> None:
+    """What a host could not send, or could, ends in a result or an exception, and the next call is made."""
+    async with open_harness(CONFIRMED) as harness:
+        code = (
+            f"{build}for name in ('git.create_issue', 'git.delete_repo'):\n"
+            "    try: print(call_tool(name, {'value': a}) == 'did create_issue')\n"
+            "    except RuntimeError as error: print('refused', len(str(error)) < 2_000)\n"
+            "print(call_tool('maps.drive'))"
+        )
+        text, failed = await ran(harness, harness.host("local", version), code)
+        assert not failed, text
+        first, second, last = text.splitlines()
+        assert first in ("True", "refused True")
+        assert second == "refused True"
+        assert last == "did drive"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from aggregator.gateway.results.keeper import GONE
 from aggregator.results.document import ResultDocument
 from aggregator.results.read import read_page
 from aggregator.storage.errors import StorageFull
-from aggregator.storage.results.kept import KeptResults
+from aggregator.storage.results.rows import KeptResults
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.kept_results.conftest import CANARY, LONG, OpenLarge, handle_of, text_block
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.describe.compact_schema import compact, examples
+from aggregator.catalog.describe.excerpt import excerpt
 from aggregator.catalog.describe.levels import level1, level2, level3
 from tests.levels.records import record, schema_of
 
@@ -81,7 +82,6 @@ def test_level_3_is_the_schema_without_noise() -> None:
         "server": "srv",
         "inputSchema": schema_of({"userId": {"type": "string"}, "title": {"type": "string", "title": "Heading"}}),
     }
-    assert json.loads(level3(tool, output=True))["outputSchema"] == {"type": "object"}
     assert tool.definition["inputSchema"] == schema, "the record is left alone"
 
 
@@ -98,7 +98,47 @@ def test_level_3_takes_what_the_caller_decided() -> None:
 
 def test_a_long_description_is_cut_with_a_mark() -> None:
     told = json.loads(level3(record(description="word " * 100), 52))["description"]
-    assert told == f"{'word ' * 10}".strip() + "… [450 characters left out]"
+    assert told == f"{'word ' * 10}".strip() + "… [449 characters left out]"
+
+
+def test_level_3_says_what_comes_back_and_what_is_only_claimed() -> None:
+    """B2: the output schema in short; annotations that count, and apart from them those that the server claims."""
+    output = schema_of(
+        {"days": {"type": "array", "items": {"type": "string"}}, "city": {"description": "Where"}}, "city"
+    )
+    said = {"readOnlyHint": True, "openWorldHint": False, "idempotentHint": "yes", "title": "Get"}
+    tool = record("get", outputSchema=output, annotations=said)
+    told = json.loads(level3(tool, annotations={"readOnlyHint": True}))
+    assert told["returns"] == {"city": "any* Where", "days": "string[]"}
+    assert (told["annotations"], told["claims"]) == ({"readOnlyHint": True}, {"openWorldHint": False})
+    assert "annotations" not in json.loads(level3(tool))
+    wide = json.loads(level3(record(outputSchema=schema_of({f"f{n}": {} for n in range(30)}))))["returns"]
+    assert (len(wide), wide["…"]) == (21, "10 more")
+
+
+@given(st.text("ab. \n长。\u0301", max_size=400), st.integers(5, 80))
+def test_every_word_of_a_long_description_can_be_read(text: str, length: int) -> None:
+    """F5: part after part, each in its bounds, with the offset of the next."""
+    read, offset = "", 0
+    for _ in range(len(text) + 1):
+        part = excerpt(text, offset, length)
+        assert len(part.text) <= length
+        read += part.text
+        if part.next is None:
+            break
+        assert part.next > offset
+        assert part.left == len(text) - part.next
+        offset = part.next
+    assert part.next is None
+    assert "".join(read.split()) == "".join(text.split())
+
+
+def test_the_rest_of_a_description_comes_without_the_schema() -> None:
+    text = "One thing is said here. " * 40
+    first = json.loads(level3(record(description=text), 100, read_on="go on at"))["description"]
+    assert first.endswith("said here.… [864 more characters: go on at 96]".replace("864", str(len(text.strip()) - 96)))
+    rest = json.loads(level3(record(description=text), 10_000, offset=96))
+    assert rest == {"name": "srv.get", "description": text.strip()[96:]}
 
 
 @pytest.mark.parametrize(
@@ -207,6 +247,6 @@ def test_the_same_bytes_whatever_was_asked_before() -> None:
     first = record(description="Reads. " * 9, inputSchema=schema_of({"a": {"title": "A"}, "b": {}}, "b"))
     before = level1(first), level2(first), level3(first)
     level2(first, 50)
-    level3(first, 5, output=True)
+    level3(first, 5)
     again = record(description="Reads. " * 9, inputSchema=schema_of({"a": {"title": "A"}, "b": {}}, "b"))
     assert before == (level1(first), level2(first), level3(first)) == (level1(again), level2(again), level3(again))

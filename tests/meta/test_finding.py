@@ -182,7 +182,7 @@ async def test_a_misspelt_argument_is_told(open_harness: OpenHarness) -> None:
     async with open_harness() as harness:
         answer = await harness.call(harness.host("local"), "search_tools", {"querry": "weather"})
         assert error_data(answer)["code"] == "invalid_arguments"
-        assert "does not know querry: it takes query," in answer["result"]["content"][0]["text"]
+        assert "does not know 'querry': it takes query," in answer["result"]["content"][0]["text"]
 
 
 async def test_what_models_often_get_wrong_in_form_is_put_right(open_harness: OpenHarness) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.names import SpellingLookup
-from aggregator.domain.names import loosened
+from aggregator.domain.names import keeps_parts, loosened
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
@@ -208,6 +208,14 @@ async def test_a_server_is_told_from_a_tool(open_harness: OpenHarness) -> None:
         assert "maps.drive" in await harness.text(host, "search_tools", server="MAPS")
 
 
+async def test_a_misspelt_name_without_a_server_has_nearest_ones(open_harness: OpenHarness) -> None:
+    """Proves: F5, C9. The names to take instead are whole ones."""
+    async with open_harness(tools=SAME) as harness:
+        for name in ("get_wether", "get_the_weather"):
+            error = error_data(await harness.call(harness.host("local"), "call_tool", {"name": name}))
+            assert (error["code"], error["nearest"][:1]) == ("unknown_tool", ["maps.get_weather"])
+
+
 async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> None:
     """Proves: F5. The lines about a server stay within a budget."""
     many = {"maps": [tool(f"place_{n}", description=f"Place number {n} of the city.") for n in range(400)]}
@@ -278,8 +286,11 @@ def test_a_spelling_never_means_a_different_tool(
     written = spelled(chance, f"{prefix}.{own}" if whole else own)
     found = {one.name for one in lookup.tools(written)}
     loose = loosened(written)
-    wholly = {f"{p}.{o}" for p, o in names if loosened(p + o) == loose or o == written}
-    assert found == (wholly or {f"{p}.{o}" for p, o in names if loosened(o) == loose})
+    wholly = {
+        f"{p}.{o}" for p, o in names if o == written or (loosened(p + o) == loose and keeps_parts(written, f"{p}.{o}"))
+    }
+    bare = {f"{p}.{o}" for p, o in names if loosened(o) == loose and keeps_parts(written, o)}
+    assert found == (wholly or bare)
     assert f"{prefix}.{own}" in found or wholly
 
 

@@ -79,6 +79,20 @@ async def test_what_is_indexed_is_found_meanwhile(open_harness: OpenHarness, gat
         gate.open.set()
 
 
+@pytest.mark.parametrize("stops_at", [1, 2 * PER_PART])
+async def test_only_the_agents_own_tools_are_counted(open_harness: OpenHarness, gate: Gate, stops_at: int) -> None:
+    """Proves: D4, F5. What is missing says nothing of how many tools there are that the agent may not call."""
+    gate.stops_at = stops_at
+    policies = {"agents": {"a": {"allow": ["shop.order_0001"], "denials": "hidden"}}}
+    async with open_harness(policies, tools=TOOLS, servers=SERVERS) as harness:
+        await until(gate.stopped.is_set, "the index is being built")
+        for query, level in (("pencils", 1), ("pencils", 2), ("zebra", 1)):
+            said = await harness.text(harness.host("a"), "search_tools", query=query, level=level)
+            assert ("1 tools are still being indexed" in said) == (stops_at == 1)
+            assert "still being indexed" not in said.replace("1 tools are still being indexed", "")
+        gate.open.set()
+
+
 async def test_the_event_loop_has_its_turn_after_every_few_tools(open_harness: OpenHarness, gate: Gate) -> None:
     """Proves: D11. Whoever builds the index rests so often that nobody else waits for long."""
     gate.open.set()

@@ -140,3 +140,15 @@ async def test_a_server_that_dies_changes_no_byte(tmp_path: Path, monkeypatch: p
     assert len(set(seen)) == 1
     assert b'"search_tools"' in seen[0]
     assert b"buy_1" not in seen[0]
+
+
+async def test_a_server_that_is_away_counts_after_it_was_configured_anew(open_harness: OpenHarness) -> None:
+    """Proves: F5, D3. The upstream that takes its place knows its tools, and does not show them."""
+    async with (
+        open_harness(down={"git": "unavailable"}) as before,
+        open_harness(down={"git": "starting"}, tools={}) as after,
+    ):
+        anew = after.app.upstreams["git"]
+        anew.replace(before.app.upstreams["git"])
+        assert anew.definitions == TOOLS["git"]
+        assert not anew.listed

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aggregator.config.files.watch import Stamp, stamp
+from aggregator.domain.errors import OperatorError
+from aggregator.gateway.meta.programs import check_code
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies, Reloaded
@@ -93,6 +95,10 @@ class PolicyReload:
             log.info("policies: revision %s is in force", self._live.rulebook.revision)
             for line in reloaded.diff.lines():
                 log.info("policies: %s", line)
+            try:
+                check_code(self._views)
+            except OperatorError as error:
+                log.error("policies: %s", error)
         self._observer.policies_read(reloaded)
         if reloaded.changed and self._group is not None:
             await self._group.publish_policies()

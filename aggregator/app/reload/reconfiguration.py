@@ -59,7 +59,7 @@ class Reconfiguration:
         """
         config = found.config
         check_search(config)
-        check_code(config, self._views)
+        check_code(self._views, config)
         self.config = config
         self._views.trusted = trusted_servers(config)
         self._access.reconfigure(config.auth)

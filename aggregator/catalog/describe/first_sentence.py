@@ -39,7 +39,8 @@ _LEADS: Final = tuple(
         rf"(?:this|the(?:\s+[\w-]+){{0,3}}?\s+{_THING}|this\s+{_THING})\s+(?=[a-z]{{3,}}s\s)",
         r"(?:when(?:ever)?\s+)?(?:the\s+|an?\s+)?users?\s+(?:wants?|needs?|asks?|would like)\s+(?:you\s+)?to\s+",
         rf"(?:an?\s+|the\s+)?(?:mcp\s+|simple\s+|powerful\s+)?{_THING}\s+(?:(?:used\s+)?(?:to|for)|that|which)\s+",
-        rf"(?:can be\s+|is\s+)?(?:used\s+(?:to|for)\s+|(?:allows?|enables?|lets|helps)\s+{_WHOM}(?:to\s+)?)(?=[a-z])",
+        r"(?:can be\s+|is\s+)?(?:used\s+(?:to|for)\s+"
+        rf"|(?:allows?|enables?|lets|helps)\s+(?:{_WHOM}to\s+|{_WHOM[:-1]}))(?=[a-z])",
         r"(?:provides?|gives?)\s+(?:you\s+)?(?:the\s+)?(?:ability|capability|functionality|a way|access)\s+to\s+",
         r"(?:(?:这|该|本|此)(?:个|是一个|是)?(?:MCP)?(?:工具|接口|函数|方法|服务|功能))[，,：:]?"
         r"(?:是)?(?:可以|可|能够|能|会|将)?(?:被)?(?:用于|用来|用以|帮助您?你?|让您?你?|允许您?你?|支持|提供)?",
@@ -48,7 +49,7 @@ _LEADS: Final = tuple(
     )
 )
 # `Weather API provides forecasts` says `provides forecasts`.
-_SUBJECT: Final = re.compile(r"(?:(?:the|this)\s+)?(?:[\w.'/-]+\s+){1,4}?(?=([a-z]{4,}s)\s+\S)", re.IGNORECASE)
+_SUBJECT: Final = re.compile(r"(?:(?:the|this)\s+)?(?:[\w.'/-]+\s+){1,4}?(?=([a-z]{3,}s)\s+\S)", re.IGNORECASE)
 # In front of the sentence, in brackets or capitals.
 _BANNER: Final = re.compile(
     r"(?:[\[(（【](?:deprecated|beta|alpha|experimental|preview|read[- ]only|legacy|internal|new|destructive"
@@ -122,7 +123,7 @@ _NOT_ABOUT: Final = re.compile(
     r"|as an?\s|act as|if (?:you|the|a|an|no)\b|when (?:you|the|a|an)\b|(?:the )?users? (?:wants?|needs?|asks?|says?)"
     r"|access to this|this (?:is|was|will|creates?|does|should|must|can|may)\b"
     r"|it (?:is|was|will|does|should|must|can|may)\b"
-    r"|they |we |i |otherwise\b|(?:the )?(?:result|response|output|answer)s?\b"
+    r"|they |we |i |otherwise\b|anything\b|(?:the )?(?:result|response|output|answer)s?\b"
     r"|returns? (?:the )?(?:created|updated|deleted|same)\b"
     r"|ignore\b|system\s*:|assistant\s*:|available (?:only|in|on|for|to)|supports?\b|works?\b|useful\b|helpful\b"
     r"|triage tool|given\b|(?:已)?(?:弃用|废弃)|你是|如果|当用户|适用于)",
@@ -226,7 +227,7 @@ def _merit(sentence: str, name: str, *, first: bool) -> int:
     words = [
         word for word in _FIRST_WORDS.findall(sentence.casefold()[:60]) if is_verb(word) or not word.endswith("ly")
     ]
-    if _NOT_ABOUT.match(sentence):
+    if _NOT_ABOUT.match(sentence) or sentence.endswith(("?", "？")):
         return -_VERB
     if words[:1] == ["use"] or (not first and words[:1] and words[0] in _OF_RESULTS):
         return 2
@@ -323,7 +324,7 @@ def _without_subject(text: str) -> str:
         if (found := lead.match(text)) and columns(text[found.end() :]) >= 4:
             return text[found.end() :]
     words = _FIRST_WORDS.findall(text.casefold()[:60])
-    if not words or is_verb(words[0]):
+    if not words or is_verb(words[0]) or words[0].endswith("ly"):
         return text
     found = _SUBJECT.match(text)
     return text[found.end() :] if found and is_third_person(found[1].casefold()) else text

@@ -4,9 +4,11 @@ Law: equal records and parameters give equal bytes; nothing here depends on the 
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.compact_schema import compact, examples
+from aggregator.catalog.describe.excerpt import excerpt
 from aggregator.catalog.describe.first_sentence import LINE, Language, summary
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.parameters import Parameter, has_rules, parameter_names, parameters
@@ -22,6 +24,8 @@ LABELS: Final[Mapping[Language, str]] = {"en": "tool", "zh": "工具"}
 _AROUND: Final = 6
 _ABOUT: Final = 30
 _PARAMETERS: Final = 12
+_RETURNED: Final = 20
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 def shown_name(tool: ToolRecord) -> str:
@@ -81,45 +85,64 @@ def level3(
     tool: ToolRecord,
     description: int = 4_000,
     *,
-    output: bool = False,
+    offset: int = 0,
+    read_on: str = "",
     source: Literal["local", "mcp", "aggregator"] | None = None,
     annotations: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where known `annotations`,
-    `examples`.
+    """Return compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where known `returns`,
+    `annotations`, `claims` and `examples`.
 
     `source` says what kind of server the tool is from, where that is known, `server` which one. `description` bounds
-    that text in characters. `schema` is the input schema as a policy tightened it, if one did; `annotations` are those
-    that count, as the caller decided; `output` adds the tool's `outputSchema`.
+    that text in characters; what is cut of it ends with `read_on` and the offset of the rest. With `offset` there is
+    nothing but that rest. `schema` is the input schema as a policy tightened it, if one did. `returns` is the output
+    schema in the short form of level 2. `annotations` are those that count, as the caller decided; `claims` are what
+    the server says beside them, which nothing relies on.
     """
     definition = tool.definition
     whole: Mapping[str, Any] = definition["inputSchema"] if schema is None else schema
     own_text = definition.get("description")
+    text = own_text if isinstance(own_text, str) else ""
+    if offset:
+        return encode({"name": shown_name(tool), "description": _part(text, offset, description, read_on)}).decode()
     answer: dict[str, Any] = {
         "name": shown_name(tool),
-        "description": _bounded(own_text if isinstance(own_text, str) else "", description),
+        "description": _part(text, 0, description, read_on),
         **({"source": source} if source is not None else {}),
         "server": tool.server,
         "inputSchema": compact(whole, tool.own_name),
     }
+    if returns := _returns(definition.get("outputSchema")):
+        answer["returns"] = returns
     if annotations:
         answer["annotations"] = annotations
+    if claims := _claims(definition.get("annotations"), annotations or {}):
+        answer["claims"] = claims
     if shown := examples(whole):
         answer["examples"] = shown
-    if output and isinstance(definition.get("outputSchema"), Mapping):
-        answer["outputSchema"] = compact(definition["outputSchema"], tool.own_name)
     return encode(answer).decode()
 
 
-def _bounded(text: str, length: int) -> str:
-    """Return the text, or as many of its words as fit, and how much is missing."""
-    text = text.strip()
-    if len(text) <= length:
-        return text
-    kept = text[:length]
-    words = kept.rsplit(None, 1)[0] if not text[length].isspace() and len(kept.split(None, 1)) > 1 else kept
-    if len(words) < length * 0.8:
-        words = kept
-    words = words.rstrip()
-    return f"{words}{MARK} [{len(text) - len(words)} characters left out]"
+def _returns(schema: Any) -> dict[str, str]:
+    """Return the fields of a result as level 2 shows parameters, the first of them; `…` stands for the others."""
+    fields = list(islice(parameters(schema, _ABOUT), _RETURNED + 1))
+    shown = {field.name: f"{field.mark} {field.about}".rstrip() for field in fields[:_RETURNED]}
+    if len(fields) > _RETURNED:
+        shown[MARK] = f"{len(parameter_names(schema)) - _RETURNED} more"
+    return shown
+
+
+def _claims(said: Any, counted: Mapping[str, Any]) -> dict[str, bool]:
+    if not isinstance(said, Mapping):
+        return {}
+    return {hint: said[hint] for hint in _HINTS if isinstance(said.get(hint), bool) and counted.get(hint) != said[hint]}
+
+
+def _part(text: str, offset: int, length: int, read_on: str) -> str:
+    """Return a part of a text, and how much is missing."""
+    part = excerpt(text.strip(), offset, length)
+    if part.next is None:
+        return part.text
+    more = f"{part.left} more characters: {read_on} {part.next}" if read_on else f"{part.left} characters left out"
+    return f"{part.text}{MARK} [{more}]"

@@ -36,7 +36,7 @@ _PREPOSITIONS: Final = (
 _JOINING: Final = "that|which|who|whose|where|when|while|whenever|if|unless|until|because|since|so that|so"
 _GERUNDS: Final = (
     "including|containing|matching|returning|showing|covering|excluding|allowing|making|ensuring|providing|enabling"
-    "|leveraging|regarding|concerning|supporting|performing|giving|helping|describing|specifying|removing|replacing"
+    "|leveraging|regarding|concerning|supporting|performing|giving|helping|describing|specifying|removing|replacing|offering|featuring|letting"
 )
 _STARTS: Final = re.compile(
     rf"\s(?=(?:{_PREPOSITIONS}|{_JOINING}|{_GERUNDS})\s)"
@@ -64,7 +64,7 @@ _OPEN: Final = re.compile(
     r"|specific|specified|particular|existing|able|ability|how|what|why|used|needed|wants?|needs?|able|allowed|up|out"
     r"|available|new|multiple|several|various|comprehensive|detailed|first|last|latest|currently|optionally|and/or"
     r"|only|additional|certain|single|full|known|same|as|because|since|until|unless|without|depending|according"
-    r"|related|due|similar|compatible|relevant|required|access|support|\w+ly|taken|made|held|given|sent|[a-z]{2,}[^e\W]ed|[-–—&/+])$",
+    r"|related|due|similar|compatible|relevant|required|access|support|\w+ly|taken|seen|you|we|they|\w+['’](?:re|ve|ll)|made|held|given|sent|[a-z]{2,}[^e\W]ed|[-–—&/+])$",
     re.IGNORECASE,
 )
 # An item of a list, in the middle of it.
@@ -77,6 +77,8 @@ _WHOLE: Final = re.compile(
     r"\s(?:until|if|when|whenever|while|because|unless|since|where|whose|so that|as if)\s", re.IGNORECASE
 )
 _RELATIVE: Final = re.compile(r"\s(?:that|which|who)\s(\w+)(?:\s\w+)?$", re.IGNORECASE)
+# An aim without its object.
+_AIM: Final = re.compile(r"\sto (\w+)$")
 _UNFINISHED: Final = re.compile(r"\b(?:between|both|either|neither|whether|from)\s[^,]*$", re.IGNORECASE)
 _ASIA: Final = re.compile(r"[，；。：！？、](?!$)|,(?=[^\x00-\x7f])|(?=（)")
 _ADVERB: Final = re.compile(r"\s\w{3,}ly$")
@@ -158,6 +160,8 @@ def _ends_well(kept: str, left: str) -> bool:
     if any(kept.count(a) != kept.count(b) for a, b in ("()", "[]", "{}")) or kept.count('"') % 2:
         return False
     if _EXAMPLE.search(kept) or _WHOLE.search(kept):
+        return False
+    if (aim := _AIM.search(kept)) and is_verb(aim[1].casefold()):
         return False
     if (found := _RELATIVE.search(kept)) and not is_verb(found[1].casefold()):
         return False

@@ -20,7 +20,8 @@ _WRITTEN_EN: Final = re.compile(
 _WRITTEN_ZH: Final = re.compile(rf"{any_of('写作')}{_ON}{{0,20}}?{any_of('作品')}(?P<between>{_ON}{{0,20}})$")
 # 写一段调用 ... 的代码
 _WRITING_ZH: Final = re.compile(rf"{any_of('写作')}[^,。\n]{{0,24}}$")
-_OF_WORKS: Final = re.compile(rf"[^,。\n]{{0,12}}的[^,。\n]{{0,14}}?{any_of('作品')}")
+_OF_WORKS: Final = re.compile(rf"[^,。\n]{{0,12}}的[^,。\n]{{0,14}}?{any_of('作品', '语言')}")
+_IN_CODE_ZH: Final = re.compile(rf"用\s?(?:代码|程序|脚本|go|js|{any_of('语言')})[^,。\n]{{0,10}}$")
 _SENTENCE_WITH: Final = re.compile(
     r"[`」』”\s]*(?:这个?[词字单]{1,2}|一词)?\s*(?:造[一个]{0,2}句|写[^,。]{0,4}(?:句子|句话))"
     r"|\s*in (?:a|one|the|your|this|every) (?:sentence|paragraph|poem|story|haiku|song|joke)(?![a-z])"
@@ -43,7 +44,7 @@ def is_material(message: MessageText, start: int, end: int) -> bool:
     before, after = message.plain[max(0, start - _NEAR) : start], message.after(end)
     if any(pattern.search(before) for pattern in (_GIVEN, _GIVEN_ABOVE)) or _SENTENCE_WITH.match(after):
         return True
-    if _WRITING_ZH.search(before) and _OF_WORKS.match(after):
+    if _IN_CODE_ZH.search(before) or (_WRITING_ZH.search(before) and _OF_WORKS.match(after)):
         return True
     if any(message.plain.startswith(verb, start) for verb in _BY_MEANS):
         return False

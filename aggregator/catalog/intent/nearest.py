@@ -45,7 +45,8 @@ def _parts(called: str) -> list[str]:
     runs = [run for run in (_without_vague(run) for run in _RUN.findall(lowered(called))) if run and run not in vague]
     latin = split(_RUN.sub(" ", called))
     words = [word for word in latin if word not in generic]
-    if len(words) > _MOST_WORDS or not _LINKS.isdisjoint(latin):
+    only_verbs = bool(words) and not runs and word_set("verbs").issuperset(words)
+    if only_verbs or len(words) > _MOST_WORDS or not _LINKS.isdisjoint(latin):
         return []
     return [*map(stem, words), *runs]
 

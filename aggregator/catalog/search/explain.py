@@ -10,6 +10,7 @@ from typing import Final, Literal
 from aggregator.catalog.search.document import Document, add_field, fields_of
 from aggregator.catalog.search.fit import action_factor
 from aggregator.catalog.search.query import Query, read
+from aggregator.catalog.search.terms.everyday import everyday
 from aggregator.catalog.search.terms.four_grams import similarity
 from aggregator.catalog.search.terms.language import translations, words_in
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
@@ -107,6 +108,8 @@ def _match(query: Query, asked: str, term: str) -> Match:
         return "word"
     if not asked.isascii():
         return "translation"
+    if term in everyday().get(asked, ()):
+        return "meaning"
     return "abbreviation" if term in dict(query.words[asked]) else "like it"
 
 

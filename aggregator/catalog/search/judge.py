@@ -20,8 +20,8 @@ from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, we
 # A tool fits if it has this share of the best score.
 FITS: Final = 0.5
 # What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/search.md.
-HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 3.9, 1.5, 0.8, 1.25, 3.2, 1.9
-ENOUGH = 3.7
+HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
+ENOUGH = 3.6
 # How many of the best tools are looked at.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
@@ -33,7 +33,7 @@ _SCORED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How an answer fits: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits."""
+    """The fit of an answer: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits."""
 
     fitting: int
     weak: str = ""
@@ -41,7 +41,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Had:
-    """How much a tool has of one need.
+    """The part of one need that a tool has.
 
     `worth` of the need; `said`: 0 to 1, how much the word says of it; `meant`: the same for a word of its meaning;
     `unknown`: no tool has the word.

@@ -1,4 +1,4 @@
-"""What a query needs of a tool, word by word: to say how much of it a tool has, and which words no tool has."""
+"""Read what a query needs of a tool, word by word: to say how much a tool has of it, and which words no tool has."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
-from aggregator.catalog.search.terms.language import segments, translations
+from aggregator.catalog.search.terms.language import translations, words_and_rest
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, signs, terms, unspaced
 
@@ -54,7 +54,7 @@ def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[Need]:
 def _signs(run: str) -> Iterator[Need]:
     for part in without_asking(run):
         unread = ""
-        for word, known in segments(part, wider_synonyms().of, translations().stems):
+        for word, known in words_and_rest(part, wider_synonyms().of, translations().stems):
             if known:
                 yield from _unread(unread)
                 yield _word(word)

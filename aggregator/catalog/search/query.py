@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from aggregator.catalog.search.terms.everyday import everyday
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
     abbreviations,
@@ -28,6 +29,8 @@ NUMBER = 0.3
 SIGN = 0.15
 TRANSLATED = 0.7
 EXPANDED = 0.8
+# What tools may say instead of an everyday word.
+OTHERWISE = 0.6
 # Words that say little say less in a long query, where they are the talk around it.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
@@ -102,7 +105,7 @@ def read(text: str) -> Query:
     chosen = list(dict.fromkeys(terms_kept if terms_kept or reading.words else latin))
     for term in chosen:
         reading.words.setdefault(term, ((term, word_worth(term, len(chosen))),))
-    _add_abbreviations(chosen, reading.words)
+    _add_others(chosen, reading.words)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in chosen if term in words}
     _add_means(latin, worth, reading.meanings)
@@ -130,8 +133,8 @@ def word_worth(term: str, count: int) -> float:
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
 
 
-def _add_abbreviations(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
-    """Let an abbreviation stand for its long forms, and a long form for its abbreviations."""
+def _add_others(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
+    """Let an abbreviation stand for its long forms, a long form for its abbreviations, an everyday word for others."""
     table = abbreviations()
     for term in chosen:
         places = table.places.get(term, ())
@@ -147,6 +150,10 @@ def _add_abbreviations(chosen: list[str], words: dict[str, WeightedTerms]) -> No
                 for term in form:
                     if all(short != other for other, _ in words[term]):
                         words[term] += ((short, words[term][0][1] * EXPANDED),)
+    for term in chosen:
+        known = {other for other, _ in words[term]}
+        others = [other for other in everyday().get(term, ()) if other not in known]
+        words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in others)
 
 
 def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:

@@ -72,16 +72,30 @@ def reach(text: str, start: int, most: int) -> int:
 
     A long piece, such as Base64, is cut where its share of the tokens ends.
     """
+    return reach_half(text, start, most)[1]
+
+
+def reach_half(text: str, start: int, most: int) -> tuple[int, int]:
+    """Return the offsets up to which a text has half of `most` tokens from `start` on, and all, as `reach` does."""
     end = min(len(text), start + _CHARACTERS_AT_MOST * most)
-    used, at = 0.0, start
+    used, at, half, middle = 0.0, start, most // 2, -1
     for piece in _piece().finditer(text, start, end):
         cost = _cost(piece)
+        if middle < 0 and used + cost > half:
+            middle = at + _share(piece, cost, half - used)
         if used + cost > most:
-            share = int(len(piece[0]) * (most - used) / cost) if cost > _LONG_PIECE else 0
-            return at + share
+            return middle, at + _share(piece, cost, most - used)
         used += cost
         at = piece.end()
-    return end
+    return (middle if middle >= 0 else end), end
+
+
+def _share(piece: re.Match[str], cost: float, tokens: float) -> int:
+    """Return how many characters of a piece make so many tokens of its cost; none of a short piece."""
+    if cost <= _LONG_PIECE:
+        return 0
+    # Line breaks behind signs cost nothing.
+    return int(len(piece["signs"] or piece[0]) * tokens / cost)
 
 
 def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems:

@@ -30,6 +30,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "not_confirmed": 403,
     "not_read_only": 403,
     "unknown_tool": 404,
+    "unknown_result": 404,
     "limit_reached": 429,
 }
 _DATA_SHOWN: Final = 2_000

@@ -14,9 +14,12 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaToolSet
+from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
+from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import View, Views
 
 if TYPE_CHECKING:
@@ -52,7 +55,9 @@ class MayCall:
 
 @dataclass(frozen=True, slots=True)
 class ListCost:
-    """The tools an agent may call and those it is shown in its list, with estimated tokens of both."""
+    """The tools an agent may call and those it is shown in its list, with estimated tokens of both, the instructions
+    included.
+    """
 
     tools: int
     tokens: int
@@ -109,7 +114,7 @@ class ToolBrowser:
 
     def meta_tool(self, name: str) -> ToolRecord | None:
         """Return the aggregator's own tool of that name; None if it has none."""
-        found = self._meta_tools.get(name)
+        found = self._meta_tools[name] if name == RUN_CODE else self._meta_tools.get(name)
         return found.record if found is not None else None
 
     async def search(self, view: View, query: str, server: str | None = None) -> list[ToolRecord]:
@@ -169,10 +174,13 @@ class ToolBrowser:
         whole = await self._prepared(self._views.of(principal))
         await self._host_lists.prepare(host)
         shown = self._host_lists.tools_for(host)[1]
-        tokens = await self._slices.run(_tokens(whole))
-        return ListCost(
-            len(whole), tokens, len(shown), tokens if shown is whole else await self._slices.run(_tokens(shown))
-        )
+        servers = self._finder.servers(self._views.of(principal))
+        both = []
+        for listing in (whole, shown):
+            # A model pays for the instructions too.
+            text = instructions_about(servers, short=any(tool.server == SOURCE for tool in listing.tools[:1]))
+            both.append(await self._slices.run(_tokens(listing)) + estimate(text))
+        return ListCost(len(whole), both[0], len(shown), both[1])
 
     async def _prepared(self, view: View) -> Listing:
         return await self._views.prepare_listing(view, self._current.tools, self._slices)

@@ -248,11 +248,16 @@ class DirectCalls:
         """Return the result as `Pipeline` delivers it; None where that takes long, or something is wrong with it."""
         plain = call.plain
         tool, upstream = plain.tool, plain.upstream
-        content = result.get("content")
-        if is_long(content) or not self._large_results.is_small(result, structured=not plain.keeps_structured):
+        content: Any = result.get("content")
+        alone = _has_text_alone(content)
+        if alone and (plain.keeps_structured or "structuredContent" not in result):
+            # Most results: nothing is called for them.
+            if len(content[0]["text"]) > self._large_results.most_characters:
+                return None
+        elif is_long(content) or not self._large_results.is_small(result, structured=not plain.keeps_structured):
             return None
         result = eras.received(result)
-        if tool.prefix and (_META in result or (content and not _has_text_alone(content))):
+        if tool.prefix and (_META in result or (content and not alone)):
             result = in_result(tool.prefix, result, self._agent_items.elsewhere(call.known.host, upstream))
         if not plain.check.result_fits(result):
             return None
@@ -324,4 +329,7 @@ class DirectCalls:
 
 def _has_text_alone(content: Any) -> bool:
     """Return whether a result holds nothing that could name a resource: one block of text."""
-    return type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].get("type") == "text"
+    if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
+        return False
+    block = content[0]
+    return block.get("type") == "text" and type(block.get("text")) is str

@@ -5,13 +5,17 @@ Law 2: a member counts as another spelling of `name` or `arguments` only if it c
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.domain.errors import BadArguments
+from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
 from aggregator.gateway.meta.meant import MeantTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
+from aggregator.schemas.structure.local import resolve_reference
+from aggregator.schemas.wording import types_of
 from aggregator.wire.codec import decode
 
 CALL: Final = "call_tool"
@@ -24,6 +28,10 @@ _PROPERTIES: Final[dict[str, Any]] = {
 _NAMES: Final = ("name", "tool", "tool_name")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "params", "arguments_json")
 _MEMBERS: Final = frozenset((*_NAMES, *_ARGUMENTS))
+# What they write for the server of the tool beside its name.
+_SERVERS: Final = ("server", "server_name")
+# Members that a message names.
+_SHOWN: Final = 5
 
 # A function that returns the tools that a written name may stand for.
 ReadName = Callable[[str], Awaitable[MeantTools]]
@@ -39,27 +47,26 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     """
     outer = params["name"]
     given = _object(outer, params.get("arguments"))
-    key, meant = await _named(outer, given, read)
+    used, meant = await _named(outer, given, read)
     tool = _only(meant)
     own = _own_members(tool)
     _refuse_look_alikes(outer, given, own)
-    beside = {name: value for name, value in given.items() if name != key and name != "arguments"}
-    # The name may stand there once more, in another member.
-    beside = {name: value for name, value in beside.items() if name not in _NAMES or name in own or value != given[key]}
+    beside = {name: value for name, value in given.items() if name not in used and name != "arguments"}
     holders = [name for name in _ARGUMENTS if name in given and _holds_arguments(name, given[name], tool, own, beside)]
-    if len(holders) > 1:
-        raise BadArguments(outer, f"{outer} was given {_and(holders)}: put everything inside `arguments`, once.")
-    arguments = _object(meant.name, given[holders[0]]) if holders else {}
+    filled = [name for name in holders if given[name] is not None]
+    if len(filled) > 1:
+        raise BadArguments(outer, f"{outer} was given {members(filled)}: put everything inside `arguments`, once.")
+    arguments = _object(meant.name, given[filled[0]]) if filled else {}
     beside = {name: value for name, value in beside.items() if name not in holders}
     if arguments and beside:
         raise BadArguments(
-            outer, f"{outer} was given {_and(beside)} beside `{holders[0]}`: put everything inside `arguments`."
+            outer, f"{outer} was given {members(beside)} beside `{filled[0]}`: put everything inside `arguments`."
         )
     return {**params, "name": meant.name, "arguments": arguments or beside}
 
 
-async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[str, MeantTools]:
-    """Return the member that names the tool, and what it stands for.
+async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], MeantTools]:
+    """Return the members that name the tool or its server, and what they stand for.
 
     Raises:
         BadArguments: there is none, or there are two and nothing tells which one is an argument of the other.
@@ -73,13 +80,44 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
     known = [name for name in keys if found[name].tools]
     others = {*keys} - {*known}
     if known and len(keys) > 1 and (len(known) > 1 or not _own_members(_only(found[known[0]])).issuperset(others)):
-        said = f"{outer} was given {_and(keys)}: give the tool as `name`, the rest in `arguments`."
+        said = f"{outer} was given {members(keys)}: give the tool as `name`, the rest in `arguments`."
         raise BadArguments(outer, said)
     key = (known or keys)[0]
-    meant = found[key]
+    server, meant = await _on_server(outer, given, given[key], found[key], read)
     if len(meant.tools) > 1:
         raise several(outer, given[key], meant.tools)
-    return key, meant
+    own = _own_members(_only(meant))
+    # The name may stand there once more, in another member.
+    again = (name for name in _NAMES if name not in own and given.get(name) == given[key])
+    return {key, *server, *again}, meant
+
+
+async def _on_server(
+    outer: str, given: Mapping[str, Any], name: str, meant: MeantTools, read: ReadName
+) -> tuple[Sequence[str], MeantTools]:
+    """Return the member that says which server the tool is of, if there is one, and what the name stands for there.
+
+    Raises:
+        BadArguments: the server is not that of the tool, which has no argument of that name either.
+    """
+    member = next((one for one in _SERVERS if isinstance(given.get(one), str) and given[one]), None)
+    if member is None:
+        return (), meant
+    whole = await read(f"{given[member]}.{name}")
+    for one in (whole, meant):
+        tool = _only(one)
+        if tool is not None and member not in _own_members(tool) and _is_of(tool, given[member]):
+            return (member,), one
+    tool = _only(meant)
+    if tool is not None and member not in _own_members(tool):
+        said = f"{tool.name} is of another server than {given[member]!r:.80}, which {outer} was given as `{member}`"
+        raise BadArguments(outer, f"{said}: write the whole name, and everything else inside `arguments`.")
+    # What there is not, or not for this agent, is looked for, and recorded, by its whole name.
+    return ((), meant) if meant.tools or spellings(name) else ((member,), whole)
+
+
+def _is_of(tool: ToolRecord, server: str) -> bool:
+    return loosened(server) in (loosened(tool.server), loosened(tool.prefix))
 
 
 def _holds_arguments(
@@ -101,8 +139,11 @@ def _own_members(tool: ToolRecord | None) -> frozenset[str]:
     """Return the names of the arguments that a tool declares."""
     if tool is None:
         return frozenset()
-    schema = tool.definition["inputSchema"]
-    parts = [schema, *(part for key in ("allOf", "anyOf", "oneOf") for part in schema.get(key) or ())]
+    root = tool.definition["inputSchema"]
+    whole = [root, resolve_reference(root, root)]
+    # A server's schema may be no schema: then it is the check that says so.
+    lists = [one.get(key) for one in whole if isinstance(one, dict) for key in ("allOf", "anyOf", "oneOf")]
+    parts = [*whole, *(resolve_reference(part, root) for some in lists if isinstance(some, list) for part in some)]
     declared = [part.get("properties") for part in parts if isinstance(part, dict)]
     return frozenset(name for names in declared if isinstance(names, dict) for name in names)
 
@@ -110,9 +151,11 @@ def _own_members(tool: ToolRecord | None) -> frozenset[str]:
 def _takes_objects(tool: ToolRecord | None, name: str) -> bool:
     """Return whether an object may be the value of an argument, as far as its schema says so at its top."""
     assert tool is not None
-    schema = (tool.definition["inputSchema"].get("properties") or {}).get(name)
-    kinds = schema.get("type") if isinstance(schema, dict) else None
-    return kinds is None or "object" in ([kinds] if isinstance(kinds, str) else kinds)
+    root = tool.definition["inputSchema"]
+    declared = root.get("properties")
+    schema = resolve_reference(declared.get(name), root) if isinstance(declared, dict) else None
+    kinds = types_of(schema) if isinstance(schema, dict) else []
+    return not kinds or "object" in kinds
 
 
 def _refuse_look_alikes(outer: str, given: Mapping[str, Any], own: frozenset[str]) -> None:
@@ -131,8 +174,10 @@ def _only(meant: MeantTools) -> ToolRecord | None:
     return meant.tools[0] if len(meant.tools) == 1 else None
 
 
-def _and(names: Sequence[str] | Mapping[str, Any]) -> str:
-    return ", ".join(f"{name!r:.80}" for name in names)
+def members(names: Sequence[str] | Mapping[str, Any]) -> str:
+    """Return the names of members for a message, the first few of many."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"{name!r:.80}" for name in islice(names, _SHOWN)) + more
 
 
 def _is_object_text(text: str) -> bool:
@@ -145,7 +190,7 @@ def _object(tool: str, value: Any) -> dict[str, Any]:
             value = decode(value.encode("utf-8", "surrogatepass")) if value.strip() else None
         except ValueError as error:
             raise BadArguments(tool, f"The arguments of {tool} are no JSON object: {error}.") from None
-    if value is None:
+    if value is None or value == []:
         return {}
     if not isinstance(value, dict):
         raise BadArguments(tool, f"The arguments of {tool} must be a JSON object.")

@@ -9,6 +9,8 @@ from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.wire.codec import Raw, encode
 
 _MOST: Final = 50
+# Characters of an unknown name that are repeated.
+_LONGEST: Final = 200
 
 _RECORD: Final = meta_record(
     "describe_tools",
@@ -16,6 +18,7 @@ _RECORD: Final = meta_record(
     {
         "names": {"type": "array", "items": {"type": "string"}, "maxItems": _MOST},
         "level": {"enum": [1, 2, 3], "default": 3},
+        "offset": {"type": "integer", "minimum": 0},
     },
     ("names",),
 )
@@ -23,10 +26,10 @@ _RECORD: Final = meta_record(
 
 async def describe_tools(asking: MetaToolCall) -> str:
     """Return lines (level 1) or compact JSON (levels 2 and 3), in the order asked; unknown names come with
-    the reason.
+    the reason. With `offset` the rest of long descriptions, from that character on.
     """
     level = asking.arguments.get("level", 3)
-    render = rendered(asking.finder, asking.view, level)
+    render = rendered(asking.finder, asking.view, level, asking.arguments.get("offset", 0))
     held_to = await asking.finder.tools_by_name(asking.view)
     found: list[str] = []
     missing: dict[str, str] = {}
@@ -41,9 +44,9 @@ async def describe_tools(asking: MetaToolCall) -> str:
             if tool.only_for_apps:
                 raise UnknownTool(name, [])
         except UnknownTool as error:
-            missing[name] = names.server(name) or error.message
+            missing[name[:_LONGEST]] = names.server(name) or error.message
         except (CallRefused, UpstreamError) as error:
-            missing[name] = error.message
+            missing[name[:_LONGEST]] = error.message
         else:
             if tool.name not in shown:
                 shown.add(tool.name)

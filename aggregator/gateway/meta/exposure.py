@@ -64,6 +64,7 @@ class Exposure:
         # The bound on the tokens of results, beyond which there is something to read on.
         self._most_tokens = most_tokens
         self._kept: LruCache[tuple[str, Expose], _KeptList] = LruCache(_KEPT)
+        self._instructions: LruCache[str, int] = LruCache(_KEPT)
 
     def reconfigure(self, pinned: Iterable[str], budget: int, most_tokens: int) -> None:
         """Take the pinned patterns, the budget and the bound on results of a new configuration."""
@@ -104,8 +105,18 @@ class Exposure:
         return listed
 
     def costs(self) -> dict[str, tuple[int, int]]:
-        """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token."""
-        return {kept.agent: (_cost(kept.whole), _cost(kept.listed)) for _, kept in self._kept.items()}
+        """Return by agent the estimated tokens of all its tools and of its list, at four bytes a token; both with those
+        of the instructions.
+        """
+        told = dict(self._instructions.items())
+        return {
+            kept.agent: (_cost(kept.whole) + told.get(key, 0), _cost(kept.listed) + told.get(key, 0))
+            for (key, _), kept in self._kept.items()
+        }
+
+    def note_instructions(self, view: View, text: str) -> None:
+        """Count the instructions that an agent was given: they are part of what its list costs."""
+        self._instructions.put(view.key, estimate(text))
 
     def cost_steps(self, listing: Listing) -> Steps[int]:
         """Return the estimated tokens of a list, at four bytes a token, one tool in a step."""

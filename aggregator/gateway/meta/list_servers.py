@@ -2,9 +2,12 @@
 named.
 """
 
+import asyncio
 import time
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from aggregator.catalog.describe.servers import own_purpose, tools_purpose
 from aggregator.gateway.meta.meant import no_server, server_named
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
@@ -19,7 +22,8 @@ _RECORD: Final = meta_record(
 
 
 async def list_servers(asking: MetaToolCall) -> str:
-    """Return one line a server: name, state, number of tools, description; for a named one, its instructions too.
+    """Return one line a server: name, state, number of tools, and what it is for: the operator's description, else its
+    own words, else what its tools are about. For a named one, its instructions too.
 
     Raises:
         LoginRequired: the named one is away until this agent has connected an account, with the link.
@@ -27,7 +31,11 @@ async def list_servers(asking: MetaToolCall) -> str:
     servers = asking.finder.servers(asking.view)
     wanted = asking.arguments.get("server")
     if not wanted:
-        return "\n".join(map(_line, servers)) or "There are no servers."
+        tools: dict[str, list[Mapping[str, Any]]] = {}
+        for tool in asking.finder.tools(asking.view):
+            tools.setdefault(tool.server, []).append(tool.definition)
+        lines = await asyncio.to_thread(_lines, servers, tools)
+        return "\n".join(lines) or "There are no servers."
     seen = server_named(servers, wanted)
     if seen is None:
         return no_server(servers, wanted)
@@ -38,17 +46,26 @@ async def list_servers(asking: MetaToolCall) -> str:
     return "\n".join(_details(seen, alone=asking.view.open))
 
 
-def _line(seen: ServerSeen) -> str:
+def _lines(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return a line of each server. Takes a millisecond a server that has no description."""
+    return [_line(seen, tools.get(seen.config.id, ())) for seen in servers]
+
+
+def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
     config = seen.config
     facts = [_state(seen), *(["local"] if config.type == "local" else []), _count(seen.tools, "tool")]
     facts += [_count(count, what) for count, what in ((seen.resources, "resource"), (seen.prompts, "prompt")) if count]
     line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
+    elif config.instructions and (said := own_purpose(seen.instructions)):
+        line += f": it says: {said}"
+    elif about := tools_purpose(tools, seen.name):
+        line += f": tools for {about}"
     amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
-    said = "; ".join(filter(None, amiss))
-    return f"{line} [{said}]" if said else line
+    notes = "; ".join(filter(None, amiss))
+    return f"{line} [{notes}]" if notes else line
 
 
 def _state(seen: ServerSeen) -> str:

@@ -92,9 +92,10 @@ def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
 def server_named(servers: Sequence[ServerSeen], name: str) -> ServerSeen | None:
     """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
     exact = next((seen for seen in servers if name in (seen.config.id, seen.name)), None)
-    if exact is not None or not loosened(name):
+    loose = loosened(name) if len(name) <= _LONGEST else ""
+    if exact is not None or not loose:
         return exact
-    alike = [seen for seen in servers if loosened(name) in (loosened(seen.config.id), loosened(seen.name))]
+    alike = [seen for seen in servers if loose in (loosened(seen.config.id), loosened(seen.name))]
     return alike[0] if len(alike) == 1 else None
 
 

@@ -19,7 +19,7 @@ from aggregator.domain.abilities import NOTHING
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
-from aggregator.domain.errors import BadArguments, OverLimit, RpcError
+from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.ask.input_required import InputRequests
@@ -89,7 +89,7 @@ class RunPrograms:
     """The programs of all agents, which run in `sandbox`."""
 
     def __init__(self, config: Config, views: Views, input_requests: InputRequests, call_log: CallLog) -> None:
-        check_code(config, views)
+        check_code(views, config)
         self.sandbox = Sandbox()
         self._limits = ProgramLimits(config.code.max_calls, config.code.timeout, config.code.memory)
         self._views = views
@@ -138,6 +138,9 @@ class RunPrograms:
             outcome = await self.sandbox.run(code, running.function, self._limits, agent)
         except TooManyPrograms as error:
             raise OverLimit(RUN_CODE, f"The program was not run: {error}.", retry_after=5, limit="programs") from error
+        except OperatorError as error:
+            log.error("%s", error)
+            raise CallRefused(RUN_CODE, "Programs cannot be run here now: their sandbox is not installed.") from error
         finally:
             running.end()
         text = await asyncio.to_thread(_shortened, outcome.text)
@@ -241,13 +244,15 @@ class ProgramCalls:
             self._progress({"progress": self._made, "message": f"call {self._made}: {said}"})
 
 
-def check_code(config: Config, views: Views) -> None:
-    """Check that programs can be run wherever a configuration or a policy exposes them.
+def check_code(views: Views, config: Config | None = None) -> None:
+    """Check that programs can be run wherever a policy, or a configuration if one is given, exposes them.
 
     Raises:
         OperatorError: the package that runs them is not installed.
     """
-    exposed: set[Expose | None] = {config.expose, config.http.expose, config.sse.expose, config.stdio.expose}
+    exposed: set[Expose | None] = set()
+    if config is not None:
+        exposed |= {config.expose, config.http.expose, config.sse.expose, config.stdio.expose}
     rulebook = views.rulebook
     if rulebook is not None:
         exposed.update(rules.expose for agent in rulebook.agents if (rules := rulebook.for_agent(agent)) is not None)

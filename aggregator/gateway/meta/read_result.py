@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from aggregator.domain.errors import BadArguments
+from aggregator.domain.call_record import Status
+from aggregator.domain.errors import BadArguments, CallRefused
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.results.keeper import NoSuchResult, PageRequest
 from aggregator.results.read import BadRead
@@ -27,17 +28,29 @@ RECORD: Final = meta_record(
 )
 
 
+class UnknownResult(CallRefused):
+    """The handle is that of no result, as far as this caller may know."""
+
+    code = "unknown_result"
+    status = 404
+    outcome: Status = "invalid"
+    advice = ""
+
+
 async def read_result(asking: MetaToolCall) -> str:
     """Return a page of a kept result.
 
     Raises:
-        BadArguments: there is no such result for this caller, or no such part of it.
+        UnknownResult: there is no such result for this caller, or no longer.
+        BadArguments: there is no such part of it.
     """
     given = asking.arguments
     asked = PageRequest(given.get("offset"), given.get("path"), given.get("grep"), given.get("limit"))
     try:
         return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked)
-    except (NoSuchResult, BadRead) as error:
+    except NoSuchResult as error:
+        raise UnknownResult(READ_RESULT, str(error)) from None
+    except BadRead as error:
         raise BadArguments(READ_RESULT, str(error)) from None
 
 

@@ -14,7 +14,7 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
-from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner
+from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.meant import MeantTools, WrittenNames
 from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
@@ -141,11 +141,9 @@ class MetaTools:
         names = WrittenNames(self._finder, self._resolver, view)
 
         async def read(name: str) -> MeantTools:
-            meant = MeantTools(name, ()) if name in self._tools else await names.read(name)
-            short = (
-                [] if meant.tools else [one for one in (name, *names.without_host_prefix(name)) if one in self._tools]
-            )
-            return MeantTools(short[0], (self._tools[short[0]].record,)) if short else meant
+            # What a host calls a meta tool is never another tool: `mcp__aggregator__search_tools`.
+            own = next((one for one in (name, *names.without_host_prefix(name)) if one in self._tools), None)
+            return MeantTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
 
         return read
 
@@ -193,7 +191,7 @@ def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:
         BadArguments: an argument is not known.
     """
     known = tool.definition["inputSchema"]["properties"]
-    unknown = [f"{name:.80}" for name in arguments if name not in known]
+    unknown = [name for name in arguments if name not in known]
     if unknown:
         takes = ", ".join(known) or "no arguments"
-        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {', '.join(unknown)}: it takes {takes}.")
+        raise BadArguments(tool.own_name, f"{tool.own_name} does not know {members(unknown)}: it takes {takes}.")

@@ -23,13 +23,19 @@ class ToolText(Protocol):
     def __call__(self, tool: ToolRecord, /) -> str: ...
 
 
-def rendered(finder: Finder, view: View, level: int) -> ToolText:
-    """Return the function that writes one tool at a level, for this agent."""
+def rendered(finder: Finder, view: View, level: int, offset: int = 0) -> ToolText:
+    """Return the function that writes one tool at a level, for this agent; at level 3 its description from `offset`."""
     if level == 1:
         return lambda tool: _kept(tool, "level 1", level1)
     if level == 2:
         return lambda tool: _kept(tool, "level 2", level2)
-    return lambda tool: level3(tool, annotations=finder.annotations(view, tool), source=finder.source(tool))
+    return lambda tool: level3(
+        tool,
+        offset=offset,
+        read_on="describe_tools with offset",
+        annotations=finder.annotations(view, tool),
+        source=finder.source(tool),
+    )
 
 
 def _kept(tool: ToolRecord, level: Rendering, write: ToolText) -> str:

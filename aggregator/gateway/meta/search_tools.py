@@ -40,7 +40,7 @@ async def search_tools(asking: MetaToolCall) -> str:
         found = await finder.search(view, query, MOST_FOUND, server)
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
-    missing = finder.not_indexed if query else 0
+    missing = finder.not_indexed_of(view) if query else 0
     if not found:
         nothing = await _nothing(asking, query, server)
         return f"{nothing}\n{still_indexing(missing)}" if missing else nothing

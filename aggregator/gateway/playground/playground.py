@@ -11,6 +11,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.tokens import estimate
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
@@ -19,6 +20,8 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.playground.explained_call import ExplainedCall, explain_call, explain_item
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import Views
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
 from aggregator.policy.full_names import parse_full_name, record_of
@@ -42,6 +45,7 @@ class Playground:
         current: CurrentCatalog,
         host_lists: HostLists,
         exposure: Exposure,
+        finder: Finder,
         checker: Checker,
         rate_limits: RateLimits,
         slices: Slices,
@@ -52,6 +56,7 @@ class Playground:
         self._current = current
         self._host_lists = host_lists
         self._exposure = exposure
+        self._finder = finder
         self._checker = checker
         self._rate_limits = rate_limits
         self._slices = slices
@@ -110,7 +115,11 @@ class Playground:
         view, items = self._views.of(host.principal), self._current.resources
         whole = await self._views.prepare_listing(view, self._current.tools, self._slices)
         had = await self._views.prepare_resources(view, items, self._slices)
-        cost = await self._slices.run(self._exposure.cost_steps(listed))
+        short = self._exposure.is_short(listed)
+        # A model pays for the instructions too.
+        text = estimate(instructions_about(self._finder.servers(view), short=short))
+        cost = await self._slices.run(self._exposure.cost_steps(listed)) + text
+        all_cost = cost if listed is whole else await self._slices.run(self._exposure.cost_steps(whole)) + text
         return {
             "agent": agent,
             "known": True,
@@ -119,8 +128,8 @@ class Playground:
                 "of": len(self._current.tools.listed.tools),
                 "listed": len(listed.tools),
                 "tokens": cost,
-                "tokens_of_all": cost if listed is whole else await self._slices.run(self._exposure.cost_steps(whole)),
-                "short": self._exposure.is_short(listed),
+                "tokens_of_all": all_cost,
+                "short": short,
                 "names": [
                     {"name": tool.name, "verdict": view.ruling(tool).decision.verdict} for tool in whole.tools[:most]
                 ],

@@ -1,4 +1,4 @@
-"""Handles of kept results, and the owner of one. A handle is a capability: it stands in no log and no record."""
+"""The handles of kept results, and the owner of one. A handle is a capability: it stands in no log and no record."""
 
 import re
 import secrets

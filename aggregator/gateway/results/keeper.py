@@ -22,7 +22,7 @@ from aggregator.storage.errors import StorageError
 from aggregator.wire.codec import encode
 
 if TYPE_CHECKING:
-    from aggregator.storage.results.kept import KeptResults
+    from aggregator.storage.results.rows import KeptResults
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ResultClock(Protocol):
 
 
 class NoSuchResult(AggregatorError):
-    """There is no such result for this caller, or no longer."""
+    """The handle is that of no result, or no longer, as far as this caller may know."""
 
     def __init__(self) -> None:
         super().__init__(GONE)
@@ -82,7 +82,7 @@ class PageRequest(NamedTuple):
 
 
 class _Header(msgspec.Struct):
-    """What stands before a document: the bounds of its pages, and about how much memory it takes."""
+    """The head of a sealed document: the bounds of its pages, and about how much memory it takes."""
 
     tokens: int
     bytes: int | None

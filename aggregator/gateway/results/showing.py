@@ -23,14 +23,15 @@ class LargeResults:
 
     def __init__(self, keeper: ResultKeeper) -> None:
         self.keeper = keeper
-        self._most_characters = 0.0
+        # A text that is no longer than this is surely within the bound.
+        self.most_characters = 0.0
         self.reconfigure(keeper.config)
 
     def reconfigure(self, config: ResultsConfig) -> None:
         """Take the bounds of a new configuration, for results from now on."""
         self.keeper.config = config
         bounded = config.max_tokens and self.keeper.can_keep
-        self._most_characters = config.max_tokens / TOKENS_OF_CHARACTER if bounded else sys.maxsize
+        self.most_characters = config.max_tokens / TOKENS_OF_CHARACTER if bounded else sys.maxsize
 
     def is_small(self, result: Mapping[str, Any], *, structured: bool, most: float | None = None) -> bool:
         """Return whether a result is surely within the bounds, by a look at its lengths: `most` characters.
@@ -51,7 +52,7 @@ class LargeResults:
                         text = resource.get("text")
                     if type(text) is str:
                         characters += len(text)
-        return characters <= (self._most_characters if most is None else most)
+        return characters <= (self.most_characters if most is None else most)
 
     async def fitted(
         self, result: dict[str, Any], limits: Limits, principal: Principal, *, keeps_structured: bool, links: bool

@@ -272,6 +272,13 @@ class Finder:
             return 0
         return max(0, len(self._current.tools) - (len(self._index) if self._index is not None else 0))
 
+    def not_indexed_of(self, view: View) -> int:
+        """Return how many of an agent's own tools its last search could not find, since they were not indexed."""
+        if self._fresh.is_set():
+            return 0
+        known = self._visible_of.get(view.key)
+        return len(known.by_name) - known.searchable.count if known is not None else len(self.tools(view))
+
     async def _visible(self, view: View, server: str | None = None) -> _SearchableView | None:
         """Return the agent's part of the index, or what of it is of one server, by its id or prefix.
 

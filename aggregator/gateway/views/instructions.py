@@ -1,27 +1,56 @@
 """The `instructions` for a model: which servers there are, in the operator's words and in their own.
 
-Law: a server's own instructions are untrusted text: attributed to it, on one line, and bounded.
+Law: a server's own instructions are untrusted text: attributed to it, on one line, and bounded. The same servers give
+the same bytes, whether they are there or away: prompt caches hold.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
 
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 
-# Characters: of the operator's part, of each server's instructions, and of the whole text.
-_OURS: Final = 2_000
-_EACH: Final = 400
-_ALL: Final = 4_000
+# Tokens of the whole text, as `describe.tokens` estimates them: every session of a model pays them.
+MOST_TOKENS: Final = 300
+# Characters of each server's own words and of its description, from the richest text to the shortest that is tried.
+_OWN: Final = (400, 200, 100)
+_DESCRIPTION: Final = 200
+_DESCRIPTION_SHORT: Final = 60
+# With more servers than this only names fit, and what else they say need not be tried.
+_MANY: Final = 60
+# Characters that are read of what a server says of itself.
+_READ: Final = 4_000
 
 HOW_TO_FIND: Final = (
     "Most tools are not listed. Find them with search_tools, read their parameters with describe_tools, and call them "
     "with call_tool."
 )
+_SEVERAL: Final = "Tools of several servers, each named after its server:"
+_ABOUT_EACH: Final = "What each is for: list_servers."
 _MORE: Final = "More of what a server says: list_servers with its name."
+_GROUP: Final = re.compile("[-_]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
+
+
+class ToldServer(NamedTuple):
+    """A server as it is told of: its name, the operator's words and its own, on one line each."""
+
+    name: str
+    description: str
+    own: str
+
+
+class KnownServer(Protocol):
+    """A server that an agent may know of (`finder.ServerSeen`)."""
+
+    @property
+    def config(self) -> ServerConfig: ...
+    @property
+    def instructions(self) -> str: ...
 
 
 class ServerView(Protocol):
@@ -39,32 +68,101 @@ def instructions_at_start(config: Config, view: ServerView | None) -> str:
     return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) in ("search", "code"))
 
 
+def instructions_about(servers: Sequence[KnownServer], *, short: bool) -> str:
+    """Return the text about servers that an agent may know of."""
+    said = {server.config.id: server.instructions for server in servers}
+    return instructions([server.config for server in servers], said, short=short)
+
+
 def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:
-    """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed."""
-    lines = [HOW_TO_FIND] if short else []
-    if any(server.prefix for server in servers) or not servers:
-        lines.append("Tools of several servers, each named after its server:")
-    lines += [f"- {_name(s)}: {s.description}" if s.description != s.key else f"- {_name(s)}" for s in servers]
-    text = "\n".join(lines)
-    if len(text) > _OURS:
-        text = text[: _OURS - 1] + "…"
-    own = [(server, said[server.id]) for server in servers if server.instructions and said.get(server.id, "").strip()]
-    added = ["What these servers say of themselves:"]
-    cut = False
-    for server, words in own:
-        one = brief(words)
-        cut = cut or one != _plain(words)
-        line = f"- {_name(server)}: {one}"
-        if len(text) + sum(map(len, added)) + len(added) + len(line) + len(_MORE) + 2 > _ALL:
-            cut = True
-            continue
-        added.append(line)
-    if len(added) > 1:
-        text = "\n".join([text, *added])
-    return f"{text}\n{_MORE}" if cut and short else text
+    """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed.
+
+    It takes at most `MOST_TOKENS`: the servers' own words get shorter first, then descriptions are left out, the last
+    server's first, then names. It depends on the configuration and on `said` only.
+    """
+    told = tuple(
+        ToldServer(
+            _name(server),
+            server.description if server.description != server.key else "",
+            _plain(said.get(server.id, "")) if server.instructions else "",
+        )
+        for server in servers
+    )
+    return _text(told, any(server.prefix for server in servers) or not servers, short)
 
 
-def brief(words: str, most: int = _EACH) -> str:
+@lru_cache(maxsize=64)
+def _text(servers: tuple[ToldServer, ...], named: bool, short: bool) -> str:
+    head = [*([HOW_TO_FIND] if short else []), *([_SEVERAL] if named else [])]
+    if len(servers) <= _MANY:
+        described = [*head, *(_described(server, _DESCRIPTION) for server in servers)]
+        for most in _OWN:
+            text = "\n".join([*described, *_own_words(servers, most, short)])
+            if _fits(text):
+                return text
+    names = [server.name for server in servers]
+
+    def shown(described: int, named: int) -> str:
+        rest = _grouped(names[described:named]) if named < len(names) else names[described:]
+        more = [f"and {len(names) - named} more"] if named < len(names) else []
+        about = f". {_ABOUT_EACH}" if short else ""
+        last = [f"{'Also' if described else 'Servers'}: {', '.join([*rest, *more])}{about}"] if rest or more else []
+        return "\n".join([*head, *(_described(server, _DESCRIPTION_SHORT) for server in servers[:described]), *last])
+
+    # No name takes less than a token.
+    named_count = _most(lambda count: shown(0, count), min(len(names), MOST_TOKENS))
+    if named_count < len(names):
+        return shown(0, named_count)
+    return shown(_most(lambda count: shown(count, len(names)), len(names)), len(names))
+
+
+def _most(text: Callable[[int], str], highest: int) -> int:
+    """Return the highest number for which a text is within the budget."""
+    return bisect_right(range(1, highest + 1), False, key=lambda count: not _fits(text(count)))
+
+
+def _fits(text: str) -> bool:
+    # More than `estimate` could say. Its module and tables are slow to import: no start waits for them.
+    rare = sum(char.isupper() or char.isdigit() or not (char.isalnum() or char.isspace()) for char in text)
+    if text.isascii() and 1.3 * len(text.split()) + len(text) / 5 + rare <= MOST_TOKENS:
+        return True
+    from aggregator.domain.text.tokens import estimate
+
+    return estimate(text) <= MOST_TOKENS
+
+
+def _grouped(names: Sequence[str]) -> list[str]:
+    """Return the names, those that begin alike as `aws-{network, cloudwatch}`."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_GROUP.split(name, maxsplit=1)[0], []).append(name)
+    shown: list[str] = []
+    for members in groups.values():
+        first, last = min(members), max(members)
+        same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+        common = first[:same]
+        start = max(common.rfind("-"), common.rfind("_")) + 1
+        rests = [name[start:] for name in members]
+        shown += [f"{common[:start]}{{{', '.join(rests)}}}"] if start and len(rests) > 1 and all(rests) else members
+    return shown
+
+
+def _own_words(servers: Sequence[ToldServer], most: int, short: bool) -> list[str]:
+    """Return the lines of what servers say of themselves, each in at most `most` characters."""
+    own = [server for server in servers if server.own]
+    if not own:
+        return []
+    said = [brief(server.own, most) for server in own]
+    cut = any(words != server.own for words, server in zip(said, own, strict=True))
+    lines = [f"- {server.name}: {words}" for words, server in zip(said, own, strict=True)]
+    return ["What these servers say of themselves:", *lines, *([_MORE] if short and cut else [])]
+
+
+def _described(server: ToldServer, most: int) -> str:
+    return f"- {server.name}: {brief(server.description, most)}" if server.description else f"- {server.name}"
+
+
+def brief(words: str, most: int = _OWN[0]) -> str:
     """Return as many whole sentences as fit in `most` characters, on one line; else the first words."""
     plain = _plain(words)
     if len(plain) <= most:
@@ -77,7 +175,7 @@ def brief(words: str, most: int = _EACH) -> str:
 
 def _plain(words: str) -> str:
     """Return a text on one line, without invisible characters."""
-    return "".join(char for char in " ".join(words.split()) if char.isprintable())
+    return "".join(char for char in " ".join(words[:_READ].split()) if char.isprintable())
 
 
 def _name(server: ServerConfig) -> str:

@@ -141,7 +141,18 @@ def _places(forms: Iterable[tuple[str, ...]]) -> Places:
 
 def words_in(run: str, *known: Container[str]) -> list[str]:
     """Return the words of a run of Chinese that one of the tables has."""
-    return [word for word, read in segments(run, *known) if read]
+    return [word for word, read in words_and_rest(run, *known) if read]
+
+
+def words_and_rest(run: str, *known: Container[str]) -> list[tuple[str, bool]]:
+    """Return a run of Chinese as `segments` does; a sign that with one unread sign makes a pair is unread too."""
+    found = segments(run, *known)
+    alone = [len(word) == 1 for word, _ in found]
+    for at in range(len(found) - 1):
+        bounded = not any(alone[max(0, at - 1) : at]) and not any(alone[at + 2 : at + 3])
+        if alone[at] and alone[at + 1] and bounded and not (found[at][1] and found[at + 1][1]):
+            found[at : at + 2] = [(found[at][0], False), (found[at + 1][0], False)]
+    return found
 
 
 def segments(run: str, *known: Container[str]) -> list[tuple[str, bool]]:

@@ -152,8 +152,8 @@ def cost_line(trial: TrialReport, expose: Expose) -> str:
     if not count:
         return "It has no tools."
     said = f"{count} {'tool' if count == 1 else 'tools'}, about {trial.tokens:,} tokens in every list"
-    if expose == "search":
-        return f"{said} that shows them all; with `expose: search`, as here, they add nothing to a list."
+    if expose in ("search", "code"):
+        return f"{said} that shows them all; with `expose: {expose}`, as here, they add nothing to a list."
     return f'{said}; with "expose": "search" all servers together cost about {trial.search_tokens:,}.'
 
 
