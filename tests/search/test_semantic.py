@@ -18,7 +18,6 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import meanings as module
 from aggregator.gateway.views.meanings import Meanings
-from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tool_vectors import ToolVectors
 from tests.access.gateway_harness import make_config
@@ -199,18 +198,3 @@ async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch:
         installed.model_folder()
     with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\].*--no-deps"):
         build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))
-
-
-async def test_vectors_in_the_database(tmp_path: Path) -> None:
-    """Proves: F5. Kept by model and digest, counted as used when read, removed when unused for long."""
-    day = 86400.0
-    async with open_database(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database:
-        mine, other = database.tool_vectors, ToolVectors(database.engine, "another")
-        await mine.keep({f"d{number}": bytes([number]) for number in range(250)}, now=0.0)
-        await mine.keep({"d1": b"later"}, now=1.0)
-        assert await mine.read(["d1", "none"], now=2.0) == {"d1": b"\x01"}
-        assert len(await mine.read([f"d{number}" for number in range(300)], now=2.0)) == 250
-        assert await other.read(["d1"], now=2.0) == {}
-        await mine.read(["d1", "d2"], now=20 * day)
-        await database.prune(None, None, now=40 * day)
-        assert (await mine.read([f"d{number}" for number in range(250)], now=40 * day)).keys() == {"d1", "d2"}
