@@ -12,6 +12,8 @@ from aggregator.catalog.describe.parameters import parameter_names
 from aggregator.catalog.describe.shorten import shorten
 
 _NAMES: Final = 4
+# Characters that are read of a sibling's description.
+_READ: Final = 600
 # Columns of a later sentence.
 _LATER: Final = 40
 _ARTICLES: Final = frozenset({"a", "an", "the", "new", "existing"})
@@ -23,7 +25,8 @@ def line_of(
 ) -> str:
     """Return what a tool does, in at most `limit` columns, with an addition if a sibling or the name says the same."""
     words = first_sentence(definition, limit, language)
-    same = [other for other in siblings if _plain(first_sentence(other, limit, language)) == _plain(words)]
+    mine_said = _plain(words)
+    same = [other for other in siblings if _plain(first_sentence(_beginning(other), limit, language)) == mine_said]
     mine = {_stem(word) for word in words_of(str(definition.get("name", "")))}
     bare = {_stem(word) for word in words_of(words)} <= mine | _ARTICLES
     if not words or not (same or bare):
@@ -62,6 +65,12 @@ def _taken(names: list[str], space: int, language: Language) -> str:
         if columns(text) <= space:
             return text
     return ""
+
+
+def _beginning(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a definition with the beginning of its description, so that many long ones cost little."""
+    text = definition.get("description")
+    return {**definition, "description": text[:_READ]} if isinstance(text, str) and len(text) > _READ else definition
 
 
 def _parameters(definition: Mapping[str, Any]) -> list[str]:
