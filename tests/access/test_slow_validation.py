@@ -128,6 +128,7 @@ async def test_arguments_of_our_own_tools_are_checked_in_the_same_way(tmp_path: 
     """Proves: D11. A host may send anything there too."""
     async with harness(tmp_path, AT_ONCE) as made:
         for name in META_TOOLS:
-            if name != "call_tool":
+            # Without a database there is nothing to read on in.
+            if name not in ("call_tool", "read_result"):
                 many = {"query": [[n] for n in range(100_000)]}
                 assert error_data(await made.call(made.host("local"), name, many))["code"] == "check_cut"

@@ -14,6 +14,7 @@ from tests.end_to_end.scripted_host import LEGACY
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 from tests.polling import until
+from tests.tool_lists import of_servers
 
 HTTP: Final = ("http", LEGACY[-1])
 SEND: Final = tool(
@@ -64,7 +65,7 @@ def text_of(result: Json) -> str:
 async def test_the_list_is_what_the_agent_is_listed(crm: ConsoleHarness) -> None:
     """Proves: E5"""
     async with crm.connect_as(HTTP, "clerk") as host:
-        listed = [one["name"] for one in await host.list()]
+        listed = of_servers(one["name"] for one in await host.list())
     found = await data(crm, "/tools", **{"as": "clerk"})
     assert [one["name"] for one in found["tools"]] == listed
     assert found["cost"]["tools"] == len(listed)

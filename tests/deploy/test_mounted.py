@@ -9,6 +9,7 @@ from tests.end_to_end.programs import serving
 from tests.end_to_end.scripted_host import MODERN, over_http
 from tests.operating.program_harness import server, words
 from tests.polling import until
+from tests.tool_lists import of_servers
 
 
 class MountedMap:
@@ -67,7 +68,7 @@ async def test_a_swapped_map_is_taken_while_it_runs(tmp_path: Path) -> None:
         async with over_http(served.url, MODERN) as host:
 
             async def listed() -> set[str]:
-                return {tool["name"] for tool in (await host.ask("tools/list").result())["tools"]}
+                return set(of_servers(tool["name"] for tool in (await host.ask("tools/list").result())["tools"]))
 
             async def has(*names: str) -> bool:
                 return await listed() == set(names)

@@ -30,6 +30,7 @@ from aggregator.upstream.supervisor import Supervisor
 from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of
 from tests.peers.fake_connection import FakeConnection
 from tests.polling import until
+from tests.tool_lists import of_servers
 
 GATED = Path(__file__).with_name("gated_stdio.py")
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,7 @@ async def running(gated: GatedServer, *servers: ServerConfig, **rest: Any) -> As
 
 
 async def listed(harness: AppHarness) -> list[str]:
-    return [tool["name"] for tool in json.loads(bytes((await harness.ask("tools/list", {}))["tools"]))]
+    return of_servers(tool["name"] for tool in json.loads(bytes((await harness.ask("tools/list", {}))["tools"])))
 
 
 async def seen_once(gated: GatedServer, *servers: ServerConfig) -> None:
@@ -399,7 +400,7 @@ async def test_a_disk_that_is_full_costs_the_catalogs_only(gated: GatedServer) -
         process.stdin.close()
         out, rest = await process.communicate()
     answers = {message.get("id"): message for message in map(json.loads, out.splitlines())}
-    assert [tool["name"] for tool in answers[2]["result"]["tools"]] == ["shop__echo", "shop__hang"]
+    assert of_servers(tool["name"] for tool in answers[2]["result"]["tools"]) == ["shop__echo", "shop__hang"]
     assert text_of(answers[3]["result"]) == "hello"
     assert str(gated.database) in log.decode()
     assert b"not kept" not in rest

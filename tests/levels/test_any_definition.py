@@ -43,6 +43,8 @@ def test_any_tool_has_three_levels(definition: dict[str, Any], length: int) -> N
 @_slowly
 @given(DESCRIPTIONS, st.integers(1, 80))
 @example("（备注）# Heading\n", 2)
+@example("<b>该工具用于# Heading\n", 2)
+@example("<b>该工具用于\x1b[31m# Heading\n", 14)
 def test_any_description_gives_one_clean_line(description: str, room: int) -> None:
     line = first_sentence({"name": "get", "description": description}, room)
     assert columns(line) <= room

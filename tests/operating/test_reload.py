@@ -10,6 +10,7 @@ from tests.end_to_end.scripted_host import BOUND, VERSIONS, ScriptedHost, over_h
 from tests.operating.program_harness import ProgramHarness, server, stdio_program, words
 from tests.peers.processes import is_alive
 from tests.peers.toolbox import Json
+from tests.tool_lists import of_servers
 
 CHANGED: Final = "notifications/tools/list_changed"
 LEGACY: Final = VERSIONS[0]
@@ -22,7 +23,7 @@ async def process_of(host: ScriptedHost, tool: str) -> Json:
 
 
 async def names(host: ScriptedHost) -> set[str]:
-    return {tool["name"] for tool in await host.list()}
+    return set(of_servers(tool["name"] for tool in await host.list()))
 
 
 async def test_servers_come_and_go_and_the_others_notice_nothing(harness: ProgramHarness) -> None:
@@ -48,7 +49,8 @@ async def test_servers_come_and_go_and_the_others_notice_nothing(harness: Progra
         await until_ended(goes["pid"], int(its.read_text()))
         assert [message["method"] for message in host.inbox.messages] == [CHANGED]
         await harness.reload({"comes": server(), **stays}, "server comes is ready")
-        assert [tool["name"] for tool in await host.list()] == ["comes.who", "comes.wait", "stays.who", "stays.wait"]
+        listed = of_servers(tool["name"] for tool in await host.list())
+        assert listed == ["comes.who", "comes.wait", "stays.who", "stays.wait"]
         assert (await process_of(host, "stays.who"))["pid"] == first["pid"]
         assert is_alive(int(own.read_text()))
 

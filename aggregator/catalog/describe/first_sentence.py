@@ -304,7 +304,7 @@ def _without_lead(sentence: str, name: str) -> str:
             break
         text = shorter.lstrip(_STARTING)
         text = _OF_A_TOOL.sub("", text)
-    text = _without_subject(text)
+    text = _without_subject(text).lstrip(_STARTING)
     return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
