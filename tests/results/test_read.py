@@ -172,3 +172,8 @@ def test_what_is_no_expression_is_refused(grep: str) -> None:
 def test_an_expression_that_backtracks_elsewhere_is_linear() -> None:
     page = read_page(of("a" * 200_000 + "!"), grep=r"(a|aa)+b")
     assert page.note == "[Nothing found; searched to the end.]"
+
+
+def test_a_text_with_half_a_character_in_it_is_read_by_path() -> None:
+    document = of(json.dumps(["\ud800 abc", "def"] * 300, ensure_ascii=False))
+    assert "def" in read_page(document, path="[0:4]").body

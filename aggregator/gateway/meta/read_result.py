@@ -45,7 +45,9 @@ async def read_result(asking: MetaToolCall) -> str:
         BadArguments: there is no such part of it.
     """
     given = asking.arguments
-    asked = PageRequest(given.get("offset"), given.get("path"), given.get("grep"), given.get("limit"))
+    # Of JSON, 12.0 is a whole number as well.
+    offset, limit = (None if given.get(name) is None else int(given[name]) for name in ("offset", "limit"))
+    asked = PageRequest(offset, given.get("path"), given.get("grep"), limit)
     try:
         return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked)
     except NoSuchResult as error:

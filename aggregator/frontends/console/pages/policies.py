@@ -11,6 +11,7 @@ from aggregator.frontends.console.pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
 from aggregator.policy.explain import explain
+from aggregator.policy.limits import OF_RESULTS
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
 
 # Newest calls that refusals are looked for among, and how many of them are shown.
@@ -217,7 +218,7 @@ class PoliciesPage:
         if found.decision.verdict == "deny":
             return list(found.changes)
         rule = one.rule or ""
-        if rule.startswith(("arguments ", "per_", "concurrent", "result_bytes")):
+        if rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
             return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
         asked = ", once a person agreed" if found.decision.verdict == "confirm" else ""
         return [f"It is allowed now{asked}: the rules were changed."]
