@@ -173,7 +173,7 @@ class PoliciesPage:
         texts = self._texts
         data = texts.relative(explained.data())
         plain = explained.data()
-        limit = plain["result_limit"]
+        of_results = {name: plain[name] for name in ("result_limit", "token_limit")}
         return {
             **data,
             "exists": exists,
@@ -182,7 +182,10 @@ class PoliciesPage:
             "faults": texts.with_places(plain["faults"]) if plain["faults"] is not None else None,
             "limits": texts.relative(texts.with_places(plain["limits"])),
             "schemas": texts.relative(texts.with_places(plain["schemas"])),
-            "result_limit": texts.relative({**limit, "place": texts.place(limit["source"])}) if limit else None,
+            **{
+                name: texts.relative({**limit, "place": texts.place(limit["source"])}) if limit else None
+                for name, limit in of_results.items()
+            },
         }, nearest
 
     async def _seen(self, agent: str) -> Mapping[str, Any]:
