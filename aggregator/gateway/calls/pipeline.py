@@ -37,6 +37,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
+from aggregator.gateway.results.keeper import ResultSource
 from aggregator.gateway.results.showing import LargeResults, knows_links
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
@@ -250,6 +251,7 @@ class Pipeline:
             result,
             checked.permitted.ruling.limits,
             call.principal,
+            ResultSource(tool.server, tool.own_name),
             keeps_structured=self.keeps_structured(meant, host.frontend, call.via),
             links=knows_links(host.frontend, call.version),
             for_program=call.within is not None,

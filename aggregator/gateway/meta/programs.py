@@ -158,7 +158,9 @@ class RunPrograms:
             result["isError"] = True
         call = running.call
         links = knows_links(running.frontend, call.version)
-        fitted = await self._large_results.fitted(result, Limits(), call.principal, keeps_structured=False, links=links)
+        fitted = await self._large_results.fitted(
+            result, Limits(), call.principal, None, keeps_structured=False, links=links
+        )
         if fitted is not result:
             return fitted
         most = max(self._large_results.keeper.config.max_tokens, _MOST_TOKENS)

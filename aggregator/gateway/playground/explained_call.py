@@ -11,7 +11,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
 from aggregator.policy.explain import Explanation, explain
-from aggregator.policy.limits import Limit
+from aggregator.policy.limits import Limit, ResultLimit
 from aggregator.policy.open_mode import OPEN
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Ruling, target_of

@@ -10,7 +10,7 @@ from aggregator.domain.bounds.offload import is_long
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER
-from aggregator.gateway.results.keeper import PageBounds, ResultKeeper
+from aggregator.gateway.results.keeper import PageBounds, ResultKeeper, ResultSource
 from aggregator.gateway.results.preview import preview, shown
 from aggregator.policy.limits import Limits
 from aggregator.wire.codec import TooDeep, encode
@@ -69,6 +69,7 @@ class LargeResults:
         result: dict[str, Any],
         limits: Limits,
         principal: Principal,
+        source: ResultSource | None,
         *,
         keeps_structured: bool,
         links: bool,
@@ -76,9 +77,9 @@ class LargeResults:
     ) -> dict[str, Any]:
         """Return a result as its caller may have it: whole, or its beginning with a handle to read on.
 
-        `keeps_structured`: its host was told of an output schema, and so gets the structured result whole. `links`: the
-        host knows links to resources. `for_program`: a program of `run_code` reads it and no model, so that its tokens
-        do not count.
+        `source` is the tool it is of, None for a program's. `keeps_structured`: its host was told of an output schema,
+        and so gets the structured result whole. `links`: the host knows links to resources. `for_program`: a program of
+        `run_code` reads it and no model, so that its tokens do not count.
         """
         config, keeper = self.keeper.config, self.keeper
         bounds = [config.max_tokens] if config.max_tokens else []
@@ -105,7 +106,7 @@ class LargeResults:
         if found is None:
             return result
         page = PageBounds(most or _PAGE_TOKENS, limits.result.most if limits.result is not None else None)
-        handle = await keeper.keep(principal, found.document, page)
+        handle = await keeper.keep(principal, found.document, page, source)
         if handle is None and found.limit is None:
             return result
         answer = await asyncio.to_thread(shown, found, handle, config.keep, links=links)
