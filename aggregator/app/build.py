@@ -334,7 +334,7 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
-    programs = RunPrograms(config, views, lists.input_requests, call_log)
+    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results)
     permission = ItemPermission(approval)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.uris.links import Elsewhere
@@ -28,6 +29,11 @@ class AgentItems:
         self._by_prefix = by_prefix
         self._views = views
         self._slices = slices
+
+    @property
+    def tools(self) -> Catalog:
+        """The tools of all servers."""
+        return self._current.tools
 
     @property
     def all(self) -> ItemCatalog:

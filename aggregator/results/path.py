@@ -8,11 +8,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.results.nesting import PLAIN_NAME
 from aggregator.results.values import NoValue, opened, text_of_value, text_of_values
+from aggregator.wire.codec import Raw
 
 PATH_AT_MOST: Final = 1_000
 _STEP: Final = re.compile(
@@ -25,6 +27,9 @@ _STEP: Final = re.compile(
 # So many names are told of an object that has not the one asked for, and so many characters of each.
 _NAMES: Final = 20
 _NAME: Final = 60
+# What one path may cost, a second or two at the worst: values on its way, and bytes that are gone through for them.
+_VALUES_AT_MOST: Final = 500_000
+_BYTES_AT_MOST: Final = 600_000_000
 
 
 class BadRead(AggregatorError):
@@ -74,11 +79,15 @@ def text_at(root: Any, steps: Sequence[Step]) -> str:
     Raises:
         BadRead: there is nothing at this path; the message says what there is.
     """
-    values, is_many = [root], False
+    values, is_many, space, scanned = [root], False, _VALUES_AT_MOST, 0
     try:
         for number, step in enumerate(steps):
             before = steps[number - 1].written if number else ""
-            found = [item for value in values for item in _taken(opened(value), step)]
+            scanned += sum(len(memoryview(value)) for value in values if isinstance(value, Raw))
+            found = list(islice((item for value in values for item in _taken(opened(value), step)), space + 1))
+            space -= len(found)
+            if space < 0 or scanned > _BYTES_AT_MOST:
+                raise BadRead(f"`{step.written}` leads through too much at once. Take less of it, as with `[0:1000]`.")
             if not found and not (values and _may_be_none(opened(values[0]), step)):
                 raise BadRead(_missing(values, step, before))
             values, is_many = found, is_many or step.is_many

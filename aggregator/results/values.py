@@ -43,16 +43,20 @@ def text_of_value(value: Any) -> str:
     Raises:
         NoValue: a string in quotes is not closed.
     """
-    if isinstance(value, msgspec.Raw):
-        if bytes(memoryview(value)[:1]) != b'"':
-            return bytes(value).decode("utf-8", "surrogatepass")
+    if isinstance(value, msgspec.Raw) and bytes(memoryview(value)[:1]) == b'"':
         value = opened(value)
-    return value if isinstance(value, str) else encode(value).decode()
+    return value if isinstance(value, str) else _written(value)
 
 
 def text_of_values(values: list[Any]) -> str:
     """Return the values as a JSON array with a line for each."""
-    return "[" + ",\n ".join(encode(value).decode() for value in values) + "]"
+    return "[" + ",\n ".join(map(_written, values)) + "]"
+
+
+def _written(value: Any) -> str:
+    # As it was sent: the encoder refuses texts with half a character in them.
+    raw = bytes(value) if isinstance(value, msgspec.Raw) else encode(value)
+    return raw.decode("utf-8", "surrogatepass")
 
 
 def _whole(data: memoryview) -> Any:

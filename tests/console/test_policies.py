@@ -29,7 +29,7 @@ agents:
     arguments:
       shop.put: {{properties: {{amount: {{maximum: 50}}}}}}
     limits:
-      shop.*: {{per_minute: 3, result_bytes: 64KiB}}
+      shop.*: {{per_minute: 3, result_bytes: 64KiB, result_tokens: 4000}}
     # the old one: {KEY}
     keys: ["{KEY}"]
   reader:
@@ -141,6 +141,7 @@ async def test_limits_say_what_is_left_and_refusals_what_would_allow_them(consol
     (limit,) = page["verdict"]["limits"]
     assert (limit["kind"], limit["most"], limit["left"]) == ("per_minute", 3, 2)
     assert page["verdict"]["result_limit"]["most"] == 65536
+    assert page["verdict"]["token_limit"]["most"] == 4000
     (refused,) = page["refusals"]
     assert (refused["agent"], refused["tool"], refused["calls"]) == ("clerk", "shop.wipe", 2)
     assert refused["rule"] == 'deny "shop.wipe"'

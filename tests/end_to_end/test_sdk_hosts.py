@@ -32,7 +32,8 @@ SERVERS: Final = {
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_config(tmp_path_factory.mktemp("hosts"), SERVERS)
+    # The first list has every server also where the machine is busy, and one of them comes seconds after the others.
+    return write_config(tmp_path_factory.mktemp("hosts"), SERVERS, startup_wait="15s", straggler_wait="15s")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.domain.text.tokens import estimate
+from aggregator.gateway.results.handles import URI_HEAD
 from aggregator.gateway.results.keeper import GONE
 from aggregator.results.document import ResultDocument
 from aggregator.results.read import read_page
@@ -35,7 +36,7 @@ async def test_the_beginning_is_shown_and_the_rest_read_to_its_end(open_large: O
         at = result["_meta"]["aggregator/shortened"]["next"]
         assert LONG.startswith(beginning)
         while at is not None:
-            page = await harness.app.gateway._meta._keeper.open(host.principal, handle)
+            page = await harness.app.gateway._meta._keeper.open(host.principal, handle, lambda *_: True)
             found = read_page(page.document, offset=at, limit=9_000)
             assert found.body in await harness.page(host, handle, offset=at, limit=9_000)
             read, at = read[:at] + found.body, found.next
@@ -100,15 +101,17 @@ async def test_another_agent_learns_nothing_however_often_it_tries(open_large: O
         assert GONE in said.pop()
         assert CANARY in await harness.page(owner, handle)
         keeper, principal = harness.app.gateway._meta._keeper, other.principal
-        rows = await harness.app.database.results()
-        assert rows is not None
-        for _ in range(10_000):
-            guess = "agr_" + secrets.token_urlsafe(18)
+        for _ in range(2_000):
             with pytest.raises(AggregatorError, match="no such result"):
-                await keeper.open(principal, guess[:-1] + "!")
-        for _ in range(100):
-            with pytest.raises(AggregatorError, match="no such result"):
-                await keeper.open(principal, "agr_" + secrets.token_urlsafe(18))
+                await keeper.open(principal, "agr_" + secrets.token_urlsafe(18), lambda *_: True)
+
+
+@pytest.mark.parametrize("asked", [{"offset": 12.0}, {"offset": "12"}, {"limit": 200.0, "offset": None}])
+async def test_whole_numbers_in_the_forms_of_json(open_large: OpenLarge, asked: Any) -> None:
+    async with open_large() as harness:
+        host = harness.host("one")
+        handle = handle_of(await harness.result(host, "shop.orders"))
+        assert "[Characters" in await harness.page(host, handle, **asked)
 
 
 async def test_nothing_of_it_stands_in_the_file_of_the_database(open_large: OpenLarge, tmp_path: Path) -> None:
@@ -149,6 +152,20 @@ async def test_what_could_not_be_stored_is_passed_on_whole(
         cut = await harness.result(harness.host("one"), "shop.orders")
         assert "agr_" not in json.dumps(cut)
         assert "The rest is lost" in cut["content"][-1]["text"]
+
+
+async def test_what_is_denied_by_now_is_not_read_on(open_large: OpenLarge) -> None:
+    """Neither by the tool nor as a resource; allowed again, it is there."""
+    allowed = {"agents": {"one": {"allow": ["*"]}}}
+    async with open_large(allowed) as harness:
+        host = harness.host("one")
+        handle = handle_of(await harness.result(host, "shop.orders"))
+        assert CANARY in json.dumps(await harness.ask(host, "resources/read", {"uri": URI_HEAD + handle}))
+        harness.set_policies({"agents": {"one": {"allow": ["*"], "deny": ["shop.orders"]}}})
+        assert GONE in json.dumps(await harness.result(host, "read_result", {"handle": handle}))
+        assert CANARY not in json.dumps(await harness.ask(host, "resources/read", {"uri": URI_HEAD + handle}))
+        harness.set_policies(allowed)
+        assert CANARY in await harness.page(host, handle)
 
 
 async def test_many_at_once_have_a_handle_each(open_large: OpenLarge) -> None:

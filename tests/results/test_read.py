@@ -172,3 +172,19 @@ def test_what_is_no_expression_is_refused(grep: str) -> None:
 def test_an_expression_that_backtracks_elsewhere_is_linear() -> None:
     page = read_page(of("a" * 200_000 + "!"), grep=r"(a|aa)+b")
     assert page.note == "[Nothing found; searched to the end.]"
+
+
+def test_a_text_with_half_a_character_in_it_is_read_by_path() -> None:
+    document = of(json.dumps(["\ud800 abc", "def"] * 300, ensure_ascii=False))
+    assert "def" in read_page(document, path="[0:4]").body
+
+
+@pytest.mark.parametrize("path", ["[*][*]", "[*]" * 300, "[0]" * 300])
+def test_a_path_through_very_much_is_refused(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Not gone through: the bounds are lower here, so that the text may be shorter."""
+    monkeypatch.setattr("aggregator.results.path._VALUES_AT_MOST", 2_000)
+    monkeypatch.setattr("aggregator.results.path._BYTES_AT_MOST", 2_000_000)
+    nested = "[" * 400 + "0" + ",1" * 10_000 + "]" * 400
+    document = of(nested if path.startswith("[0]") else json.dumps([[1, 2]] * 1_500))
+    with pytest.raises(BadRead, match="too much at once"):
+        read_page(document, path=path)

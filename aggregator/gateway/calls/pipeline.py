@@ -37,7 +37,8 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
-from aggregator.gateway.results.showing import LargeResults
+from aggregator.gateway.results.keeper import ResultSource
+from aggregator.gateway.results.showing import LargeResults, knows_links
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.upstream.upstream import Upstream
@@ -48,8 +49,6 @@ log = logging.getLogger(__name__)
 
 # The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
 _OF_MODELS: Final = "v1"
-# The first revision that has links to resources in results.
-_LINKS_SINCE: Final = "2025-06-18"
 
 
 class Pipeline:
@@ -252,8 +251,10 @@ class Pipeline:
             result,
             checked.permitted.ruling.limits,
             call.principal,
+            ResultSource(tool.server, tool.own_name),
             keeps_structured=self.keeps_structured(meant, host.frontend, call.via),
-            links=host.frontend != _OF_MODELS and call.version >= _LINKS_SINCE,
+            links=knows_links(host.frontend, call.version),
+            for_program=call.within is not None,
         )
         if is_long(result.get("content")):
             return await asyncio.to_thread(attributed, upstream.config, tool, result, time.time(), meant.server)

@@ -30,7 +30,9 @@ from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.relay import ROUNDS
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.tool import SOURCE
+from aggregator.gateway.results.showing import LargeResults, knows_links
 from aggregator.gateway.views.views import View, Views
+from aggregator.policy.limits import Limits
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import Channel, NoBackChannel
 
@@ -40,10 +42,10 @@ RUN_CODE: Final = "run_code"
 # What a program may call; `call_tool` has the name of the tool in its arguments.
 _FUNCTIONS: Final = frozenset({"call_tool", "search_tools", "describe_tools"})
 MOST_CODE: Final = 256 * 1024
-# Tokens of the text that goes back to the model.
+# Tokens of the text that goes back to the model where the rest is not kept.
 _MOST_TOKENS: Final = 10_000
-# Characters that are at least that many tokens in any language.
-_LONGEST: Final = 8 * _MOST_TOKENS
+# Characters that are at least one token in any language.
+_LONGEST: Final = 8
 # Seconds before an upstream that only wants to be called again is.
 _PAUSE: Final = 0.25
 _NAME_SHOWN: Final = 80
@@ -88,13 +90,21 @@ class ProgramChannel:
 class RunPrograms:
     """The programs of all agents, which run in `sandbox`."""
 
-    def __init__(self, config: Config, views: Views, input_requests: InputRequests, call_log: CallLog) -> None:
+    def __init__(
+        self,
+        config: Config,
+        views: Views,
+        input_requests: InputRequests,
+        call_log: CallLog,
+        large_results: LargeResults,
+    ) -> None:
         check_code(views, config)
         self.sandbox = Sandbox()
         self._limits = ProgramLimits(config.code.max_calls, config.code.timeout, config.code.memory)
         self._views = views
         self._input_requests = input_requests
         self._call_log = call_log
+        self._large_results = large_results
 
     async def answer(
         self,
@@ -143,11 +153,19 @@ class RunPrograms:
             raise CallRefused(RUN_CODE, "Programs cannot be run here now: their sandbox is not installed.") from error
         finally:
             running.end()
-        text = await asyncio.to_thread(_shortened, outcome.text)
-        result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+        result: dict[str, Any] = {"content": [{"type": "text", "text": outcome.text}]}
         if outcome.failure is not None:
             result["isError"] = True
-        return result
+        call = running.call
+        links = knows_links(running.frontend, call.version)
+        fitted = await self._large_results.fitted(
+            result, Limits(), call.principal, None, keeps_structured=False, links=links
+        )
+        if fitted is not result:
+            return fitted
+        most = max(self._large_results.keeper.config.max_tokens, _MOST_TOKENS)
+        text = await asyncio.to_thread(_shortened, outcome.text, most)
+        return {**result, "content": [{"type": "text", "text": text}]}
 
 
 class ProgramCalls:
@@ -157,7 +175,7 @@ class ProgramCalls:
         self, views: Views, call: ToolCall, caller: RequestCaller, record: CallRecord, call_meta: CallMeta
     ) -> None:
         self._views = views
-        self._call = call
+        self.call = call
         self._caller = caller
         self._call_meta = call_meta
         self._within = record.trace
@@ -167,6 +185,11 @@ class ProgramCalls:
         meta = call.params.get("_meta")
         # The token is of the program's own request.
         self._meta = {k: v for k, v in meta.items() if k != "progressToken"} if isinstance(meta, dict) else {}
+
+    @property
+    def frontend(self) -> str:
+        """The frontend that the program came by."""
+        return self._caller.host.frontend
 
     @property
     def agent(self) -> str:
@@ -205,7 +228,7 @@ class ProgramCalls:
             CallFailed: it asked too often.
         """
         params = {**asked, "_meta": self._meta} if self._meta else asked
-        host, call = self._caller.host, self._call
+        host, call = self._caller.host, self.call
         for _ in range(ROUNDS):
             # The policy may be another one by now.
             view = self._views.of(host.principal)
@@ -284,11 +307,11 @@ def _as_json(result: Mapping[str, Any]) -> str:
     return encode(text).decode()
 
 
-def _shortened(text: str) -> str:
-    """Return a text with as much of its beginning as a model is given at once."""
-    kept = text[:_LONGEST]
-    while (tokens := estimate(kept)) > _MOST_TOKENS:
-        kept = kept[: min(len(kept) - 1, len(kept) * _MOST_TOKENS // tokens)]
+def _shortened(text: str, most: int) -> str:
+    """Return a text with as much of its beginning as has so many tokens at most: what failed, or cannot be kept."""
+    kept = text[: _LONGEST * most]
+    while (tokens := estimate(kept)) > most:
+        kept = kept[: min(len(kept) - 1, len(kept) * most // tokens)]
     if len(kept) == len(text):
         return text
     left_out = len(text) - len(kept)

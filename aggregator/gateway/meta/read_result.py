@@ -1,6 +1,7 @@
 """The meta tool `read_result`: pages of a result that was too large to be shown whole."""
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -45,9 +46,12 @@ async def read_result(asking: MetaToolCall) -> str:
         BadArguments: there is no such part of it.
     """
     given = asking.arguments
-    asked = PageRequest(given.get("offset"), given.get("path"), given.get("grep"), given.get("limit"))
+    # Of JSON, 12.0 is a whole number as well.
+    offset, limit = (None if given.get(name) is None else int(given[name]) for name in ("offset", "limit"))
+    asked = PageRequest(offset, given.get("path"), given.get("grep"), limit)
+    allowed = partial(asking.view.may_read_on, asking.resolver.catalog)
     try:
-        return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked)
+        return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked, allowed)
     except NoSuchResult as error:
         raise UnknownResult(READ_RESULT, str(error)) from None
     except BadRead as error:

@@ -11,7 +11,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
 from aggregator.policy.explain import Explanation, explain
-from aggregator.policy.limits import Limit
+from aggregator.policy.limits import Limit, ResultLimit
 from aggregator.policy.open_mode import OPEN
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Ruling, target_of
@@ -34,6 +34,7 @@ class ExplainedCall:
     open: bool
     limits: tuple[Mapping[str, Any], ...] = ()
     result_limit: Mapping[str, Any] | None = None
+    token_limit: Mapping[str, Any] | None = None
     arguments: Mapping[str, Any] | None = None
     faults: tuple[Mapping[str, Any], ...] | None = None
     unchecked: str | None = None
@@ -75,6 +76,7 @@ class ExplainedCall:
             "unchecked": self.unchecked,
             "limits": list(self.limits),
             "result_limit": self.result_limit,
+            "token_limit": self.token_limit,
             "case": policy_case(self.explanation.agent, name, self.arguments, self.expect, by),
         }
 
@@ -98,19 +100,23 @@ async def explain_call(
         return ExplainedCall(explanation, view.open, arguments=arguments, confirm_by=view.confirming.by)
     ruling = view.ruling(tool)
     faults, unchecked = await _faults(tool, server, ruling, arguments, checker, view.principal.agent_id)
-    result = ruling.limits.result
     await rate_limits.learn(ruling.limits)
     return ExplainedCall(
         explanation,
         view.open,
         tuple(_limit(limit, rate_limits) for limit in ruling.limits.counted),
-        {"most": result.most, "rule": result.rule, "source": result.source} if result is not None else None,
+        _result_limit(ruling.limits.result),
+        _result_limit(ruling.limits.tokens),
         arguments,
         faults,
         unchecked,
         view.confirming.by,
         tuple({"rule": one.rule, "source": one.source, "schema": one.schema} for one in ruling.tightening),
     )
+
+
+def _result_limit(limit: ResultLimit | None) -> Mapping[str, Any] | None:
+    return limit._asdict() if limit is not None else None
 
 
 def _explanation(view: View, thing: ToolRecord | Target, target: Target) -> Explanation:

@@ -1,6 +1,7 @@
 """Resources: find the server that a URI belongs to, decide, and read."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from aggregator.domain.bounds.offload import for_each
@@ -58,7 +59,7 @@ class Resources:
         """
         view, uri = self._agent_items.view(request), request.text("uri")
         if uri.startswith(URI_HEAD):
-            return await self._read_kept(request, uri)
+            return await self._read_kept(request, view, uri)
         found = await self.find(view, uri)
         request.about(found.upstream.config.id, found.own)
         interim = await self._permission.obtain(found, view, request)
@@ -84,7 +85,7 @@ class Resources:
         fresh = Freshness(0) if answered else narrowed(said(result) or Freshness(0), view)
         return {**result, **fresh.hints()}
 
-    async def _read_kept(self, request: Request, uri: str) -> dict[str, Any]:
+    async def _read_kept(self, request: Request, view: View, uri: str) -> dict[str, Any]:
         """Return the whole of a large result that was shown in part.
 
         Raises:
@@ -92,7 +93,8 @@ class Resources:
         """
         request.about(_OURS, _RESULTS)
         try:
-            kept = await self._keeper.open(request.host.principal, uri)
+            allowed = partial(view.may_read_on, self._agent_items.tools)
+            kept = await self._keeper.open(request.host.principal, uri, allowed)
         except NoSuchResult as error:
             raise UnknownResource(URI_HEAD, str(error)) from None
         if kept.bounds.bytes is not None:

@@ -50,6 +50,12 @@ class ResultClock(Protocol):
     def __call__(self) -> float: ...
 
 
+class MayRead(Protocol):
+    """Tells whether a caller may, by now, use the tool of a server that a result is of."""
+
+    def __call__(self, server: str, own_name: str, /) -> bool: ...
+
+
 class NoSuchResult(AggregatorError):
     """The handle is that of no result, or no longer, as far as this caller may know."""
 
@@ -81,12 +87,20 @@ class PageRequest(NamedTuple):
     limit: int | None = None
 
 
+class ResultSource(NamedTuple):
+    """The tool that a result is of: its server, and its name there."""
+
+    server: str
+    own_name: str
+
+
 class _Header(msgspec.Struct):
-    """The head of a sealed document: the bounds of its pages, and about how much memory it takes."""
+    """The head of a sealed document: the bounds of its pages, about how much memory it takes, and whose it is."""
 
     tokens: int
     bytes: int | None
     size: int
+    source: ResultSource | None = None
 
 
 class ResultKeeper:
@@ -102,7 +116,9 @@ class ResultKeeper:
         """True if there is a database to keep results in."""
         return self._store is not None
 
-    async def keep(self, principal: Principal, document: ResultDocument, bounds: PageBounds) -> str | None:
+    async def keep(
+        self, principal: Principal, document: ResultDocument, bounds: PageBounds, source: ResultSource | None
+    ) -> str | None:
         """Keep a result for its caller and return its handle; None where it could not be stored."""
         if self._store is None:
             return None
@@ -111,7 +127,7 @@ class ResultKeeper:
             rows = await self._store.results()
             if rows is None:
                 return None
-            parts = await asyncio.to_thread(_sealed, handle, owner, document, bounds)
+            parts = await asyncio.to_thread(_sealed, handle, owner, document, bounds, source)
             kept = await rows.add(
                 id_of(handle), owner, parts, now=now, expires=now + config.keep, max_bytes=config.max_bytes
             )
@@ -122,11 +138,11 @@ class ResultKeeper:
             log.warning("a large result was not kept: it would take more than a quarter of `results.max_bytes`")
         return handle if kept else None
 
-    async def open(self, principal: Principal, text: str) -> KeptResult:
+    async def open(self, principal: Principal, text: str, may_read: MayRead) -> KeptResult:
         """Return the result of a handle, or of its URI, for the caller it was made for.
 
         Raises:
-            NoSuchResult: there is none, or no longer, or the database cannot be read.
+            NoSuchResult: there is none, or no longer, or its tool is denied by now, or the database cannot be read.
             ResultsFull: there is no memory for it now.
         """
         handle = handle_in(text)
@@ -146,18 +162,20 @@ class ResultKeeper:
             log.error("a kept result in the database is damaged: it cannot be read")
             raise NoSuchResult
         header, data = unsealed
+        if header.source is not None and not may_read(*header.source):
+            raise NoSuchResult
         hold(header.size)
         document = await asyncio.to_thread(ResultDocument.from_bytes, data)
         return KeptResult(document, PageBounds(header.tokens, header.bytes))
 
-    async def page(self, principal: Principal, text: str, asked: PageRequest) -> str:
+    async def page(self, principal: Principal, text: str, asked: PageRequest, may_read: MayRead) -> str:
         """Return a page of a kept result, with a last line that says how to go on.
 
         Raises:
             NoSuchResult, ResultsFull: as of `open`.
             BadRead: there is no such path or offset, or the expression is none.
         """
-        kept = await self.open(principal, text)
+        kept = await self.open(principal, text, may_read)
         return await asyncio.to_thread(_page, kept, asked, self.config.preview_tokens)
 
 
@@ -172,11 +190,14 @@ def _page(kept: KeptResult, asked: PageRequest, usual: int) -> str:
         most //= 2
 
 
-def _sealed(handle: str, owner: str, document: ResultDocument, bounds: PageBounds) -> list[bytes]:
+def _sealed(
+    handle: str, owner: str, document: ResultDocument, bounds: PageBounds, source: ResultSource | None
+) -> list[bytes]:
     from aggregator.gateway.results.sealing import seal
 
     data = document.to_bytes()
-    header = msgspec.json.encode(_Header(bounds.tokens, bounds.bytes, max(len(document.text), len(data))))
+    size = max(len(document.text), len(data))
+    header = msgspec.json.encode(_Header(bounds.tokens, bounds.bytes, size, source))
     return seal(handle, owner, header + b"\n" + data)
 
 

@@ -6,16 +6,26 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.config.answers.results import ResultsConfig
+from aggregator.domain.bounds.offload import is_long
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER
-from aggregator.gateway.results.keeper import PageBounds, ResultKeeper
+from aggregator.gateway.results.keeper import PageBounds, ResultKeeper, ResultSource
 from aggregator.gateway.results.preview import preview, shown
 from aggregator.policy.limits import Limits
 from aggregator.wire.codec import TooDeep, encode
 
+# The frontend without resources: its callers have no use for a link to one.
+_WITHOUT_RESOURCES: Final = "v1"
+# The first revision that has links to resources in results.
+_LINKS_SINCE: Final = "2025-06-18"
 # Without a bound on tokens, a page of a result that was too large in bytes has so many at most.
 _PAGE_TOKENS: Final = 10_000
+
+
+def knows_links(frontend: str, version: str) -> bool:
+    """Return whether hosts of a frontend and a revision know links to resources in results."""
+    return frontend != _WITHOUT_RESOURCES and version >= _LINKS_SINCE
 
 
 class LargeResults:
@@ -55,21 +65,34 @@ class LargeResults:
         return characters <= (self.most_characters if most is None else most)
 
     async def fitted(
-        self, result: dict[str, Any], limits: Limits, principal: Principal, *, keeps_structured: bool, links: bool
+        self,
+        result: dict[str, Any],
+        limits: Limits,
+        principal: Principal,
+        source: ResultSource | None,
+        *,
+        keeps_structured: bool,
+        links: bool,
+        for_program: bool = False,
     ) -> dict[str, Any]:
         """Return a result as its caller may have it: whole, or its beginning with a handle to read on.
 
-        `keeps_structured`: its host was told of an output schema, and so gets the structured result whole. `links`: the
-        host knows links to resources.
+        `source` is the tool it is of, None for a program's. `keeps_structured`: its host was told of an output schema,
+        and so gets the structured result whole. `links`: the host knows links to resources. `for_program`: a program of
+        `run_code` reads it and no model, so that its tokens do not count.
         """
         config, keeper = self.keeper.config, self.keeper
         bounds = [config.max_tokens] if config.max_tokens else []
         bounds += [limits.tokens.most] if limits.tokens is not None else []
-        most = min(bounds, default=0) if keeper.can_keep else 0
+        most = min(bounds, default=0) if keeper.can_keep and not for_program else 0
         if limits.result is None and (
             not most
             or result.get("isError") is True
-            or (self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER))
+            # A long list is gone through in the thread.
+            or (
+                not is_long(result.get("content"))
+                and self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER)
+            )
         ):
             return result
         preview_tokens = min(config.preview_tokens, most) if most else config.preview_tokens
@@ -83,7 +106,7 @@ class LargeResults:
         if found is None:
             return result
         page = PageBounds(most or _PAGE_TOKENS, limits.result.most if limits.result is not None else None)
-        handle = await keeper.keep(principal, found.document, page)
+        handle = await keeper.keep(principal, found.document, page, source)
         if handle is None and found.limit is None:
             return result
         answer = await asyncio.to_thread(shown, found, handle, config.keep, links=links)

@@ -135,6 +135,11 @@ class View:
         """Return whether the tool is visible to this agent."""
         return self.ruling(tool).decision.visible
 
+    def may_read_on(self, catalog: Catalog, server: str, own_name: str) -> bool:
+        """Return whether this agent may read on in a result that it got of a tool: unless it is denied by now."""
+        tool = catalog.of_server(server, own_name)
+        return tool is None or self.is_visible(tool)
+
     def decide(
         self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
     ) -> Decision:

@@ -11,6 +11,7 @@ from aggregator.frontends.console.pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
 from aggregator.policy.explain import explain
+from aggregator.policy.limits import OF_RESULTS
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
 
 # Newest calls that refusals are looked for among, and how many of them are shown.
@@ -172,7 +173,7 @@ class PoliciesPage:
         texts = self._texts
         data = texts.relative(explained.data())
         plain = explained.data()
-        limit = plain["result_limit"]
+        of_results = {name: plain[name] for name in ("result_limit", "token_limit")}
         return {
             **data,
             "exists": exists,
@@ -181,7 +182,10 @@ class PoliciesPage:
             "faults": texts.with_places(plain["faults"]) if plain["faults"] is not None else None,
             "limits": texts.relative(texts.with_places(plain["limits"])),
             "schemas": texts.relative(texts.with_places(plain["schemas"])),
-            "result_limit": texts.relative({**limit, "place": texts.place(limit["source"])}) if limit else None,
+            **{
+                name: texts.relative({**limit, "place": texts.place(limit["source"])}) if limit else None
+                for name, limit in of_results.items()
+            },
         }, nearest
 
     async def _seen(self, agent: str) -> Mapping[str, Any]:
@@ -217,7 +221,7 @@ class PoliciesPage:
         if found.decision.verdict == "deny":
             return list(found.changes)
         rule = one.rule or ""
-        if rule.startswith(("arguments ", "per_", "concurrent", "result_bytes")):
+        if rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
             return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
         asked = ", once a person agreed" if found.decision.verdict == "confirm" else ""
         return [f"It is allowed now{asked}: the rules were changed."]
