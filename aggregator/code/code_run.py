@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_monty import (
     AsyncFunctionSnapshot,
     AsyncFutureSnapshot,
     AsyncMonty,
-    AsyncMontySession,
     AsyncSnapshot,
     MontyComplete,
     MontyCrashedError,
@@ -23,6 +20,7 @@ from pydantic_monty import (
 from aggregator.code.bounds import CallFailed, ProgramFunctions, ProgramLimits
 from aggregator.code.outcome import Outcome, failure_text, value_text
 from aggregator.code.prelude import CALLS_LEFT, LATER, NOW, BadCall, awaits, prelude_for, program_of, read_call
+from aggregator.code.process_bounds import bound_process
 from aggregator.code.remedies import with_remedy
 from aggregator.domain.bounds.tasks import Tasks
 
@@ -36,8 +34,6 @@ MOST_PRINTED: Final = 1_000_000
 _INTERRUPTIONS: Final = 1_000
 _DEEPEST: Final = 500
 _LONGEST_SLEEP: Final = 10.0
-# Programs give way to the gateway where both want the processor.
-_NICENESS: Final = 10
 # The name that the interpreter has for the program; the prelude comes first.
 _PROGRAM: Final = "<python-input-1>"
 # The value of a call, or of a function of the program, that nothing awaited.
@@ -93,7 +89,8 @@ class CodeRun:
         code, awaited = await asyncio.to_thread(_read, code)
         try:
             async with session:
-                _give_way(session)
+                if session.worker_pid is not None:
+                    bound_process(session.worker_pid, limits)
                 await session.feed_run(prelude_for(awaited), external_lookup=names)
                 snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
                 value = await self._to_the_end(snapshot)
@@ -172,14 +169,6 @@ class CodeRun:
 def _outside(text: str) -> str:
     """Stand for what a program calls outside; the calls are answered one by one, and never by this."""
     raise NotImplementedError
-
-
-def _give_way(session: AsyncMontySession) -> None:
-    """Have the process of a program give way to the gateway's."""
-    pid = session.worker_pid
-    if pid is not None and hasattr(os, "setpriority"):
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
 
 
 def _read(written: str) -> tuple[str, bool]:

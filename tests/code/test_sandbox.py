@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from aggregator.code.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
 from aggregator.domain.errors import OperatorError
 from tests.polling import until
 
+ON_LINUX: Final = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 LIMITS: Final = ProgramLimits(calls=5, seconds=1.0, memory=64 * 2**20)
 
 
@@ -252,21 +254,27 @@ def test_a_program_keeps_the_numbers_of_its_lines() -> None:
     assert program_of("  x = 1\n  y = 2") == "x = 1\ny = 2"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
-async def test_the_process_has_no_environment(
+@ON_LINUX
+async def test_the_process_has_nothing_to_give(
     sandbox: Sandbox, functions: Functions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever finds a way out of the interpreter finds no secret in the variables of its process."""
+    """A way out of the interpreter would find no variable, and could open no file and use no more memory or time."""
     monkeypatch.setenv("SECRET", "only for the gateway")
     running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
     await until(lambda: bool(functions.calls))
     (worker,) = children()
-    assert await asyncio.to_thread(Path(f"/proc/{worker}/environ").read_bytes) == b""
+    folder = Path(f"/proc/{worker}")
+    assert await asyncio.to_thread((folder / "environ").read_bytes) == b""
+    rows = (await asyncio.to_thread((folder / "limits").read_text)).splitlines()
+    held = {row[:26].strip(): row[26:].split()[:2] for row in rows}
+    assert held["Max open files"] == ["3", "3"]
+    assert held["Max file size"] == held["Max core file size"] == ["0", "0"]
+    assert "unlimited" not in held["Max address space"] + held["Max cpu time"]
     functions.release.set()
     assert (await running).failure is None
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
+@ON_LINUX
 async def test_a_process_that_is_killed(sandbox: Sandbox, functions: Functions) -> None:
     """The program ends with a reason, and the next one runs."""
     running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
