@@ -3,11 +3,17 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Final, Protocol
 
 from aggregator import DISTRIBUTION
 from aggregator.code.prelude import FunctionCall
 from aggregator.domain.errors import OperatorError
+
+# The modules that a program can import.
+MODULES: Final = (
+    *("asyncio", "base64", "bisect", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "functools"),
+    *("hashlib", "itertools", "json", "math", "random", "re", "time", "typing", "unicodedata"),
+)
 
 
 class CallFailed(Exception):

@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_monty import (
     AsyncFunctionSnapshot,
     AsyncFutureSnapshot,
     AsyncMonty,
-    AsyncMontySession,
     AsyncSnapshot,
     MontyComplete,
     MontyCrashedError,
@@ -22,7 +19,9 @@ from pydantic_monty import (
 
 from aggregator.code.bounds import CallFailed, ProgramFunctions, ProgramLimits
 from aggregator.code.outcome import Outcome, failure_text, value_text
-from aggregator.code.prelude import LATER, NOW, BadCall, prelude_for, read_call
+from aggregator.code.prelude import CALLS_LEFT, LATER, NOW, BadCall, awaits, prelude_for, program_of, read_call
+from aggregator.code.process_bounds import bound_process
+from aggregator.code.remedies import with_remedy
 from aggregator.domain.bounds.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -35,11 +34,10 @@ MOST_PRINTED: Final = 1_000_000
 _INTERRUPTIONS: Final = 1_000
 _DEEPEST: Final = 500
 _LONGEST_SLEEP: Final = 10.0
-# Programs give way to the gateway where both want the processor.
-_NICENESS: Final = 10
 # The name that the interpreter has for the program; the prelude comes first.
 _PROGRAM: Final = "<python-input-1>"
-_AWAIT_EACH: Final = "In a program with `await`, every call of a tool needs it."
+# The value of a call, or of a function of the program, that nothing awaited.
+_UNAWAITED: Final = "<coroutine object "
 
 
 async def open_pool(most: int) -> AsyncMonty:
@@ -88,17 +86,22 @@ class CodeRun:
             }
         )
         names = {NOW: _outside, LATER: _outside}
+        code, awaited = await asyncio.to_thread(_read, code)
         try:
             async with session:
-                _give_way(session)
-                await session.feed_run(prelude_for(code), external_lookup=names)
+                if session.worker_pid is not None:
+                    bound_process(session.worker_pid, limits)
+                await session.feed_run(prelude_for(awaited), external_lookup=names)
                 snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
                 value = await self._to_the_end(snapshot)
+                left = await session.feed_run(CALLS_LEFT, print_callback=on_print) if awaited else 0
         except MontyError as error:
             # What was printed before has been handed to the loop, in order.
             await asyncio.sleep(0)
             return self._failed(_failure(error))
         await asyncio.sleep(0)
+        if left or (isinstance(value, str) and value.startswith(_UNAWAITED)):
+            return self._failed(f"RuntimeError: {_never_made(left)}")
         text = await asyncio.to_thread(value_text, value)
         return Outcome("".join(self._printed), text, calls=self._calls)
 
@@ -111,6 +114,8 @@ class CodeRun:
                 elif snapshot.function_name == LATER and not snapshot.is_os_function:
                     self._waiting[snapshot.call_id] = self._tasks.start(self._call(snapshot.args))
                     snapshot = await snapshot.resume({"future": ...})
+                elif snapshot.function_name == "system.sleep":
+                    snapshot = await snapshot.resume(await self._sleep(snapshot.args))
                 elif snapshot.function_name == "system.async_sleep":
                     self._waiting[snapshot.call_id] = self._tasks.start(self._sleep(snapshot.args))
                     snapshot = await snapshot.resume({"future": ...})
@@ -166,12 +171,17 @@ def _outside(text: str) -> str:
     raise NotImplementedError
 
 
-def _give_way(session: AsyncMontySession) -> None:
-    """Have the process of a program give way to the gateway's."""
-    pid = session.worker_pid
-    if pid is not None and hasattr(os, "setpriority"):
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+def _read(written: str) -> tuple[str, bool]:
+    """Return a program, and whether `await` stands in it."""
+    code = program_of(written)
+    return code, awaits(code)
+
+
+def _never_made(left: Any) -> str:
+    """Return what to tell of calls, or of a function of the program, that no `await` stands before."""
+    if left in (0, None):
+        return "the program ends with a function that was never run: write `await` before it"
+    return f"calls of tools that were never made, as `await` is missing before them: {left!s:.20}"
 
 
 def _raised(message: str) -> Mapping[str, Any]:
@@ -182,10 +192,8 @@ def _failure(error: MontyError) -> str:
     """Return why a program ended, as its author can use it."""
     if isinstance(error, MontyCrashedError):
         log.warning("the process of a program ended: %s", error)
-        return "MemoryError: the program was ended, since it used more memory or time than it may"
+        return "MemoryError: the process of the program ended: it used more memory or time than it may, or was killed"
     if not isinstance(error, MontyRuntimeError | MontySyntaxError):
         return str(error)
-    said = error.display(format="type-msg")
-    if "coroutine" in said:
-        said = f"{said.rstrip('.')}. {_AWAIT_EACH}"
+    said = with_remedy(error.display(format="type-msg"))
     return failure_text(said, error.traceback(), _PROGRAM)

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
 from typing import Any, Final, Protocol
 
 # Lines of the program that a traceback names, from its end.
@@ -82,4 +84,8 @@ def failure_text(said: str, frames: Sequence[CodeFrame], own: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
-    return repr(value)
+    if isinstance(value, date | time | Decimal):
+        return str(value)
+    # An instance of a class of the program.
+    attributes = getattr(value, "attributes", None)
+    return attributes if isinstance(attributes, dict) else repr(value)

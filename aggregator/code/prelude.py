@@ -4,6 +4,7 @@ A program in which `await` stands gets functions that are awaited, and any other
 """
 
 import re
+from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
 from aggregator.wire.codec import decode
@@ -19,29 +20,64 @@ _LITERALS: Final = re.compile(
 )
 _AWAIT: Final = re.compile(r"\bawait\b")
 
+_FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
+
+# What is given by name alone is read as the arguments of the meta tool, which knows each form that models write.
 _PRELUDE: Final = """\
 import json as _json
 
 def _named(given, more):
-    if not given and "name" in more:
-        given = (more.pop("name"),)
-    if len(given) == 1 and list(more) == ["arguments"]:
-        given = (given[0], more.pop("arguments"))
-    if not 1 <= len(given) <= 2:
+    if not given:
+        if not more:
+            raise TypeError("call_tool takes the name of a tool and its arguments")
+        return _json.dumps(["call_tool", more])
+    if len(given) > 2:
         raise TypeError("call_tool takes the name of a tool and its arguments")
-    if len(given) == 2 and more:
-        raise TypeError("give the arguments as one dict, or each by its name, not both")
-    return _json.dumps(["call_tool", {"name": given[0], "arguments": more if len(given) == 1 else given[1]}])
+    if len(given) == 2:
+        if more:
+            raise TypeError("give the arguments as one dict, or each by its name, not both")
+        return _json.dumps(["call_tool", {"name": given[0], "arguments": given[1]}])
+    for word in ("arguments", "args", "parameters", "params", "input"):
+        if list(more) == [word] and (isinstance(more[word], dict) or word == "arguments"):
+            return _json.dumps(["call_tool", {"name": given[0], word: more[word]}])
+    return _json.dumps(["call_tool", {"name": given[0], "arguments": more}])
 
-DEF call_tool(*given, **more):
-    return _json.loads(CALL(_named(given, more)))
+def _asked(function, names, given, more):
+    if len(given) > len(names):
+        raise TypeError(f"{function} takes {names[0]} and {names[1]}; give the rest by name")
+    placed = dict(zip(names, given))
+    for name in placed:
+        if name in more:
+            raise TypeError(f"{function} was given {name} twice")
+    return _json.dumps([function, {**placed, **more}])
 
-DEF search_tools(query="", **more):
-    return _json.loads(CALL(_json.dumps(["search_tools", {"query": query, **more}])))
+def call_tool(*given, **more):
+    return _called(_named(given, more))
 
-DEF describe_tools(names, **more):
-    return _json.loads(CALL(_json.dumps(["describe_tools", {"names": names, **more}])))
+def search_tools(*given, **more):
+    return _called(_asked("search_tools", ("query", "level"), given, more))
+
+def describe_tools(*given, **more):
+    return _called(_asked("describe_tools", ("names", "level"), given, more))
 """
+_PLAIN: Final = f"""
+def _called(text):
+    return _json.loads({NOW}(text))
+"""
+# Counts the calls that no `await` has begun.
+_AWAITED: Final = f"""
+_left = [0]
+
+def _called(text):
+    _left[0] += 1
+    return _awaited(text)
+
+async def _awaited(text):
+    _left[0] -= 1
+    return _json.loads(await {LATER}(text))
+"""
+# The expression that tells how many calls no `await` has begun, at the end of a program that awaits.
+CALLS_LEFT: Final = "_left[0]"
 
 
 class FunctionCall(NamedTuple):
@@ -55,11 +91,22 @@ class BadCall(Exception):
     """A program called what leaves the sandbox with something that the prelude would not have written."""
 
 
-def prelude_for(code: str) -> str:
-    """Return the prelude of a program."""
-    awaits = _AWAIT.search(_LITERALS.sub(" ", code)) is not None
-    definition, call = ("async def", f"await {LATER}") if awaits else ("def", NOW)
-    return _PRELUDE.replace("DEF", definition).replace("CALL", call)
+def program_of(written: str) -> str:
+    """Return a program without the Markdown fence or the common indentation around it; its lines keep their numbers."""
+    fenced = _FENCE.fullmatch(written.strip())
+    code = written[: len(written) - len(written.lstrip())] + fenced[1] if fenced is not None else written
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return dedent(code) if first[:1] in (" ", "\t") else code
+
+
+def awaits(code: str) -> bool:
+    """Return whether `await` stands in a program, outside texts and comments."""
+    return _AWAIT.search(_LITERALS.sub(" ", code)) is not None
+
+
+def prelude_for(awaited: bool) -> str:
+    """Return the prelude of a program in which `await` stands, or of another."""
+    return _PRELUDE + (_AWAITED if awaited else _PLAIN)
 
 
 def read_call(given: tuple[Any, ...]) -> FunctionCall:

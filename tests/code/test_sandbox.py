@@ -3,20 +3,24 @@
 import asyncio
 import json
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from aggregator.code.bounds import CallFailed, ProgramLimits, TooManyPrograms, check_installed
+from aggregator.code.bounds import MODULES, CallFailed, ProgramLimits, TooManyPrograms, check_installed
 from aggregator.code.code_run import MOST_PRINTED
 from aggregator.code.outcome import Outcome, failure_text, value_text
-from aggregator.code.prelude import FunctionCall, prelude_for
+from aggregator.code.prelude import FunctionCall, awaits, program_of
 from aggregator.code.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
 from aggregator.domain.errors import OperatorError
 from tests.polling import until
 
+ON_LINUX: Final = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 LIMITS: Final = ProgramLimits(calls=5, seconds=1.0, memory=64 * 2**20)
 
 
@@ -49,6 +53,13 @@ class Functions:
         finally:
             self.now -= 1
         return json.dumps({"function": call.function, **call.arguments})
+
+
+def children() -> list[int]:
+    """Return the processes of programs that run."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    ids = [int(one) for task in tasks for one in task.read_text().split()]
+    return [one for one in ids if "monty" in os.readlink(f"/proc/{one}/exe")]
 
 
 @pytest.fixture
@@ -93,6 +104,20 @@ async def run(sandbox: Sandbox, code: str, functions: Functions, **limits: Any) 
         ("# await is only a word here\nx = 'await'\ncall_tool('t')['name']", "t"),
         ("import asyncio\nawait asyncio.sleep(0.01)\nawait call_tool('t')\n'slept'", "slept"),
         ("try:\n    call_tool('bad')\nexcept RuntimeError as e:\n    print(e)", "refused: the policy says no"),
+        ("import time\ntime.sleep(0.01)\n'slept'", "slept"),
+        ("import time\nawait call_tool('t')\ntime.sleep(0.01)\n'slept'", "slept"),
+        ("search_tools('rain', 2)['level']", "2"),
+        ("describe_tools(['a'], level=1)['level']", "1"),
+        ("call_tool(tool='a.b', args={'x': 1})", '{"function": "call_tool", "tool": "a.b", "args": {"x": 1}}'),
+        ("call_tool('a.b', params={'x': 1})['params']", '{"x": 1}'),
+        ("call_tool('a.b', params=1)['arguments']", '{"params": 1}'),
+        ("import asyncio\nasync def main():\n    return await call_tool('t')\nasyncio.run(main())['name']", "t"),
+        ("if call_tool('t'):\n    return 5\n6", "5"),
+        ("```python\nprint(1)\n```\n", "1"),
+        ("\n    x = 1\n    if x:\n        print(x)\n", "1"),
+        ("from datetime import date\n[date(2026, 1, 2)]", '["2026-01-02"]'),
+        ("from decimal import Decimal\n{'a': Decimal('1.50')}", '{"a": "1.50"}'),
+        ("class A:\n    def __init__(self): self.x = 1\nA()", '{"x": 1}'),
     ],
 )  # fmt: skip
 async def test_what_programs_do(sandbox: Sandbox, functions: Functions, code: str, text: str) -> None:
@@ -147,6 +172,27 @@ async def test_what_programs_do(sandbox: Sandbox, functions: Functions, code: st
         ("r = call_tool('t')\nx = await call_tool('t')\nr['name']", "every call of a tool needs it"),
         ("for n in range(9): call_tool('t', n=n)", "may make 5 calls"),
         ("1 +", "SyntaxError"),
+        ("await call_tool('t')\ncall_tool('t')\ncall_tool('t')", "never made, as `await` is missing before them: 2"),
+        ("async def main(): return await call_tool('t')\nmain()", "write `await` before it"),
+        ("await call_tool('t')\n_left = 5\nprint('x')", "not subscriptable"),
+        ("search_tools('a', 1, 2)", "the rest by name"),
+        ("search_tools('a', query='b')", "query twice"),
+        ("import time\nfor n in range(9): time.sleep(0.3)", "sleep limit"),
+        ("import requests", "There is no network"),
+        ("from tools import call_tool", "need no import"),
+        ("maps.drive(to='x')", "call_tool('server.tool', {arguments})"),
+        ("list_servers()", "Call it by call_tool"),
+        ("exit()", "ends after its last line"),
+        ("import sys\nsys.exit(1)", "ends after its last line"),
+        ("import asyncio\nawait asyncio.gather(call_tool('t'), return_exceptions=True)", "an `async def` around"),
+        ("import asyncio\nasyncio.create_task(call_tool('t'))", "there are run, gather and sleep"),
+        ("import asyncio\nasyncio.gather(call_tool('t'))", "in one without `await`"),
+        ("class Bad(Exception): pass", "raise RuntimeError"),
+        ("def f():\n    yield 1", "Fill a list"),
+        ("call_tool('t').content", "A result is what the tool gave"),
+        ("call_tool('t')['content']", "A result is what the tool gave"),
+        ("'text'['name']", "a text if it is no JSON"),
+        ("while True: pass", "does not count"),
     ],
 )  # fmt: skip
 async def test_what_programs_cannot(sandbox: Sandbox, functions: Functions, code: str, said: str) -> None:
@@ -183,6 +229,63 @@ async def test_odd_programs_have_an_outcome(sandbox: Sandbox, functions: Functio
     assert outcome.text
     outcome.text.encode()
     assert (await run(sandbox, "'next'", functions)).text == "next"
+
+
+async def test_every_module_that_is_named_is_there(sandbox: Sandbox, functions: Functions) -> None:
+    """The list that a model gets with a failed import is true."""
+    outcome = await run(sandbox, "\n".join(f"import {name}" for name in MODULES), functions)
+    assert outcome.failure is None
+
+
+async def test_an_error_of_a_tool_gets_no_advice(sandbox: Sandbox) -> None:
+    """The words of a server may be those of the interpreter."""
+
+    async def failing(call: FunctionCall) -> str:
+        raise CallFailed("TypeError: a coroutine has no attribute")
+
+    outcome = await sandbox.run("call_tool('t')", failing, LIMITS, "agent")
+    assert outcome.text.endswith("RuntimeError: TypeError: a coroutine has no attribute")
+
+
+def test_a_program_keeps_the_numbers_of_its_lines() -> None:
+    """What stands around it is taken away within its lines; texts in an ordinary program are left as they are."""
+    assert program_of("\n```python\nx = 1\n```") == "\n\nx = 1"
+    assert program_of("x = '''\n```\n'''") == "x = '''\n```\n'''"
+    assert program_of("  x = 1\n  y = 2") == "x = 1\ny = 2"
+
+
+@ON_LINUX
+async def test_the_process_has_nothing_to_give(
+    sandbox: Sandbox, functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A way out of the interpreter would find no variable, and could open no file and use no more memory or time."""
+    monkeypatch.setenv("SECRET", "only for the gateway")
+    running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
+    await until(lambda: bool(functions.calls))
+    (worker,) = children()
+    folder = Path(f"/proc/{worker}")
+    assert await asyncio.to_thread((folder / "environ").read_bytes) == b""
+    rows = (await asyncio.to_thread((folder / "limits").read_text)).splitlines()
+    held = {row[:26].strip(): row[26:].split()[:2] for row in rows}
+    assert held["Max open files"] == ["3", "3"]
+    assert held["Max file size"] == held["Max core file size"] == ["0", "0"]
+    assert "unlimited" not in held["Max address space"] + held["Max cpu time"]
+    functions.release.set()
+    assert (await running).failure is None
+
+
+@ON_LINUX
+async def test_a_process_that_is_killed(sandbox: Sandbox, functions: Functions) -> None:
+    """The program ends with a reason, and the next one runs."""
+    running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
+    await until(lambda: bool(functions.calls))
+    (worker,) = children()
+    os.kill(worker, signal.SIGKILL)
+    functions.release.set()
+    outcome = await running
+    assert outcome.failure is not None
+    assert "or was killed" in outcome.failure
+    assert (await run(sandbox, "1", functions)).text == "1"
 
 
 async def test_lines_are_named_and_files_are_not(sandbox: Sandbox, functions: Functions) -> None:
@@ -293,7 +396,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_makes_a_program_awaited(code: str, awaited: bool) -> None:
     """The word in a comment or a text does not count, and looking for it takes linear time."""
-    assert ("async def" in prelude_for(code)) is awaited
+    assert awaits(code) is awaited
 
 
 def test_the_words_of_an_outcome() -> None:
