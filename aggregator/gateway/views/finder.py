@@ -179,15 +179,15 @@ class Finder:
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
     ) -> "Judgement":
         """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
-        from aggregator.catalog.search.judge import Judgement, judge
+        from aggregator.catalog.search.judge import Judgement
 
         visible = await self._visible(view, server)
         if visible is None:
             return Judgement(len(found))
-        names = [tool.name for tool in found]
-        if len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(judge, visible.searchable, query, names)
-        return judge(visible.searchable, query, names)
+        names, likeness = [tool.name for tool in found], await self.meanings.likeness_to(query)
+        if likeness is not None or len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(_judged, visible.searchable, query, names, likeness)
+        return _judged(visible.searchable, query, names, None)
 
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
@@ -385,6 +385,12 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     from aggregator.catalog.search.index import search
 
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
+
+
+def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likeness: Likeness | None) -> "Judgement":
+    from aggregator.catalog.search.judge import judge
+
+    return judge(searchable, query, names, likeness({*names}) if likeness is not None else None)
 
 
 def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Likeness) -> list[ToolRecord]:
