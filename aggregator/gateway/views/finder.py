@@ -167,13 +167,12 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return []
-        searchable = visible.searchable
         likeness = await self.meanings.likeness_to(query)
         if likeness is not None:
             return await asyncio.to_thread(_ranked_by_both, visible, query, limit, likeness)
         if len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
-        return _ranked(visible, searchable, query, limit)
+            return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
+        return _ranked(visible, visible.searchable, query, limit)
 
     async def judge(
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
@@ -314,8 +313,7 @@ class Finder:
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
 
-        config = self._config
-        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
+        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
         index = self._index if self._index is not None else SearchIndex()
         for server in self._indexed.keys() - now.keys():
