@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
-a FILE: `retrieval`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`, `code` and
-`results`.
+a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`,
+`code` and `results`.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -30,6 +30,7 @@ from benchmarks import (
     start,
     steps,
     stores,
+    tasks,
     tokens,
     traces,
     workers,
@@ -45,7 +46,7 @@ _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval", "tasks")
     parser.add_argument(
         "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
     )
@@ -57,7 +58,7 @@ def main() -> None:
     )
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter with `fastmcp`: its proxy is measured too")
     parser.add_argument("--lazy-mcp", metavar="PROGRAM", help="the `lazy-mcp` program: measured too, over stdio")
-    parser.add_argument("--catalogs", type=Path, metavar="FOLDER", help="NAME.json files, for retrieval by requests")
+    parser.add_argument("--catalogs", type=Path, metavar="FOLDER", help="NAME.json files, for tasks and requests")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement (default: 5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one round of calls (default: 1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the soak (default: 3)")
@@ -68,7 +69,9 @@ def main() -> None:
     given = parser.parse_args()
     what = (given.what,) if given.what else _ALL
     if given.folder is None and not set(what) <= {*_ALL, *_LONG}:
-        parser.error(f"{what[0]} needs a folder")
+        parser.error(f"{what[0]} needs a folder or a file")
+    if what == ("tasks",) and given.catalogs is None:
+        parser.error("tasks needs --catalogs FOLDER")
     rivals = Rivals(given.fastmcp, given.lazy_mcp, given.folder if what[0] in _BESIDE else None)
     load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load before: {load}\n", flush=True)
@@ -128,6 +131,8 @@ def main() -> None:
                 print(requests.measure(given.folder, given.catalogs), flush=True)
             else:
                 print(retrieval.measure(given.folder), flush=True)
+        if "tasks" in what:
+            print(tasks.measure(Path(folder), given.folder, given.catalogs), flush=True)
         if "levels" in what:
             print(levels.measure(given.folder), flush=True)
         if "tokens" in what:

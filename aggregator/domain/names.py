@@ -30,7 +30,7 @@ _LIKE_A_DIGEST: Final = re.compile(r"[._][0-9][a-z2-7]{7}$")
 # Spellings of the separator that calls may use, the canonical one first.
 _SEPARATORS: Final = (".", "__", "/", ":")
 # What hosts put in front of the names of an MCP server's tools, and what models add by themselves.
-_HOST_PREFIX: Final = re.compile(r"(?:mcp(?:__|[./:]))?(?:aggregator(?:__|[./:]))?", re.IGNORECASE)
+_HOST_PREFIX: Final = re.compile(r"(?:functions\.)?(?:mcp(?:__|[./:]))?(?:aggregator(?:__|[./:]))?", re.IGNORECASE)
 _BETWEEN_WORDS: Final = re.compile(r"[\s._/:-]+")
 _SIGNS_AND_WORDS: Final = re.compile(r"([\s._/:-]+)|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -94,7 +94,9 @@ def spellings(name: str) -> list[tuple[str, str]]:
 
 
 def without_host_prefix(name: str) -> str:
-    """Return the name without `mcp__aggregator__`, `mcp__` or `aggregator__` before it, in any spelling of these."""
+    """Return the name without `mcp__aggregator__`, `mcp__`, `aggregator__` or `functions.` before it, in any case; also
+    with other signs for `__`.
+    """
     found = _HOST_PREFIX.match(name)
     return name[found.end() :] if found is not None else name
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from aggregator.doctor.gather.one_session import session_with
 from tests.doctor.place import SECRET, Place
 from tests.doctor.seeds_of_config import ALLOW
 
@@ -14,6 +15,14 @@ def healthy(place: Place, host: str = "claude-desktop") -> None:
     place.policy('agents:\n  local:\n    allow: ["box.*", "other.*"]\n')
     place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": SECRET})}, host)
     place.env["DOCTOR_TOKEN"] = SECRET
+
+
+def test_the_instructions_are_part_of_the_cost() -> None:
+    """F1: A host gives them to its model in every conversation, as it does the list."""
+    tools = [{"name": "box.open", "inputSchema": {"type": "object"}}]
+    alone, whole = session_with({}, tools), session_with({"instructions": "x" * 400}, tools)
+    assert whole.tokens - alone.tokens == 100
+    assert session_with({"instructions": 1, "serverInfo": None}, tools) == alone
 
 
 @pytest.mark.parametrize("host", ["claude-desktop", "cursor"])

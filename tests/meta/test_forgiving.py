@@ -47,6 +47,12 @@ SAME: dict[str, list[Json]] = {
         "mcp__aggregator__get_weather",
         "mcp__maps__get_weather",
         "aggregator.maps.get_weather",
+        "`maps.get_weather`",
+        "```\nget_weather\n```",
+        "functions.maps.get_weather",
+        "functions.get_weather",
+        "maps.get_weather()",
+        "`functions.maps.get_weather()`",
     ],
 )
 async def test_a_name_that_only_one_tool_can_have_is_that_tool(open_harness: OpenHarness, name: str) -> None:
@@ -104,8 +110,24 @@ async def test_what_is_denied_as_it_is_written_is_not_taken_for_another(open_har
     [
         *(
             ({"name": "get_weather", member: CITY}, "get_weather", CITY)
-            for member in ("arguments", "parameters", "args", "input", "params")
+            for member in (
+                *("arguments", "parameters", "args", "input", "params"),
+                *("tool_input", "toolArguments", "tool_arguments", "kwargs", "payload"),
+            )
         ),
+        *(
+            ({"name": "get_weather", member: text}, "get_weather", CITY)
+            for member in ("arguments", "payload")
+            for text in (
+                '```json\n{"city": "Oslo"}\n```',
+                '```{"city": "Oslo"}```',
+                '`{"city": "Oslo"}`',
+                '"{\\"city\\": \\"Oslo\\"}"',
+            )
+        ),
+        ({"toolName": "get_weather", "toolArguments": CITY}, "get_weather", CITY),
+        ({"function": "get_weather", "arguments": CITY}, "get_weather", CITY),
+        ({"name": "git.run", "function": "main"}, "run", {"function": "main"}),
         ({"name": "get_weather", "arguments_json": '{"city": "Oslo"}'}, "get_weather", CITY),
         ({"name": "get_weather", "args": '{"city": "Oslo"}'}, "get_weather", CITY),
         ({"tool": "get_weather", **CITY}, "get_weather", CITY),
@@ -151,6 +173,12 @@ async def test_arguments_in_every_form(open_harness: OpenHarness, sent: Json, re
         ({"name": "get_weather", "tool": "git.delete_repo"}, "'name', 'tool'"),
         ({"name": "git.run", "tool": "git.delete_repo", "tool_name": "x"}, "give the tool as `name`"),
         ({"tool": ""}, "needs `name`"),
+        ({"toolName": "get_weather", "function": "git.delete_repo"}, "'toolName', 'function'"),
+        ({"name": "get_weather", "payload": CITY, "kwargs": CITY}, "'kwargs', 'payload'"),
+        ({"name": "get_weather", "Payload": CITY}, "write `payload`"),
+        ({"toolname": "get_weather"}, "needs `name`"),
+        ({"name": "get_weather", "arguments": "```json\n[1]\n```"}, "must be a JSON object"),
+        ({"name": "get_weather", "arguments": '"\\"{}\\""'}, "must be a JSON object"),
     ],
 )
 async def test_one_thing_given_twice_is_refused(open_harness: OpenHarness, sent: Json, said_of_it: str) -> None:
@@ -248,6 +276,13 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
         ("list_servers", {"name": "a"}, {"server": "a"}),
         ("match_intent", {"text": "a"}, {"message": "a"}),
         ("search_tools", {"nonsense": 1}, {"nonsense": 1}),
+        ("search_tools", {"query": "a", "q": "a"}, {"query": "a"}),
+        ("search_tools", {"query": "a", "detail": "Full"}, {"query": "a", "level": 3}),
+        ("search_tools", {"detail": "brief", "level": 1}, {"level": 1}),
+        ("search_tools", {"detail": "some"}, {"detail": "some"}),
+        ("describe_tools", {"names": ["a.b"], "name": "a.b"}, {"names": ["a.b"]}),
+        ("describe_tools", {"names": "a.b", "detail": "brief"}, {"names": ["a.b"], "level": 2}),
+        ("describe_tools", {"names": '```json\n["a.b"]\n```'}, {"names": ["a.b"]}),
     ],
 )
 def test_the_arguments_of_meta_tools(name: str, sent: Json, read: Json) -> None:
@@ -260,6 +295,22 @@ async def test_a_question_given_twice_is_refused(open_harness: OpenHarness) -> N
     async with open_harness() as harness:
         error = error_data(await harness.call(harness.host("local"), "search_tools", {"query": "a", "q": "b"}))
         assert "`query` twice" in error["message"]
+
+
+async def test_names_between_blanks_and_every_server(open_harness: OpenHarness) -> None:
+    """Proves: F5. Each of the names is one tool's, or the whole stays one name; `all` is no server's name here."""
+    async with open_harness(tools=SAME) as harness:
+        host = harness.host("local")
+        described = await harness.read(host, "describe_tools", names="maps.get_weather `git.run`")
+        assert [one["name"] for one in described["tools"]] == ["maps.get_weather", "git.run"]
+        described = await harness.read(host, "describe_tools", names="Get Weather")
+        assert [one["name"] for one in described["tools"]] == ["maps.get_weather"]
+        missing = (await harness.read(host, "describe_tools", names="git.run nowhere"))["missing"]
+        assert missing.keys() == {"git.run nowhere"}
+        for server in ("all", "ALL", "*", ""):
+            assert "maps.get_weather" in await harness.text(host, "search_tools", query="weather", server=server)
+            assert "git (" in await harness.text(host, "list_servers", server=server)
+        assert (await harness.text(host, "search_tools", server="alle")).startswith("There is no server 'alle'")
 
 
 def spelled(chance: random.Random, name: str) -> str:

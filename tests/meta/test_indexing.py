@@ -88,8 +88,8 @@ async def test_only_the_agents_own_tools_are_counted(open_harness: OpenHarness, 
         await until(gate.stopped.is_set, "the index is being built")
         for query, level in (("pencils", 1), ("pencils", 2), ("zebra", 1)):
             said = await harness.text(harness.host("a"), "search_tools", query=query, level=level)
-            assert ("1 tools are still being indexed" in said) == (stops_at == 1)
-            assert "still being indexed" not in said.replace("1 tools are still being indexed", "")
+            assert ("1 tool is still being indexed" in said) == (stops_at == 1)
+            assert "still being indexed" not in said.replace("1 tool is still being indexed", "")
         gate.open.set()
 
 

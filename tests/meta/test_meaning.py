@@ -30,6 +30,7 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
         finder.begin()
         await finder.meanings.wait_complete()
         assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
+        assert "weak matches" not in await harness.text(harness.host("all"), "search_tools", query="zorblex")
         assert "maps.forecast" not in await harness.text(harness.host("buyer"), "search_tools", query="zorblex")
         assert "shop.pay" in await harness.text(harness.host("buyer"), "search_tools", query="quuxit")
         asked = len(encoder.asked)

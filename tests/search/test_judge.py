@@ -63,6 +63,16 @@ def test_a_request_that_no_tool_serves_is_called_weak_by_the_words_that_are_miss
     assert "\n" not in weak
 
 
+def test_a_tool_that_means_the_same_in_other_words_is_not_called_weak() -> None:
+    """Proves: F5. Likeness counts beside the words: it neither outweighs none nor stands alone."""
+    visible, query = _visible(), "grab a picture of what the browser displays"
+    names = ["web.take_screenshot", "web.search", "git.list_branches", "cluster.get_pods"]
+    assert judge(visible, query, names).weak
+    assert not judge(visible, query, names, {"web.take_screenshot": 0.6, "web.search": 0.2}).weak
+    assert judge(visible, query, names, {"web.take_screenshot": 0.1, "web.search": 0.2}).weak
+    assert judge(visible, query, names, {"cluster.get_pods": 0.9}).weak, "it is not among the first"
+
+
 def test_only_the_tools_that_the_agent_sees_count() -> None:
     assert not _judge("screenshot of a page", _visible()).weak
     assert '"screenshot"' in _judge("screenshot of a table", _visible("web")).weak

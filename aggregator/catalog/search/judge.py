@@ -4,7 +4,7 @@ Law: only the tools the agent sees count, in every number here.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
@@ -22,6 +22,8 @@ FITS: Final = 0.5
 # What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/search.md.
 HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
 ENOUGH = 3.6
+# The same where it is known how similar the tools are to the query, -1 to 1: that counts so much beside the words.
+LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
 # How many of the best tools are looked at.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
@@ -53,8 +55,13 @@ class _Had:
     unknown: bool
 
 
-def judge(visible: VisibleTools, text: str, names: Sequence[str]) -> Judgement:
-    """Judge the tools found for a query, given by name, best first; takes about as long as the search."""
+def judge(
+    visible: VisibleTools, text: str, names: Sequence[str], likeness: Mapping[str, float] | None = None
+) -> Judgement:
+    """Judge the tools found for a query, given by name, best first; takes about as long as the search.
+
+    `likeness`: how similar in meaning the best of them are to the query, where that is known.
+    """
     query = read(text)
     weighted = weigh(query, visible)
     slots = [slot for slot in map(visible.slot, names[:_SCORED]) if slot is not None]
@@ -69,12 +76,16 @@ def judge(visible: VisibleTools, text: str, names: Sequence[str]) -> Judgement:
     asked = needs(text, query)
     best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
     speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
-    return Judgement(fitting, "" if speaks >= ENOUGH else _why(asked, had))
+    enough = ENOUGH
+    if likeness:
+        speaks += LIKE * max(likeness.get(name, 0.0) for name in names[:_LOOKED_AT])
+        enough = ENOUGH_WITH_LIKENESS
+    return Judgement(fitting, "" if speaks >= enough else _why(asked, had))
 
 
-def _best(query: Query, looked_at: Sequence[tuple[Document, Sequence[_Had]]]) -> tuple[float, Sequence[_Had]]:
+def _best(query: Query, tools: Sequence[tuple[Document, Sequence[_Had]]]) -> tuple[float, Sequence[_Had]]:
     """Return how much speaks for the tool that has most of the needs, and what it has."""
-    return max(((evidence(query, tool, had), had) for tool, had in looked_at), key=itemgetter(0))
+    return max(((evidence(query, tool, had), had) for tool, had in tools), key=itemgetter(0))
 
 
 def evidence(query: Query, tool: Document, had: Sequence[_Had]) -> float:

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from threading import Timer
@@ -23,7 +24,7 @@ from aggregator.doctor.gather.one_session import (
     SessionTools,
     initialize,
     list_tools,
-    version_in,
+    session_with,
 )
 
 _LARGEST: Final = 64 * 2**20
@@ -56,7 +57,7 @@ def http_session(
         found = SessionTools(fault="refused", status=refused.status, said=refused.said)
     except (OSError, HTTPException, ValueError) as error:
         found = SessionTools(fault="no_answer", said=getattr(error, "strerror", None) or type(error).__name__)
-    return SessionTools(found.tools, found.version, found.fault, time.monotonic() - began, (), found.said, found.status)
+    return replace(found, seconds=time.monotonic() - began)
 
 
 @contextmanager
@@ -91,7 +92,7 @@ class _Talk:
 
     def run(self, client: str) -> SessionTools:
         """Return the tools. Raises _Refused, OSError, HTTPException and ValueError."""
-        version = version_in(self._ask(initialize(client)))
+        begun = self._ask(initialize(client))
         self._send(INITIALIZED).read(_LARGEST)
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
@@ -105,7 +106,7 @@ class _Talk:
         if session:
             self._connection.request("DELETE", self._target, headers=self._headers)
             self._connection.getresponse().read(_LARGEST)
-        return SessionTools(tools, version)
+        return session_with(begun, tools)
 
     def _ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         response = self._send(message)

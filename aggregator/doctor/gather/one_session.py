@@ -19,8 +19,8 @@ SessionFault = Literal["ended", "hangs", "not_started", "not_mcp", "refused", "n
 class SessionTools:
     """The tools that a host got, or why it got none.
 
-    `version` is what the aggregator says of itself. `words` are the last lines of a program on stderr, `said` is the
-    sentence of a refusal, `status` its HTTP status.
+    `version` and `instructions` are what the aggregator says of itself. `words` are the last lines of a program on
+    stderr, `said` is the sentence of a refusal, `status` its HTTP status.
     """
 
     tools: Sequence[dict[str, Any]] = ()
@@ -30,6 +30,7 @@ class SessionTools:
     words: Sequence[str] = ()
     said: str = ""
     status: int | None = None
+    instructions: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,8 +39,8 @@ class SessionTools:
 
     @property
     def tokens(self) -> int:
-        """The cost of the list for a model, at four bytes a token."""
-        return sum(len(encode(tool)) for tool in self.tools) // 4
+        """The cost of the list and the instructions for a model, at four bytes a token."""
+        return (sum(len(encode(tool)) for tool in self.tools) + len(self.instructions.encode("utf-8", "replace"))) // 4
 
 
 def initialize(client: str) -> dict[str, Any]:
@@ -61,8 +62,9 @@ def list_tools(request_id: int, cursor: str | None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "method": "tools/list", "params": params}
 
 
-def version_in(result: dict[str, Any]) -> str | None:
-    """Return the version that the result of `initialize` names."""
-    server = result.get("serverInfo")
+def session_with(result: dict[str, Any], tools: Sequence[dict[str, Any]]) -> SessionTools:
+    """Return a session in which these tools were listed, after this result of `initialize`."""
+    server, said = result.get("serverInfo"), result.get("instructions")
     version = server.get("version") if isinstance(server, dict) else None
-    return str(version) if version is not None else None
+    instructions = said if isinstance(said, str) else ""
+    return SessionTools(tools, str(version) if version is not None else None, instructions=instructions)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.doctor.gather.one_session import (
@@ -20,7 +21,7 @@ from aggregator.doctor.gather.one_session import (
     SessionTools,
     initialize,
     list_tools,
-    version_in,
+    session_with,
 )
 from aggregator.domain.bounds.tasks import Tasks
 
@@ -80,11 +81,11 @@ async def stdio_session(
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.wait([reading])
-    return SessionTools(found.tools, found.version, found.fault, time.monotonic() - began, tuple(words))
+    return replace(found, seconds=time.monotonic() - began, words=tuple(words))
 
 
 async def _talk(process: asyncio.subprocess.Process, client: str) -> SessionTools:
-    version = version_in(await _ask(process, initialize(client)))
+    begun = await _ask(process, initialize(client))
     _write(process, INITIALIZED)
     tools: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -94,7 +95,7 @@ async def _talk(process: asyncio.subprocess.Process, client: str) -> SessionTool
         cursor = result.get("nextCursor")
         if cursor is None:
             break
-    return SessionTools(tools, version)
+    return session_with(begun, tools)
 
 
 async def _ask(process: asyncio.subprocess.Process, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
+from aggregator.gateway.meta.forms import unfenced
 from aggregator.gateway.meta.meant import MeantTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
 from aggregator.schemas.structure.local import resolve_reference
@@ -26,8 +27,13 @@ _PROPERTIES: Final[dict[str, Any]] = {
 }
 # What models write for the two members, the right one first.
 _NAMES: Final = ("name", "tool", "tool_name")
-_ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "params", "arguments_json")
-_MEMBERS: Final = frozenset((*_NAMES, *_ARGUMENTS))
+# These too, where none of those stands there.
+_OTHER_NAMES: Final = ("toolName", "function")
+_ARGUMENTS: Final = (
+    *("arguments", "parameters", "args", "input", "params", "arguments_json"),
+    *("tool_input", "toolArguments", "tool_arguments", "kwargs", "payload"),
+)
+_MEMBERS: Final = {caseless(name): name for name in (*_NAMES, *_OTHER_NAMES, *_ARGUMENTS)}
 # What they write for the server of the tool beside its name.
 _SERVERS: Final = ("server", "server_name")
 # Members that a message names.
@@ -72,6 +78,7 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
         BadArguments: there is none, or there are two and nothing tells which one is an argument of the other.
     """
     keys = [name for name in _NAMES if isinstance(given.get(name), str) and given[name]]
+    keys = keys or [name for name in _OTHER_NAMES if isinstance(given.get(name), str) and given[name]]
     if not keys:
         raise BadArguments(outer, f"{outer} needs `name`, the name of a tool as search_tools shows it.")
     if len({given[name] for name in keys}) == 1:
@@ -165,8 +172,8 @@ def _refuse_look_alikes(outer: str, given: Mapping[str, Any], own: frozenset[str
         BadArguments: there is one.
     """
     for name in given:
-        meant = caseless(name)
-        if name not in _MEMBERS and name not in own and meant in _MEMBERS:
+        meant = _MEMBERS.get(caseless(name), name)
+        if name != meant and name not in own:
             raise BadArguments(outer, f"{outer} does not know {name!r:.80}: write `{meant}`.")
 
 
@@ -181,13 +188,15 @@ def members(names: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def _is_object_text(text: str) -> bool:
-    return not text.strip() or text.lstrip().startswith("{")
+    return not text.strip() or unfenced(text).lstrip().startswith(("{", '"{'))
 
 
 def _object(tool: str, value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         try:
-            value = decode(value.encode("utf-8", "surrogatepass")) if value.strip() else None
+            value = _decoded(unfenced(value))
+            # Some encode it twice.
+            value = _decoded(value) if isinstance(value, str) else value
         except ValueError as error:
             raise BadArguments(tool, f"The arguments of {tool} are no JSON object: {error}.") from None
     if value is None or value == []:
@@ -195,6 +204,10 @@ def _object(tool: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadArguments(tool, f"The arguments of {tool} must be a JSON object.")
     return value
+
+
+def _decoded(text: str) -> Any:
+    return decode(text.encode("utf-8", "surrogatepass")) if text.strip() else None
 
 
 TOOL: Final = MetaTool(

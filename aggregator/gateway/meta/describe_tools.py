@@ -35,7 +35,7 @@ async def describe_tools(asking: MetaToolCall) -> str:
     missing: dict[str, str] = {}
     names = WrittenNames(asking.finder, asking.resolver, asking.view)
     shown: set[str] = set()
-    for name in dict.fromkeys(asking.arguments["names"]):
+    for name in dict.fromkeys(await _parted(names, asking.arguments["names"])):
         try:
             meant = await names.read(name)
             if len(meant.tools) > 1:
@@ -57,6 +57,17 @@ async def describe_tools(asking: MetaToolCall) -> str:
     if missing:
         body["missing"] = missing
     return encode(body).decode()
+
+
+async def _parted(names: WrittenNames, asked: list[str]) -> list[str]:
+    """Return the names between the blanks of a single one, if each is a tool's and the whole is none's."""
+    parts = asked[0].split() if len(asked) == 1 else []
+    if not 1 < len(parts) <= _MOST or (await names.read(asked[0])).tools:
+        return asked
+    for part in parts:
+        if not (await names.read(part)).tools:
+            return asked
+    return parts
 
 
 TOOL: Final = MetaTool(_RECORD, describe_tools)

@@ -1,6 +1,7 @@
 """The arguments of meta tools in the forms that models write, put into the form of the schema before it is checked.
 
-Law: what fits the schema is not touched, and nothing is dropped: two members for one thing are refused.
+Law: what fits the schema is not touched, and nothing is dropped: two members for one thing are refused, unless they say
+the same.
 The schemas do not name these forms, since every list would pay for that.
 """
 
@@ -20,6 +21,12 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "describe_tools": dict.fromkeys(("tools", "name", "tool", "tool_name", "tool_names"), "names"),
     "list_servers": dict.fromkeys(("name", "server_name"), "server"),
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
+}
+# A word for how much is to be said, by the meta tool; in brief is what the tool itself has by default.
+_DETAIL: Final = "detail"
+_DETAILS: Final[Mapping[str, Mapping[str, int]]] = {
+    "search_tools": {"brief": 1, "full": 3},
+    "describe_tools": {"brief": 2, "full": 3},
 }
 # Words for levels. Those that could be two of them are not here.
 _LEVELS: Final[Mapping[str, int]] = {
@@ -41,10 +48,18 @@ def in_form(tool: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> d
     found: dict[str, Any] = {}
     for name, value in given.items():
         own = others.get(name, name) if name not in known else name
-        if own in found:
+        if name == _DETAIL and (level := _DETAILS.get(tool, {}).get(value.lower() if isinstance(value, str) else "")):
+            own, value = "level", level
+        meant = _meant(own, known[own], value) if own in known else value
+        if own in found and not _same(found[own], meant):
             raise BadArguments(tool, f"{tool} was given `{own}` twice, also as another name for it: give it once.")
-        found[own] = _meant(own, known[own], value) if own in known else value
+        found[own] = meant
     return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same; `1` and `True` are not."""
+    return type(one) is type(other) and bool(one == other)
 
 
 def _meant(name: str, schema: Mapping[str, Any], value: Any) -> Any:
@@ -60,9 +75,20 @@ def _meant(name: str, schema: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
+def unfenced(text: str) -> str:
+    """Return what stands in a code fence, or in backticks, if that is the whole text."""
+    bare = text.strip()
+    fence = "```" if bare.startswith("```") else "`"
+    inside = bare[len(fence) : -len(fence)]
+    if not inside or not (bare.startswith(fence) and bare.endswith(fence)) or fence in inside:
+        return text
+    return inside.removeprefix("json").strip() if fence == "```" else inside.strip()
+
+
 def _list(value: Any) -> Any:
     """Return a list for a single name, names between commas or line breaks, or the JSON text of a list."""
     if isinstance(value, str) and len(value) <= _LONGEST:
+        value = unfenced(value)
         if value.lstrip().startswith("["):
             try:
                 value = decode(value.encode("utf-8", "surrogatepass"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose
-from aggregator.gateway.meta.meant import no_server, server_named
+from aggregator.gateway.meta.meant import is_every_server, no_server, server_named
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import ServerSeen
 from aggregator.upstream.lifecycle.states import round_duration
@@ -30,7 +30,7 @@ async def list_servers(asking: MetaToolCall) -> str:
     """
     servers = asking.finder.servers(asking.view)
     wanted = asking.arguments.get("server")
-    if not wanted:
+    if not wanted or is_every_server(servers, wanted):
         tools: dict[str, list[Mapping[str, Any]]] = {}
         for tool in asking.finder.tools(asking.view):
             tools.setdefault(tool.server, []).append(tool.definition)

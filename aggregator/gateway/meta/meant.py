@@ -12,8 +12,10 @@ from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, without_host_prefix
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.meta.forms import unfenced
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.views.finder import Finder, ServerSeen
 from aggregator.gateway.views.views import View
@@ -22,6 +24,7 @@ from aggregator.gateway.views.views import View
 _SHOWN: Final = 5
 _LINES: Final = 40
 _TOOLS_BUDGET: Final = 400
+_EVERY: Final = frozenset(("all", "any", "*"))
 _WORD: Final = re.compile("[a-z]+")
 _ALIKE: Final = 0.6
 # Characters of a name that are compared with those of servers.
@@ -48,7 +51,7 @@ class WrittenNames:
 
     async def read(self, name: str) -> MeantTools:
         """Return every tool that a name may stand for: the one whose name it is, else all that it fits loosely."""
-        written = [name, *self.without_host_prefix(name)]
+        written = self.spellings(name)
         for one in written:
             if await self._resolver.is_written(self._view, one):
                 tool = self._resolver.called(self._view, one)
@@ -61,7 +64,8 @@ class WrittenNames:
 
     def server(self, name: str) -> str | None:
         """Return, for a name that is a server's and no tool's, a text that says so and shows tools of it."""
-        seen = server_named(self._finder.servers(self._view), name)
+        servers = self._finder.servers(self._view)
+        seen = server_named(servers, name) or server_named(servers, _bare(name))
         if seen is None:
             return None
         tools = self._finder.of_server(self._view, seen.config.id)
@@ -72,14 +76,23 @@ class WrittenNames:
         more = [f"+{left} more: search_tools with server {seen.name} lists them all"] if left else []
         return "\n".join([f"{seen.name} is a server, not a tool. Its tools:", *lines, *more])
 
-    def without_host_prefix(self, name: str) -> list[str]:
-        """Return the name without what a host puts in front, if that is no server of ours."""
-        short = without_host_prefix(name)
-        if not short or short == name:
-            return []
-        words = _WORD.findall(name[: -len(short)].lower())
-        servers = self._finder.servers(self._view)
-        return [] if any(server_named(servers, word) is not None for word in words) else [short]
+    def spellings(self, name: str) -> list[str]:
+        """Return the name as it is written, without what is around it, and without what a host puts in front, if that
+        is no server of ours.
+        """
+        bare = _bare(name)
+        short = without_host_prefix(bare)
+        found = [name, bare]
+        if short:
+            words = _WORD.findall(bare[: len(bare) - len(short)].lower())
+            servers = self._finder.servers(self._view)
+            found += [] if any(server_named(servers, word) is not None for word in words) else [short]
+        return list(dict.fromkeys(found))
+
+
+def _bare(name: str) -> str:
+    """Return a name without backticks around it and without `()` after it."""
+    return unfenced(name).removesuffix("()").strip() or name
 
 
 def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
@@ -97,6 +110,11 @@ def server_named(servers: Sequence[ServerSeen], name: str) -> ServerSeen | None:
         return exact
     alike = [seen for seen in servers if loose in (loosened(seen.config.id), loosened(seen.name))]
     return alike[0] if len(alike) == 1 else None
+
+
+def is_every_server(servers: Sequence[ServerSeen], name: str) -> bool:
+    """Return whether a word stands for all servers, since none of them has it for a name."""
+    return caseless(name) in _EVERY and server_named(servers, name) is None
 
 
 def no_server(servers: Sequence[ServerSeen], name: str) -> str:

@@ -142,7 +142,7 @@ class MetaTools:
 
         async def read(name: str) -> MeantTools:
             # What a host calls a meta tool is never another tool: `mcp__aggregator__search_tools`.
-            own = next((one for one in (name, *names.without_host_prefix(name)) if one in self._tools), None)
+            own = next((one for one in names.spellings(name) if one in self._tools), None)
             return MeantTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
 
         return read

@@ -80,7 +80,8 @@ def answer(
 
 def still_indexing(tools: int) -> str:
     """Return the note for an answer in which so many tools may be missing."""
-    return f"{tools} tools are still being indexed and cannot be found by words yet: search again in a moment."
+    what = "1 tool is" if tools == 1 else f"{tools} tools are"
+    return f"{what} still being indexed and cannot be found by words yet: search again in a moment."
 
 
 def _too_small(tool: ToolRecord, render: ToolText, max_tokens: int) -> str:

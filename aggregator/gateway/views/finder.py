@@ -167,27 +167,26 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return []
-        searchable = visible.searchable
         likeness = await self.meanings.likeness_to(query)
         if likeness is not None:
             return await asyncio.to_thread(_ranked_by_both, visible, query, limit, likeness)
         if len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(_ranked, visible, searchable, query, limit)
-        return _ranked(visible, searchable, query, limit)
+            return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
+        return _ranked(visible, visible.searchable, query, limit)
 
     async def judge(
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
     ) -> "Judgement":
         """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
-        from aggregator.catalog.search.judge import Judgement, judge
+        from aggregator.catalog.search.judge import Judgement
 
         visible = await self._visible(view, server)
         if visible is None:
             return Judgement(len(found))
-        names = [tool.name for tool in found]
-        if len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(judge, visible.searchable, query, names)
-        return judge(visible.searchable, query, names)
+        names, likeness = [tool.name for tool in found], await self.meanings.likeness_to(query)
+        if likeness is not None or len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(_judged, visible.searchable, query, names, likeness)
+        return _judged(visible.searchable, query, names, None)
 
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
@@ -314,8 +313,7 @@ class Finder:
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)
 
-        config = self._config
-        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in config.servers}
+        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
         index = self._index if self._index is not None else SearchIndex()
         for server in self._indexed.keys() - now.keys():
@@ -385,6 +383,12 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     from aggregator.catalog.search.index import search
 
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
+
+
+def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likeness: Likeness | None) -> "Judgement":
+    from aggregator.catalog.search.judge import judge
+
+    return judge(searchable, query, names, likeness({*names}) if likeness is not None else None)
 
 
 def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Likeness) -> list[ToolRecord]:
