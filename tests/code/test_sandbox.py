@@ -303,6 +303,8 @@ async def test_printing_is_bounded(sandbox: Sandbox, functions: Functions, code:
     outcome = await run(sandbox, code, functions, seconds=3600.0)
     assert outcome.failure is not None
     assert "printed more" in outcome.failure
+    assert outcome.text.startswith(outcome.failure), "what is read first, since the rest may be cut"
+    assert outcome.printed.rstrip() in outcome.text
     assert len(outcome.printed) == MOST_PRINTED
 
 
