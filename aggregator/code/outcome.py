@@ -11,6 +11,8 @@ from typing import Any, Final, Protocol
 _FRAMES: Final = 8
 _LINE: Final = 200
 _MESSAGE: Final = 8_000
+# Characters of printed text after which an error is still read.
+_SHORT: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,11 @@ class Outcome:
     @property
     def text(self) -> str:
         """The whole outcome as a model reads it."""
-        parts = [self.printed.rstrip("\n"), self.value or "", self.failure or ""]
+        printed = self.printed.rstrip("\n")
+        if self.failure is not None and len(printed) > _SHORT:
+            # Before what may be cut.
+            return f"{self.failure}\nBefore that it printed:\n{printed}"
+        parts = [printed, self.value or "", self.failure or ""]
         return "\n".join(part for part in parts if part) or "The program ended without printing anything."
 
 

@@ -8,6 +8,9 @@ from typing import Final
 
 from aggregator.code.bounds import ProgramLimits
 
+if sys.platform == "linux":
+    from resource import RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, prlimit
+
 # Programs give way to the gateway where both want the processor.
 _NICENESS: Final = 10
 # Address space of a process that runs nothing, several times over, and seconds beside those of the program.
@@ -25,8 +28,6 @@ def bound_process(process: int, limits: ProgramLimits) -> None:
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, process, _NICENESS)
     if sys.platform == "linux":
-        from resource import RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, prlimit
-
         for kind, most in (
             # Its stdin, stdout and stderr.
             (RLIMIT_NOFILE, 3),

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -56,10 +57,15 @@ class Functions:
 
 
 def children() -> list[int]:
-    """Return the processes of programs that run."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    ids = [int(one) for task in tasks for one in task.read_text().split()]
-    return [one for one in ids if "monty" in os.readlink(f"/proc/{one}/exe")]
+    """Return the processes of programs, also those that have ended and were not waited for."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            # One may end at any moment.
+            name, rest = (folder / "stat").read_text().rsplit(")", 1)
+            if name.endswith("(monty") and int(rest.split()[1]) == os.getpid():
+                found.append(int(folder.name))
+    return found
 
 
 @pytest.fixture
@@ -275,6 +281,25 @@ async def test_the_process_has_nothing_to_give(
 
 
 @ON_LINUX
+async def test_nothing_is_left_of_programs(sandbox: Sandbox, functions: Functions) -> None:
+    """Neither processes nor open files, whether programs end, fail or are cancelled in a call, a loop or a sleep."""
+    assert (await run(sandbox, "1", functions)).text == "1"
+    before = len(os.listdir("/proc/self/fd"))
+    for code in ("call_tool('t')", "raise ValueError('no')", "x = [0] * 10**9") * 4:
+        await run(sandbox, code, functions)
+    waits = "import asyncio\nawait call_tool('t')\nawait asyncio.sleep(1)"
+    for code in ("call_tool('slow')", "call_tool('t')\nwhile True: pass", waits) * 4:
+        functions.calls.clear()
+        running = asyncio.ensure_future(run(sandbox, code, functions))
+        await until(partial(functions.made, 1))
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await until(lambda: not children() and len(os.listdir("/proc/self/fd")) <= before)
+    assert functions.now == 0
+
+
+@ON_LINUX
 async def test_a_process_that_is_killed(sandbox: Sandbox, functions: Functions) -> None:
     """The program ends with a reason, and the next one runs."""
     running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
@@ -303,6 +328,8 @@ async def test_printing_is_bounded(sandbox: Sandbox, functions: Functions, code:
     outcome = await run(sandbox, code, functions, seconds=3600.0)
     assert outcome.failure is not None
     assert "printed more" in outcome.failure
+    assert outcome.text.startswith(outcome.failure), "what is read first, since the rest may be cut"
+    assert outcome.printed.rstrip() in outcome.text
     assert len(outcome.printed) == MOST_PRINTED
 
 
