@@ -108,6 +108,7 @@ class RowMaker:
             or duration > _LONG
             or len(call.attempts) > 1
             or call.approved_by is not None
+            or call.shown is not None
         ):
             values["steps"] = self._steps(call)
         if call.approval_id is not None:
@@ -123,7 +124,8 @@ class RowMaker:
     def _steps(self, call: CallRecord) -> str:
         """Return the steps of a call as JSON: `[name, began, took, server, failure]`, in microseconds.
 
-        The last two are there for an attempt that is told of.
+        The last two are there for an attempt that is told of. `output` has a fourth member where the result was shown
+        in part.
         """
         attempts = {one.step: one for one in call.attempts}
         steps: list[list[str | int | None]] = []
@@ -133,6 +135,8 @@ class RowMaker:
                 step.append(_text(attempt.server))
                 if attempt.failure is not None:
                     step.append(_redacted(attempt.failure, self._capture))
+            elif name == "output" and call.shown is not None:
+                step.append(f"{call.shown.shown:,} of {call.shown.all:,} tokens shown")
             steps.append(step)
         return encode(steps).decode()
 

@@ -75,6 +75,17 @@ class Attempt(NamedTuple):
     failure: str | None
 
 
+# What `_meta` of a result that is shown in part says of it; no upstream can set it.
+SHORTENED_KEY: Final = "aggregator/shortened"
+
+
+class ShownPart(NamedTuple):
+    """The tokens of a result that was shown in part, as estimated: those that were shown, and all of them."""
+
+    shown: int
+    all: int
+
+
 @dataclass(slots=True)
 class CallRecord:
     """The record of one call: filled while it runs, closed once.
@@ -86,6 +97,7 @@ class CallRecord:
     long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
     `approved_by` is who agreed, where a person had to: `host:NAME`, or who approved it; `approval_id` names the
     question in the queue, if there was one. `attempts` are told where the first did not answer.
+    `shown` is set for a result that was shown in part.
     `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
     by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
@@ -127,6 +139,7 @@ class CallRecord:
     result: Any = None
     method: str = TOOL_CALL
     attempts: tuple[Attempt, ...] = ()
+    shown: ShownPart | None = None
 
     @property
     def upstream_seconds(self) -> float:

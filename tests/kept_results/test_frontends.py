@@ -13,15 +13,18 @@ from tests.end_to_end.scripted_host import BOUND, VERSIONS
 from tests.end_to_end.server_harness import FRONTENDS, local_entry, write_config
 from tests.end_to_end.test_sdk_hosts import connected
 from tests.kept_results.conftest import HANDLE
+from tests.kept_results.structured_peer import ROWS
 from tests.peers.serving import BackgroundLoop
+from tests.peers.toolbox import Json
 
+SERVERS: Final[Json] = {"here": local_entry(), "rows": {"target": "tests.kept_results.structured_peer:build"}}
 LONG: Final = "\n".join(f"line {number} of a long report, with words" for number in range(5_000))
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("large")
-    return write_config(folder, {"here": local_entry()}, storage=f"sqlite:///{folder}/kept.db")
+    return write_config(folder, SERVERS, storage=f"sqlite:///{folder}/kept.db")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,24 @@ async def test_an_sdk_host_reads_on(config: Path, url: str, frontend: str, versi
         whole = (await session.read_resource(str(link.uri))).contents[0]
         assert isinstance(whole, types.TextResourceContents)
         assert len(whole.text) > len(LONG)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("frontend", FRONTENDS)
+async def test_an_sdk_host_has_the_result_that_a_schema_promised(
+    config: Path, url: str, frontend: str, version: str
+) -> None:
+    """The client checks it against the schema that was listed, and raises where it does not fit."""
+    name = "rows__rows" if frontend == "stdio" else "rows.rows"
+    async with asyncio.timeout(BOUND), connected(frontend, version, config, url) as session:
+        listed = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert listed[name].output_schema is not None
+        for _ in range(2):
+            result = await session.call_tool(name, {})
+            assert result.structured_content == {"rows": ROWS}
+            text = "".join(block.text for block in result.content if isinstance(block, types.TextContent))
+            assert len(text) < 10_000
+            assert HANDLE.search(text) is not None
 
 
 async def test_a_caller_of_v1_reads_on(url: str) -> None:

@@ -5,9 +5,12 @@ import logging
 
 import pytest
 
+from aggregator.audit.rows import RowMaker
 from aggregator.domain.call_record import CallRecord
+from aggregator.frontends.console.calls.timeline import steps_of
 from aggregator.redaction.redactor import Redactor
-from tests.kept_results.conftest import OpenLarge, handle_of
+from tests.audit.logs import NOTHING
+from tests.kept_results.conftest import OpenLarge, handle_of, text_block
 
 
 async def test_records_have_a_digest_of_it_alone(open_large: OpenLarge, caplog: pytest.LogCaptureFixture) -> None:
@@ -37,3 +40,19 @@ async def test_the_redaction_knows_it_by_its_form(open_large: OpenLarge) -> None
     handle, redactor = handle_of(result), Redactor()
     assert handle not in json.dumps(redactor.value(result))
     assert handle not in redactor(f"could not read aggregator://results/{handle} now")
+
+
+async def test_the_audit_says_how_much_was_shown(open_large: OpenLarge) -> None:
+    """In the row of a call that was shown in part, and of no other."""
+    async with open_large() as harness:
+        host, closed = harness.host("one"), list[CallRecord]()
+        harness.app.gateway.call_log.observers.sinks += (closed.append,)
+        details = (await harness.result(host, "shop.orders"))["_meta"]["aggregator/shortened"]
+        harness.answer_with(content=[text_block("small")])
+        await harness.result(host, "shop.orders")
+    large, small = closed
+    assert large.shown == (details["shown"], details["tokens"])
+    assert 0 < details["shown"] < 2_000 < details["tokens"]
+    (output,) = [step for step in steps_of(RowMaker(NOTHING).row(large).values) or () if step.name == "output"]
+    assert output.server == f"{details['shown']:,} of {details['tokens']:,} tokens shown"
+    assert small.shown is None

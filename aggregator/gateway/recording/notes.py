@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aggregator.domain.call_record import TOOL_CALL, CallRecord
+from aggregator.domain.call_record import SHORTENED_KEY, TOOL_CALL, CallRecord, ShownPart
 from aggregator.domain.errors import (
     ERROR_META_KEY,
     BadArguments,
@@ -29,6 +29,10 @@ _PROBLEMS_TOLD: Final = 5
 def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
     """Note how a call ended that has a result, good or bad."""
     record.result = result
+    meta = result.get("_meta")
+    if isinstance(meta, dict) and (details := meta.get(SHORTENED_KEY)) is not None and "tokens" in details:
+        # Only the aggregator can have set it: what an upstream puts under this key is removed before.
+        record.shown = ShownPart(details["shown"], details["tokens"])
     if result.get("resultType", "complete") != "complete":
         record.result = without_link(result)
         record.status, record.error_code = "pending", str(result["resultType"])

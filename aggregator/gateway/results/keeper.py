@@ -51,7 +51,7 @@ class ResultClock(Protocol):
 
 
 class MayRead(Protocol):
-    """Tells whether a caller may, by now, use the tool of a server that a result is of."""
+    """A look at whether a caller may, by now, use the tool of a server that a result is of."""
 
     def __call__(self, server: str, own_name: str, /) -> bool: ...
 

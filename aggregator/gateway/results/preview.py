@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aggregator.config.durations import format_duration
+from aggregator.domain.call_record import SHORTENED_KEY
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.results.handles import URI_HEAD
 from aggregator.policy.limits import ResultLimit
 from aggregator.results.document import ResultDocument, text_of
@@ -14,7 +16,6 @@ from aggregator.results.shorten import NOTE_TOKENS, Shortened, shorten
 from aggregator.wire.codec import encode
 
 TRUNCATED_KEY: Final = "aggregator/truncated"
-SHORTENED_KEY: Final = "aggregator/shortened"
 _LEFT_OUT: Final = "left out"
 # A preview is never made of fewer tokens than this: then nothing is shown.
 _LEAST: Final = 8
@@ -72,6 +73,7 @@ def shown(found: ResultPreview, handle: str | None, keep: float, *, links: bool)
     details: dict[str, Any] = {"next": found.next}
     if found.tokens is not None:
         details["tokens"] = found.tokens
+        details["shown"] = sum(estimate(text) for block in found.blocks if (text := text_of(block)) is not None)
     if handle is not None:
         details["handle"] = handle
     left_out = "structuredContent" in result and not found.keeps_structured

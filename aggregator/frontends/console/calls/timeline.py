@@ -87,12 +87,16 @@ def _from_steps(row: Mapping[str, Any], told: list[TimedStep], known: Surroundin
             asked_of_person = True
             yield _step(title, "person", one.took, _person(row, known), began=one.began, icon="person")
         else:
-            note = {"policy": _policy(row, known), "check": _check(row), "output": _result(row)}.get(one.name, "")
+            note = {"policy": _policy(row, known), "check": _check(row), "output": _output(row, one)}.get(one.name, "")
             icon = "denied" if one.name == "policy" and row["status"] == "denied" else "step"
             yield _step(title, "ours", one.took, note, began=one.began, icon=icon)
     if "approved_by" in row and not asked_of_person:
         yield _step("Person", "person", None, _person(row, known), icon="person")
     yield from _ending(row, "output" in {one.name for one in told})
+
+
+def _output(row: Mapping[str, Any], one: TimedStep) -> str:
+    return ", ".join(said for said in (_result(row), one.server) if said)
 
 
 def _drawn_from_sums(row: Mapping[str, Any], known: Surroundings) -> Iterator[dict[str, Any]]:
