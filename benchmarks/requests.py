@@ -6,74 +6,104 @@ of its tools, though another server may serve it too.
 """
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.judge import judge
-from aggregator.catalog.search.visible import VisibleTools
+from aggregator.catalog.search.semantic.merge import merge_hits
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
+from benchmarks.meanings import KnownMeanings
 from benchmarks.report import Table
 
 _DEPTH: Final = 100
+_FIRST: Final = 5
+_FOUND: Final = "one of its tools is among the first five"
 _SERVED, _LEFT_OUT, _HOPELESS = "its tools are there", "their servers are left out", "no tool serves it"
 
 
 def measure(requests: Path, catalogs: Path) -> str:
-    """Recall by kind of request, and how often an answer is called weak, as Markdown."""
+    """Recall by kind of request, and how often an answer is called weak: by keywords, then with the model."""
     asked: list[dict[str, Any]] = json.loads(requests.read_text(encoding="utf-8"))
-    index = _index(catalogs)
-    visible = index.visible_to(lambda _: True)
+    index, tools = _index(catalogs)
+    texts = _measured(asked, index, tools, None)
+    try:
+        meanings = KnownMeanings(tools, [str(one["query"]) for one in asked])
+    except OperatorError as error:
+        print(f"NOT MEASURED with the model: {error}", file=sys.stderr)
+    else:
+        texts += _measured(asked, index, tools, meanings)
+    return "\n".join(texts)
+
+
+def _measured(
+    asked: Sequence[dict[str, Any]], index: SearchIndex, all_tools: Sequence[ToolRecord], meanings: KnownMeanings | None
+) -> list[str]:
     ranks: dict[str, list[tuple[int, int]]] = {"all": []}
-    weak: dict[str, list[tuple[int, bool]]] = {_SERVED: [], _LEFT_OUT: [], _HOPELESS: []}
+    weak: dict[str, list[tuple[int, bool]]] = {_FOUND: [], _SERVED: [], _LEFT_OUT: [], _HOPELESS: []}
+    by_name = {tool.name: tool for tool in all_tools}
     for number, one in enumerate(asked, 1):
         query, tools = str(one["query"]), frozenset(map(str, one["tools"]))
-        rank, is_weak = _ask(visible, query, tools)
+        rank, is_weak = _ask(index, by_name, meanings, query, tools)
         weak[_SERVED if tools else _HOPELESS].append((number % 2, is_weak))
         if not tools:
             continue
+        if 0 < rank <= _FIRST:
+            weak[_FOUND].append((number % 2, is_weak))
         for kind in ("all", str(one.get("kind", "other"))):
             ranks.setdefault(kind, []).append((number % 2, rank))
-        weak[_LEFT_OUT].append((number % 2, _ask(_without(index, tools), query, tools)[1]))
-    return f"{_recalls(ranks, len(index))}\n{_shares(weak)}"
+        gone = {name.partition(".")[0] for name in tools}
+        left = {name: tool for name, tool in by_name.items() if tool.server not in gone}
+        weak[_LEFT_OUT].append((number % 2, _ask(index, left, meanings, query, tools)[1]))
+    how = "by keywords" if meanings is None else "with the model"
+    return [str(_recalls(ranks, len(index), how)), str(_shares(weak, how))]
 
 
-def _ask(visible: VisibleTools, query: str, tools: frozenset[str]) -> tuple[int, bool]:
+def _ask(
+    index: SearchIndex,
+    by_name: Mapping[str, ToolRecord],
+    meanings: KnownMeanings | None,
+    query: str,
+    tools: frozenset[str],
+) -> tuple[int, bool]:
     """Return the place of the first tool that will do, 0 for none, and whether the answer is called weak."""
-    found = [hit.tool.name for hit in search(visible, query, _DEPTH)]
+    visible = index.visible_to(by_name.keys())
+    likeness = meanings.likeness(query, by_name) if meanings is not None else {}
+    found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), likeness, by_name, _DEPTH)]
     rank = next((place for place, name in enumerate(found, 1) if name in tools), 0)
-    return rank, not found or bool(judge(visible, query, found).weak)
+    return rank, not found or bool(judge(visible, query, found, likeness).weak)
 
 
-def _without(index: SearchIndex, tools: frozenset[str]) -> VisibleTools:
-    gone = {name.partition(".")[0] for name in tools}
-    return index.visible_to(lambda tool: tool.server not in gone)
+def _index(catalogs: Path) -> tuple[SearchIndex, list[ToolRecord]]:
+    paths = sorted(catalogs.glob("*.json"))
+    servers = {path.stem: _records(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in paths}
+    index = SearchIndex.of((name, name, tools) for name, tools in servers.items())
+    return index, [tool for tools in servers.values() for tool in tools]
 
 
-def _index(catalogs: Path) -> SearchIndex:
-    servers = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(catalogs.glob("*.json"))}
-    return SearchIndex.of((name, name, _records(name, held.get("tools", ()))) for name, held in servers.items())
-
-
-def _records(server: str, tools: Sequence[dict[str, Any]]) -> tuple[ToolRecord, ...]:
+def _records(server: str, held: Mapping[str, Any]) -> tuple[ToolRecord, ...]:
     return tuple(
         ToolRecord(server=server, prefix=server, own_name=tool["name"], definition=tool, listed={}, timeout=30.0)
-        for tool in tools
+        for tool in held.get("tools", ())
     )
 
 
-def _recalls(ranks: dict[str, list[tuple[int, int]]], tools: int) -> Table:
+def _recalls(ranks: dict[str, list[tuple[int, int]]], tools: int, how: str) -> Table:
     rows = [
         [kind, str(len(own)), *(_halves([(side, 0 < rank <= depth) for side, rank in own]) for depth in (1, 5))]
         for kind, own in sorted(ranks.items())
     ]
-    return Table(f"Requests over {tools:,} tools", ["kind", "requests", "R@1 (odd / even)", "R@5 (odd / even)"], rows)
+    return Table(
+        f"Requests over {tools:,} tools, {how}", ["kind", "requests", "R@1 (odd / even)", "R@5 (odd / even)"], rows
+    )
 
 
-def _shares(weak: dict[str, list[tuple[int, bool]]]) -> Table:
+def _shares(weak: dict[str, list[tuple[int, bool]]], how: str) -> Table:
     rows = [[what, str(len(own)), _halves(own)] for what, own in weak.items() if own]
-    return Table("Answers called weak", ["requests", "count", "share (odd / even)"], rows)
+    return Table(f"Answers called weak, {how}", ["requests", "count", "share (odd / even)"], rows)
 
 
 def _halves(held: list[tuple[int, bool]]) -> str:

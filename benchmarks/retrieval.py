@@ -21,9 +21,7 @@ from typing import Final
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.catalog.search.index import SearchIndex, search
-from aggregator.catalog.search.semantic.installed import open_encoder
 from aggregator.catalog.search.semantic.merge import merge_hits
-from aggregator.catalog.search.semantic.texts import is_latin
 from aggregator.catalog.search.terms.language import plain_words
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.config.load import load
@@ -31,8 +29,8 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.host import Host
-from aggregator.gateway.views.meanings import OF_QUERY, OF_TOOL
 from benchmarks.fakes import SilentChannel, fake_stdio_upstreams
+from benchmarks.meanings import KnownMeanings
 from benchmarks.messages import LEGACY
 from benchmarks.report import Table
 from benchmarks.systems import write_config
@@ -115,21 +113,12 @@ def _ours(tools: dict[str, str]) -> Finder:
 
 def _by_both(tools: dict[str, str], queries: list[str]) -> Finder:
     """Keywords and the model. Raises OperatorError where it is not installed."""
-    encoder = open_encoder()
-    from aggregator.catalog.search.semantic.index import MeaningIndex
-
     records = _records("tools", tools)
-    by_name, meanings = {tool.name: tool for tool in records}, MeaningIndex(records)
-    missing = dict(meanings.missing())
-    meanings.add(dict(zip(missing, encoder.encode(list(missing.values()), OF_TOOL), strict=True)))
-    meanings.publish()
+    by_name, meanings = {tool.name: tool for tool in records}, KnownMeanings(records, queries)
     sight = SearchIndex().with_server("tools", "", records).visible_to(_everything)
-    latin = [query for query in dict.fromkeys(queries) if is_latin(query)]
-    vectors = dict(zip(latin, encoder.encode(latin, OF_QUERY), strict=True))
 
     def find(query: str) -> list[str]:
-        likeness = meanings.likeness(vectors[query], by_name) if query in vectors else {}
-        hits = merge_hits(search(sight, query, _DEPTH), likeness, by_name, _DEPTH)
+        hits = merge_hits(search(sight, query, _DEPTH), meanings.likeness(query, by_name), by_name, _DEPTH)
         return [hit.tool.own_name for hit in hits]
 
     return find

@@ -1,4 +1,7 @@
-"""`aggregator doctor` as a whole: a healthy installation, what is printed, exit codes, bounds, secrets."""
+"""`aggregator doctor` as a whole: a healthy installation, what is printed, exit codes, bounds, secrets.
+
+The counts of tools have the tool to read on in them: a host is shown it at the end of a whole list.
+"""
 
 import re
 import sys
@@ -33,7 +36,7 @@ async def test_a_healthy_installation_has_nothing_in_the_way(place: Place, host:
     assert examined.result.code == 0, examined.report
     assert examined.codes == {"model_sees", "versions"}
     (seen,) = examined.report["seen"]
-    assert (seen["host"], seen["agent"], seen["tools"], seen["frontend"]) == (host, "local", 4, "stdio")
+    assert (seen["host"], seen["agent"], seen["tools"], seen["frontend"]) == (host, "local", 5, "stdio")
     assert seen["tokens"] > 0
     assert seen["tokens_with_search"] > 0
     assert str(place.config) == examined.report["config"]
@@ -45,7 +48,7 @@ async def test_without_a_host_every_host_that_starts_it_is_tried_once(place: Pla
     place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": SECRET})}, "cursor")
     examined = await place.examine()
     assert examined.codes == {"model_sees", "versions"}
-    assert [(seen["host"], seen["tools"]) for seen in examined.report["seen"]] == [("claude-desktop", 4), ("cursor", 4)]
+    assert [(seen["host"], seen["tools"]) for seen in examined.report["seen"]] == [("claude-desktop", 5), ("cursor", 5)]
 
 
 async def test_over_http_with_the_key_of_the_host(place: Place) -> None:
@@ -59,7 +62,7 @@ async def test_over_http_with_the_key_of_the_host(place: Place) -> None:
     examined = await place.examine("--host", "cursor")
     assert examined.codes == {"model_sees", "versions", "gateway_answers"}, examined.report
     (seen,) = examined.report["seen"]
-    assert (seen["frontend"], seen["agent"], seen["tools"]) == ("http", "local", 3)
+    assert (seen["frontend"], seen["agent"], seen["tools"]) == ("http", "local", 4)
     assert made.out.strip() not in examined.result.out
 
 
@@ -88,7 +91,7 @@ async def test_people_are_told_in_plain_lines(place: Place) -> None:
     place.configure()
     good = await place.aggregator("doctor")
     assert good.code == 0
-    assert good.out.splitlines()[-2].startswith("A host over stdio, as the agent local, sees 3 tools, about ")
+    assert good.out.splitlines()[-2].startswith("A host over stdio, as the agent local, sees 4 tools, about ")
     assert good.out.splitlines()[-1] == "Nothing is in the way."
 
 
