@@ -21,7 +21,7 @@ from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, we
 FITS: Final = 0.5
 # What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/search.md.
 HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
-ENOUGH = 3.6
+ENOUGH = 3.4
 # The same where it is known how similar the tools are to the query, -1 to 1: that counts so much beside the words.
 LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
 # How many of the best tools are looked at.
