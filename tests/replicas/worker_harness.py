@@ -95,6 +95,14 @@ class Workers:
         assert page.count("# TYPE aggregator_calls_total ") <= 1
         return sum(map(int, _COUNTED.findall(page)))
 
+    async def has_counted(self, calls: int) -> None:
+        """Wait until the metrics have so many calls: a worker that is busy may be left out of one page."""
+
+        async def counted() -> bool:
+            return await self.counted() == calls
+
+        await until(counted, f"{calls} calls are counted")
+
     async def asked(self, connections: int) -> Counter[int]:
         """Return how many of so many connections, kept open side by side, went to each worker."""
         async with AsyncExitStack() as stack:
