@@ -181,6 +181,8 @@ EventKind = Literal[
     "approval",
     "upstream_state",
     "tools_changed",
+    "pins",
+    "flow",
     "log_trimmed",
     "log_recovered",
     "log_gap",

@@ -18,21 +18,25 @@ from sqlalchemy import (
 )
 
 from aggregator.storage.table_parts.answers import kept_result_parts, kept_results, tool_vectors
+from aggregator.storage.table_parts.flow import flow_labels
 from aggregator.storage.table_parts.metadata import NUMBER, metadata
+from aggregator.storage.table_parts.pins import pinned_items
 from aggregator.storage.table_parts.vault import oauth_clients, oauth_connects, oauth_grants
 
 __all__ = [
+    "flow_labels",
     "kept_result_parts",
     "kept_results",
     "metadata",
     "oauth_clients",
     "oauth_connects",
     "oauth_grants",
+    "pinned_items",
     "tool_vectors",
 ]
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0012"
+REVISION: Final = "0013"
 
 # What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
 # JSON. `origin` names the replica that wrote it, where one did.
@@ -301,6 +305,7 @@ mcp_tool_call_log: Final = Table(
     Column("result", Text),
     Column("steps", Text),
     Column("approval_id", String(32)),
+    Column("flow", Text),
     *_place(),
     # Not `IN`, for which SQLite makes a table of the values anew for each row; and no index in random order, which
     # writes a page for each row as soon as the log is large.

@@ -1,0 +1,11 @@
+"""Flow labels at work: which kinds of data a conversation has read, and what it may call after that.
+
+Terms (docs/glossary.md):
+  label: a kind of data that results bring, or that calls carry away, such as `untrusted`, `private`, `outward`
+  scope: one agent in one conversation: a session, a trace, or all that comes with one key
+  source: the call whose result brought a label to a scope
+
+Entry point: `FlowStates`.
+Must not import: calls, reads, or other parts of the gateway that ask it. The rules are those of `aggregator.policy`.
+Law: a label is in the state of its scope before the host gets the result that brought it.
+"""

@@ -1,0 +1,12 @@
+"""Pinned definitions: what a server was approved to say, compared with what it says now.
+
+Terms (docs/glossary.md):
+  item: one tool, prompt, resource template or skill of a server, or its instructions
+  pin: the approved definition of an item, by its digest
+  class of change: what a change is to whoever reads or calls the item, such as `wider` or `description`
+  held: not listed and not callable, until an operator approves what the server says now
+  lock file: `aggregator.pins`, the pins of a configuration as a file for version control
+
+Entry points: `pinned_item` makes the digest, `compare` finds the changes of one server, `is_held` decides.
+Must not import: storage, the gateway, or any other service; nothing here awaits or reads a clock.
+"""

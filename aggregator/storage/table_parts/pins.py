@@ -1,0 +1,34 @@
+"""The table of pinned definitions: what each server was approved to say, and what it says now where that differs."""
+
+from typing import Final
+
+from sqlalchemy import Column, Double, Index, Integer, String, Table, Text
+
+from aggregator.storage.table_parts.metadata import metadata
+
+# One item of one server. `item` is SHA-256 of kind and name, in hexadecimal, since names may be too long for a key.
+# `digest`, `version` and `definition` are what was approved, empty while nothing was; `version` is the schema version
+# that the definition had in the list. The `seen_` columns are what the server has in its place now, empty where it is
+# the approved one. `classes` and `flags` are names with a comma between.
+pinned_items: Final = Table(
+    "pinned_items",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("item", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("digest", String(80)),
+    Column("version", String(64)),
+    Column("definition", Text),
+    Column("approved", Double),
+    Column("approved_by", String(128)),
+    Column("seen_digest", String(80)),
+    Column("seen_version", String(64)),
+    Column("seen_definition", Text),
+    Column("seen", Double),
+    Column("classes", Text),
+    Column("renamed_from", Text),
+    Column("flags", Text),
+    Column("held", Integer, nullable=False, server_default="0"),
+    Index(None, "held"),
+)
