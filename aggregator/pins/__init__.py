@@ -3,7 +3,7 @@
 Terms (docs/glossary.md):
   item: one tool, prompt, resource template or skill of a server, or its instructions
   pin: the approved definition of an item, by its digest
-  class of change: what a change is to whoever reads or calls the item, such as `wider` or `description`
+  class of change: what a change means for models and hosts, such as `wider` or `description`
   held: not listed and not callable, until an operator approves what the server says now
   lock file: `aggregator.pins`, the pins of a configuration as a file for version control
 
