@@ -31,6 +31,7 @@ from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
+from aggregator.storage.pins import Pins
 from aggregator.storage.results.rows import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
@@ -66,6 +67,7 @@ class Database:
     vault: Vault
     results: KeptResults
     tool_vectors: ToolVectors
+    pins: Pins
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -151,6 +153,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         Vault(engine),
         KeptResults(engine),
         ToolVectors(engine),
+        Pins(engine),
         lost,
     )
 
