@@ -12,14 +12,12 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
-from aggregator.storage.records import PINS_SUBJECT, ItemText, PinRow, SeenItem
+from aggregator.storage.records import BASELINE, PINS_SUBJECT, ItemText, PinRow, SeenItem
 from aggregator.storage.tables import pinned_items
 
 # Characters of one definition, and items of one server: what is beyond is not kept, so an endless list fills no disk.
 DEFINITION_LENGTH: Final = 2**20
 ITEMS: Final = 20_000
-# The kind of rows that say that a baseline of one kind of item was taken; the name is that kind.
-_BASELINE: Final = "baseline"
 _NAME_LENGTH: Final = 4_000
 # In one statement.
 _ROWS: Final = 200
@@ -57,7 +55,7 @@ class Pins:
             StorageError: the database cannot be read.
         """
         columns = [column for column in pinned_items.c if texts or column.name not in _TEXTS]
-        query = select(*columns).where(pinned_items.c.kind != _BASELINE)
+        query = select(*columns).where(pinned_items.c.kind != BASELINE)
         if server is not None:
             query = query.where(pinned_items.c.server == server)
         async with self._engine.read() as connection:
@@ -70,7 +68,7 @@ class Pins:
         Raises:
             StorageError: the database cannot be read.
         """
-        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == _BASELINE)
+        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == BASELINE)
         found: dict[str, set[str]] = {}
         async with self._engine.read() as connection:
             for server, kind in await connection.execute(query):
@@ -99,9 +97,9 @@ class Pins:
     ) -> list[PinRow]:
         """Pin what has no pin yet; return the rows of the server as they are then.
 
-        Of two processes that do this at a time, the first one counts for both. A row that waits for an approval is left
-        alone. `kinds`: those of which this is the first list; where another process has taken one before, no items of
-        that kind are pinned.
+        Of two processes that do this at a time, the first one counts for both. `kinds`: those of which this is the
+        first list, so that all its items are pinned; where another process has taken one before, none of that kind is.
+        An item of another kind that waits for an approval is left alone.
 
         Raises:
             StorageError: the database cannot do it; nothing was written.
@@ -110,13 +108,20 @@ class Pins:
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: row["kind"] for row in _rows_of(connection, server, "item", "kind")}
-            taken = {kind for kind in kinds if _key(_BASELINE, kind) in known}
+            known = {row["item"]: row for row in _rows_of(connection, server, "item", "kind", "digest")}
+            taken = {kind for kind in kinds if _key(BASELINE, kind) in known}
+            waiting = [
+                key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
+            ]
+            for key in waiting:
+                mine = (pinned_items.c.server == server) & (pinned_items.c.item == key)
+                connection.execute(delete(pinned_items).where(mine))
+                del known[key]
             room = ITEMS - len(known)
             new = [item for item in items if _key(item.kind, item.name) not in known and item.kind not in taken]
             rows = [_pinned(server, item, by, now) for item in _once(new)[: max(room, 0)]]
             for kind in sorted(kinds - taken):
-                marker = ItemText(_BASELINE, kind, "", "", "")
+                marker = ItemText(BASELINE, kind, "", "", "")
                 rows.append({**_pinned(server, marker, by, now), "digest": None, "definition": None})
             for begin in range(0, len(rows), _ROWS):
                 connection.execute(insert(pinned_items), rows[begin : begin + _ROWS])
@@ -128,7 +133,8 @@ class Pins:
     async def note_seen(self, server: str, seen: Sequence[SeenItem], now: float) -> list[SeenItem]:
         """Keep what a server has now; return those of `seen` that no process had noted before, digest for digest.
 
-        An item that has its pinned digest again is seen no more, nor is one without a digest, which is gone.
+        An item that has its pinned digest again is seen no more. One without a digest is gone, which is new if it has
+        classes (`removed`) that it had not before.
 
         Raises:
             StorageError: the database cannot do it; nothing was written.
@@ -147,7 +153,7 @@ class Pins:
                 if values is None or (before is None and len(known) >= ITEMS):
                     continue
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == item)
-                if one.digest is not None and one.digest not in _digests(before):
+                if one.classes and (one.digest is None or one.digest not in _digests(before)):
                     new.append(one)
                 if before is None:
                     key = {"server": server, "item": item, "kind": one.kind, "name": one.name}
@@ -207,7 +213,7 @@ class Pins:
         """
         mine = pinned_items.c.server == server
         async with self._engine.write(PINS_SUBJECT) as connection:
-            done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind != _BASELINE))
+            done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind != BASELINE))
             await connection.execute(delete(pinned_items).where(mine))
         return done.rowcount
 
@@ -236,7 +242,8 @@ def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dic
     if one.digest is None or (before is not None and one.digest == before["digest"]):
         if before is None:
             return None
-        values = {**_NOTHING_SEEN, "flags": flags}
+        gone = one.digest is None and before["digest"] is not None
+        values = {**_NOTHING_SEEN, "flags": flags, "classes": _joined(one.classes) if gone else None}
         if one.digest is not None and one.version:
             values["version"] = one.version
         return values if any(name in before and before[name] != value for name, value in values.items()) else None

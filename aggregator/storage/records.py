@@ -20,6 +20,9 @@ KEYS_SUBJECT: Final = "api_keys"
 APPROVALS_SUBJECT: Final = "approvals"
 PINS_SUBJECT: Final = "pins"
 
+# The kind of the rows which say that a baseline of one kind of items was taken; the name is that kind.
+BASELINE: Final = "baseline"
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
