@@ -107,7 +107,7 @@ class SchemaChange:
             self._branches(keyword, old, new, path, depth, monotone)
         elif keyword in _ONE_SCHEMA and keyword in before and keyword in after:
             self._walk(old, new, path, depth + 1, False, False)
-        elif keyword in _SCHEMA_MAPS and isinstance(old, Mapping) and _have_same_names(old, new):
+        elif keyword in _SCHEMA_MAPS and isinstance(old, Mapping) and _has_names_of(new, old):
             for name in sorted(old):
                 self._walk(old[name], new[name], path, depth + 1, False, False)
         else:
@@ -247,8 +247,8 @@ def _without(some: list[tuple[bytes, Any]], others: list[tuple[bytes, Any]]) -> 
     return rest
 
 
-def _have_same_names(old: Schema, new: Any) -> TypeGuard[Schema]:
-    return isinstance(new, Mapping) and old.keys() == new.keys()
+def _has_names_of(value: Any, other: Schema) -> TypeGuard[Schema]:
+    return isinstance(value, Mapping) and value.keys() == other.keys()
 
 
 def _same_values(old: Any, new: Any) -> bool:
