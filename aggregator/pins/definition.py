@@ -34,7 +34,7 @@ _ONE_SCHEMA: Final = (
 
 
 def pinned_item(kind: PinKind, name: str, definition: Any, version: str = "") -> PinnedItem:
-    """Return the item that a definition makes, as the server gave it, whatever it is."""
+    """Return the item that a definition makes, as the server gave it, of any type."""
     text = canonical_text(kind, definition)
     return PinnedItem(kind, name, text_digest(text), version, text)
 
