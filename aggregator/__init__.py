@@ -84,7 +84,9 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("reports",),
         ("status",),
         ("reload",),
+        ("parts",),
         (".",),
+        ("pins",),
         ("notices",),
     ),
     "gateway": (

@@ -12,6 +12,7 @@ from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.database import LazyDatabase
 from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
@@ -44,7 +45,7 @@ class App:
     `grants` has the accounts at servers with `auth`; `supervisor` runs the upstreams, `gateway` answers requests,
     `browser` shows people the tools, `access` authenticates requests, `live` holds the policies, `telemetry` the audit,
     spans and metrics, `database` what is stored, `replication` this process as one of several, `status` the health of
-    it all, `notices` who is told what needs a person.
+    it all, `notices` who is told what needs a person, `pins` what is approved of servers.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class App:
         policy_reload: PolicyReload | None,
         config_reload: ConfigReload | None,
         grants: RunningGrants | None = None,
+        pin_sync: PinSync | None = None,
     ) -> None:
+        self.pins = pin_sync
         self.grants = grants
         self.supervisor = supervisor
         self.gateway = gateway
@@ -142,6 +145,8 @@ class App:
             if self.retention is not None:
                 tasks.start(self.replication.alone("retention", self.retention.run))
             async with (
+                # Before the servers run: their lists are judged by what it reads.
+                self.pins.running() if self.pins is not None else nullcontext(),
                 self.supervisor.running(),
                 self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
                 # Before the upstreams end, since their end also ends the programs of notices.

@@ -6,7 +6,6 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Protocol
@@ -14,11 +13,12 @@ from typing import Final, Protocol
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.database import LazyDatabase
-from aggregator.app.host_cleanup import HostCleanup
 from aggregator.app.key_sync import KeySync
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.parts.lists import Lists, build_lists
+from aggregator.app.pins.news import PinNews
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
 from aggregator.app.reload.group_facts import POLICIES, GroupFacts
@@ -32,51 +32,38 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
-from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission
-from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
-from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
-from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
-from aggregator.gateway.host_lists import HostLists
-from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.programs import RunPrograms
-from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.meta.registry import MetaTools
+from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
-from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.resources import Resources
-from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.results.keeper import ResultKeeper
 from aggregator.gateway.results.showing import LargeResults
-from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
-from aggregator.gateway.views.cache_hints import CacheHints
-from aggregator.gateway.views.catalog_builder import CatalogBuilder
-from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder
-from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
-from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT
+from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -119,6 +106,7 @@ def build_app(
     redactor: Redactor | None = None,
     source: ConfigSource | None = None,
     accounts: Accounts | None = None,
+    lock: Path | None = None,
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
@@ -126,7 +114,7 @@ def build_app(
     the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
     definitions of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` takes
     secrets out of what is written. `source` is the origin of `config`, watched for changes. `accounts` has the tokens
-    for servers with `auth`.
+    for servers with `auth`. `lock` is where the lock file of pins may be.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
@@ -150,9 +138,17 @@ def build_app(
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
     meanings = Meanings(database)
-    lists = _build_lists(config, upstreams, views, replication, meanings, keeps_results=storage is not None)
+    # Nothing is pinned where there is nowhere to keep it.
+    book = PinBook() if kept_at is not None or (lock is not None and lock.exists()) else None
+    lists = build_lists(config, upstreams, views, replication, meanings, book, keeps_results=storage is not None)
     keeper = ResultKeeper(database if storage is not None else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
+    pin_sync = None
+    if book is not None:
+        kept = database if kept_at is not None else LazyDatabase(None, None)
+        pin_sync = changes.pins = PinSync(
+            book, lists.builder, upstreams, kept, lock, PinNews(events), lists.updates.rebuild
+        )
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
     grants: OwnGrants | None = None
@@ -178,12 +174,14 @@ def build_app(
     )
     gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper)
     reconfiguration = Reconfiguration(
-        config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync
+        config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync, pin_sync
     )
     config_reload = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
     policy_reload, facts = None, GroupFacts(replication, live, reconfiguration)
     facts.hasten(KEYS_SUBJECT, key_sync)
     facts.hasten(APPROVALS_SUBJECT, approval.watch)
+    if pin_sync is not None:
+        facts.hasten(PINS_SUBJECT, pin_sync)
     if live is not None:
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
@@ -200,6 +198,8 @@ def build_app(
         catalog_sync=catalog_sync,
         config_reload=config_reload,
         facts=facts,
+        book=book,
+        pin_sync=pin_sync,
     )
     return App(
         supervisor=supervisor,
@@ -223,76 +223,13 @@ def build_app(
         policy_reload=policy_reload,
         config_reload=config_reload,
         grants=grants,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """The parts that follow the upstreams: snapshots, views of them, and the hosts to notify."""
-
-    slices: Slices
-    current: CurrentCatalog
-    failover: Failover
-    builder: CatalogBuilder
-    finder: Finder
-    agent_items: AgentItems
-    meta_tools: MetaToolSet
-    exposure: Exposure
-    host_lists: HostLists
-    resource_lookup: ResourceLookup
-    subscriptions: Subscriptions
-    revocable: RevocableTasks
-    input_requests: InputRequests
-    list_changed: ListChanges
-    updates: CatalogUpdates
-
-
-def _build_lists(
-    config: Config,
-    upstreams: Upstreams,
-    views: Views,
-    replication: Replication,
-    meanings: Meanings,
-    *,
-    keeps_results: bool,
-) -> _Lists:
-    """Return the parts that need the upstreams, but neither wait for them nor call them."""
-    slices, current = Slices(), CurrentCatalog()
-    failover = Failover(upstreams)
-    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results)
-    prefixes = [server.prefix for server in config.servers]
-    builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
-    finder = Finder(config, upstreams, views, current, failover, slices, meanings)
-    agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
-    host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
-    resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
-    subscriptions = Subscriptions(upstreams, resource_lookup)
-    revocable = RevocableTasks()
-    input_requests = InputRequests(revocable, replication)
-    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams))
-    return _Lists(
-        slices=slices,
-        current=current,
-        failover=failover,
-        builder=builder,
-        finder=finder,
-        agent_items=agent_items,
-        meta_tools=meta_tools,
-        exposure=exposure,
-        host_lists=host_lists,
-        resource_lookup=resource_lookup,
-        subscriptions=subscriptions,
-        revocable=revocable,
-        input_requests=input_requests,
-        list_changed=list_changed,
-        updates=CatalogUpdates(builder, current, failover, finder, list_changed),
+        pin_sync=pin_sync,
     )
 
 
 def _build_gateway(
     config: Config,
-    lists: _Lists,
+    lists: Lists,
     supervisor: Supervisor,
     views: Views,
     call_log: CallLog,

@@ -64,6 +64,19 @@ class ItemRefused(NotServed):
         return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)
 
 
+class ItemHeld(ItemRefused):
+    """The definition of the item changed since it was approved, or was not approved yet."""
+
+    held = "item_held"
+
+
+class ToolHeld(CallRefused):
+    """The definition of the tool changed since it was approved, or was not approved yet: it is not called."""
+
+    code = "tool_held"
+    advice = "Do not repeat the call until then; use another tool, or tell the person you work for."
+
+
 class InsufficientScope(CallRefused):
     """The policy wants a token with more scopes for this tool; `scopes` are all that a token for it needs."""
 

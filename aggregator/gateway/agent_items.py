@@ -9,7 +9,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.uris.links import Elsewhere
 from aggregator.gateway.host import Host
 from aggregator.gateway.request import Request
-from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.current import CurrentCatalog, HeldItems
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.upstream import Upstream
 
@@ -39,6 +39,11 @@ class AgentItems:
     def all(self) -> ItemCatalog:
         """The resources, templates and prompts of all upstreams."""
         return self._current.resources
+
+    @property
+    def held(self) -> HeldItems:
+        """The prompts and templates of all upstreams that are held."""
+        return self._current.held
 
     def view(self, request: Request) -> View:
         """Return the view of the agent behind a request."""

@@ -46,9 +46,10 @@ from aggregator.gateway.request import ItemMethod, Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
 from aggregator.upstream.supervisor import SETTLE, Supervisor

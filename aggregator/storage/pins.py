@@ -95,7 +95,7 @@ class Pins:
     async def take_baseline(
         self, server: str, items: Iterable[ItemText], by: str, now: float, kinds: Iterable[str] = ()
     ) -> list[PinRow]:
-        """Pin what has no pin yet; return the rows of the server as they are then.
+        """Pin what has no pin yet; return the rows of the server as they are then, without definitions.
 
         Of two processes that do this at a time, the first one counts for both. `kinds`: those of which this is the
         first list, so that all its items are pinned; where another process has taken one before, none of that kind is.
@@ -128,7 +128,7 @@ class Pins:
 
         async with self._engine.write(PINS_SUBJECT) as connection:
             await connection.run_sync(work)
-        return await self.all(server)
+        return await self.all(server, texts=False)
 
     async def note_seen(self, server: str, seen: Sequence[SeenItem], now: float) -> list[SeenItem]:
         """Keep what a server has now; return those of `seen` that no process had noted before, digest for digest.
@@ -145,7 +145,7 @@ class Pins:
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: row for row in _rows_of(connection, server, *_COMPARED)}
+            known = {row["item"]: dict(row) for row in _rows_of(connection, server, *_COMPARED)}
             for one in seen:
                 item = _key(one.kind, one.name)
                 before = known.get(item)
@@ -173,7 +173,7 @@ class Pins:
         """Return whether there is anything to write: most often another process has."""
         async with self._engine.read() as connection:
             rows = await connection.run_sync(lambda sync: _rows_of(sync, server, *_COMPARED))
-        known = {row["item"]: row for row in rows}
+        known = {row["item"]: dict(row) for row in rows}
         return any(_changed(one, known.get(_key(one.kind, one.name)), 0.0) is not None for one in seen)
 
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from aggregator.storage.records import BASELINE, Definition, KeptTools, PinRow
@@ -90,8 +90,9 @@ def pin_rows(path: Path) -> tuple[list[PinRow], dict[str, frozenset[str]]] | Non
                 if kind == BASELINE:
                     taken.setdefault(server, set()).add(name)
                     continue
-                found = tuple(classes.split(",")) if classes else (), renamed_from, tuple(flags.split(",")) if flags else ()
-                rows.append(PinRow(server, kind, name, *values, *found, bool(held)))
+                named = (tuple(names.split(",")) if names else () for names in (classes, flags))
+                row: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held))
+                rows.append(PinRow(*row))
     except sqlite3.Error:
         return None
     rows.sort(key=lambda row: (row.server, row.kind, row.name))

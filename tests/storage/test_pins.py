@@ -37,7 +37,7 @@ async def test_the_first_sight_is_kept(database: Database) -> None:
     await pins.take_baseline("two", [TOOL], "config", 7.0, ["tool", "prompt"])
     assert [row.server for row in await pins.all()] == ["one", "one", "two"]
     assert await pins.baselines() == {"one": {"tool"}, "two": {"tool", "prompt"}}
-    assert rows[1].definition == '{"name":"add"}'
+    assert (await pins.all("one"))[1].definition == '{"name":"add"}'
     assert {row.definition for row in await pins.all(texts=False)} == {None}
     assert await pins.definitions("one", [("tool", "add"), ("tool", "none")]) == {("tool", "add"): '{"name":"add"}'}
 
@@ -46,9 +46,8 @@ async def test_a_second_first_list_pins_nothing(database: Database) -> None:
     """Of two processes that see a server for the first time, the first one's list counts, also where it is shorter."""
     pins = database.pins
     await pins.take_baseline("one", [], "config", 1.0, ["tool"])
-    assert await pins.take_baseline("one", [TOOL, PROMPT], "config", 2.0, ["tool"]) == [
-        row for row in await pins.all() if row.kind == "prompt"
-    ]
+    rows = await pins.take_baseline("one", [TOOL, PROMPT], "config", 2.0, ["tool"])
+    assert [row.kind for row in rows] == ["prompt"]
 
 
 async def test_what_is_seen_is_told_once(database: Database) -> None:

@@ -7,18 +7,19 @@ the settings of each server.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aggregator.app.pins.known import server_pins, seen_of, signature, text_of
+from aggregator.app.pins.known import seen_of, server_pins, signature, text_of
 from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import JudgedList, ServerPins
+from aggregator.gateway.pins.state import JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
-from aggregator.pins.values import ItemKey, PinnedItem
+from aggregator.pins.values import ItemChange, PinKind
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import pin_rows
@@ -42,6 +43,8 @@ AGAIN: Final = 5.0
 # Seconds that lists which come together are waited for, and for the last write when the process ends.
 COALESCE: Final = 0.05
 LAST_MOMENT: Final = 1.0
+# How often lists are written and judged anew before others get a turn: a list that is written is not new again.
+_ROUNDS: Final = 8
 
 BY_FIRST_SIGHT: Final = "first sight"
 BY_SETTINGS: Final = "on_change"
@@ -60,7 +63,6 @@ class PinSync:
     """The reader and writer of pins.
 
     rebuild: replaces the snapshots in force, after lists were judged anew.
-    problem: why pins cannot be read or written now; None while they can.
     """
 
     def __init__(
@@ -91,8 +93,18 @@ class PinSync:
         self._version: Version | None = None
         self._written: dict[tuple[str, str], object] = {}
         self._turn = asyncio.Lock()
-        self.problem: str | None = None
+        self._fault: str | None = None
         book.on_news = self._wake.set
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why pins cannot be read or written as they are now; None while they can."""
+        return self._fault or self._lock.problem
+
+    @property
+    def settled(self) -> bool:
+        """True if everything was read, and nothing that is new is still to be written."""
+        return self._loaded.is_set() and not self._turn.locked() and not self._wake.is_set() and not self._unwritten()
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
@@ -116,8 +128,9 @@ class PinSync:
         await self._builder.examine(upstream, kind, definitions)
         judged = self._builder.examined(upstream, kind)
         if judged is not None and judged.provisional:
-            with suppress(StorageError):
-                await self._read_texts([upstream.config.id])
+            with suppress(StorageError, TimeoutError):
+                async with asyncio.timeout(PATIENCE), self._turn:
+                    await self._read_texts([upstream.config.id])
             await self._builder.examine(upstream, kind, definitions)
 
     # -- for whoever changes pins
@@ -127,28 +140,41 @@ class PinSync:
         self._look = True
         self._wake.set()
 
+    def lists_changed(self) -> None:
+        """Take note that an upstream changed: a list that is empty may have been read by now."""
+        if self._loaded.is_set() and self._unwritten():
+            self._wake.set()
+
     def reconfigure(self) -> None:
         """Take the servers of a new configuration."""
         self._book.keep_only(self._upstreams)
         self._wake.set()
 
-    async def run(self) -> None:
-        """Read the pins, then write what is new, and follow what others approve, until cancelled."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Read the pins, then write what is new and follow what others approve, inside; on the way out, write the
+        rest within a moment.
+        """
+        async with Tasks("the pins") as tasks:
+            tasks.start(self._run())
+            try:
+                yield
+            finally:
+                await tasks.cancel()
+                if self._fault is None and self._loaded.is_set() and self._unwritten():
+                    with suppress(TimeoutError, StorageError):
+                        async with asyncio.timeout(LAST_MOMENT):
+                            await self._write()
+
+    async def _run(self) -> None:
         while True:
             pause = await self._step()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
-            if pause is None or self._look is False:
+            if not self._look:
                 await asyncio.sleep(COALESCE)
-
-    async def write_last(self) -> None:
-        """Write what is still to be written, as the process ends."""
-        if self.problem is None and self._loaded.is_set() and self._unwritten():
-            with suppress(TimeoutError, StorageError):
-                async with asyncio.timeout(LAST_MOMENT):
-                    await self._write()
 
     async def _step(self) -> float | None:
         """Do what is to be done now; return the seconds until the next look, None where nothing is looked for."""
@@ -167,18 +193,15 @@ class PinSync:
             return AGAIN
         finally:
             self._loaded.set()
-        if self.problem is not None:
+        if self._fault is not None:
             log.info("pins can be read and written again")
-            self.problem = None
-        return LOOK_EVERY if self._lock.path is not None or self._waits_for_approval() else None
-
-    def _waits_for_approval(self) -> bool:
-        return any(pins.seen for pins in map(self._book.of, self._upstreams)) or self._book.held_count() > 0
+            self._fault = None
+        return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
 
     def _report(self, problem: str) -> None:
-        if self.problem is None:
+        if self._fault is None:
             log.error("pins cannot be read or written: %s", problem)
-        self.problem = problem
+        self._fault = problem
 
     # -- reading
 
@@ -193,7 +216,8 @@ class PinSync:
                 self._take_rows(readable=True)
                 await self._judge_again()
                 return
-        if look or self._unwritten() or self._waits_for_approval() or self._version is None and self._path is None:
+        first = self._version is None and self._path is None
+        if first or look or self._book.held_count() or self._unwritten():
             changed = await self._read_rows() or changed
         if changed or self._book.default_unread:
             self._take_rows(readable=True)
@@ -209,7 +233,7 @@ class PinSync:
             return False
         rows = await pins.all(texts=False)
         self._group(rows, await pins.baselines())
-        for server in self._with_texts:
+        for server in sorted(self._with_texts):
             self._rows[server] = await pins.all(server)
         self._version = version
         return True
@@ -234,6 +258,8 @@ class PinSync:
 
     def _take_rows(self, *, readable: bool = False) -> None:
         """Give the book the pins of each server for which they differ from what it has."""
+        # Of which servers a file has the pins that cannot be read, is not known.
+        readable = readable and not self._lock.unusable
         if readable:
             self._book.default_unread = False
         for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of}:
@@ -258,13 +284,22 @@ class PinSync:
     # -- writing
 
     def _unwritten(self) -> list[JudgedList]:
-        lists = (judged for server in self._upstreams for judged in self._book.judged(server))
-        return [one for one in lists if one.has_news and self._written.get((one.server, one.kind)) != signature(one)]
+        """Return the lists with something to write. What is not in a list is gone once the server was asked for it."""
+        return [
+            judged
+            for server, upstream in self._upstreams.items()
+            for judged in self._book.judged(server)
+            if judged.has_news
+            and (judged.baseline or _was_read(upstream, judged.kind))
+            and self._written.get((server, judged.kind)) != signature(judged)
+        ]
 
     async def _write(self) -> None:
         """Write what is new in the lists that are shown, until nothing is."""
-        await self._note_empty()
-        while unwritten := self._unwritten():
+        for _ in range(_ROUNDS):
+            unwritten = self._unwritten()
+            if not unwritten:
+                return
             provisional = {judged.server for judged in unwritten if judged.provisional}
             if provisional:
                 await self._read_texts(provisional)
@@ -310,12 +345,9 @@ class PinSync:
                 await pins.approve(judged.server, change.kind, change.name, row.seen_digest, BY_SETTINGS, now)
         self._news.adopted(judged, new)
 
-    async def _note_empty(self) -> None:
-        """Take empty lists as the first ones of their kinds, so that what comes later is new."""
-        pins = await self._pins() if self._book.writes_baselines else None
-        for upstream in self._upstreams.values():
-            server, config = upstream.config.id, upstream.config
-            known = self._book.of(server)
-            if pins is None or not known.readable or known.locked or rules_of(config).asks:
-                continue
-            kinds = [kind for kind, pinned in PINNED_LISTS.items() if upstream.lists.is_empty(kind) and pinned not in known.taken]
+
+def _was_read(upstream: Upstream, kind: PinKind) -> bool:
+    """Return whether the server was asked for the items of this kind."""
+    if kind in ("tool", "prompt", "template"):
+        return upstream.lists.was_read(kind)
+    return upstream.negotiated is not None

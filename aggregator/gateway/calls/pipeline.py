@@ -205,6 +205,8 @@ class Pipeline:
                 question = await self._approve(original, view, caller)
             if question is not None:
                 return question
+        # People take their time, and so do checks of arguments.
+        self._resolver.check_shown(tool)
         return await self._relayed(checked, original, target, caller, resumption)
 
     async def _relayed(

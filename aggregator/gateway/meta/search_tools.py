@@ -7,6 +7,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server, server_named
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
+from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import MOST_FOUND
 
 # Tools shown by default, by level.
@@ -76,8 +77,10 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     nearest = await finder.nearest(view, query) if query else []
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")
-    away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
+    asked = [seen for seen in servers if server in (None, seen.config.id, seen.config.prefix)]
+    away = [seen for seen in asked if not seen.tools and not seen.held]
     sentences += [f"{seen.name} is {seen.state}: its tools cannot be found now." for seen in away]
+    sentences += [f"Of {seen.name}, {held_note(seen.held)}." for seen in asked if seen.held]
     if query:
         sentences.append(all_servers(servers))
     return " ".join(sentences)

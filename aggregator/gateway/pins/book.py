@@ -152,7 +152,8 @@ class PinBook:
 
 def rules_of(config: ServerConfig) -> PinRules:
     """Return the settings of a server about its pins."""
-    return PinRules(config.trust == "ask", config.on_change)
+    given = config.on_change
+    return PinRules(config.trust == "ask", given if isinstance(given, str) else frozenset(given.accept))
 
 
 def text_version(text: str) -> str:
@@ -162,4 +163,3 @@ def text_version(text: str) -> str:
 
 def _nothing() -> None:
     """Do nothing: no part of the program writes pins yet."""
-

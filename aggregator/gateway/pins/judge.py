@@ -66,9 +66,7 @@ def _provisional(
         return None
     if rules.on_change == "warn" and not rules.asks:
         differing.clear()
-    held = {
-        name: HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name))) for name in differing
-    }
+    held = {name: HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name))) for name in differing}
     return JudgedList(server, kind, held, provisional=True)
 
 

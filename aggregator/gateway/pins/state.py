@@ -102,6 +102,4 @@ class JudgedList:
     @property
     def has_news(self) -> bool:
         """True if there is something to write, or to read first."""
-        return bool(
-            self.baseline is not None or self.changes or self.removed or self.same or self.provisional
-        )
+        return bool(self.baseline is not None or self.changes or self.removed or self.same or self.provisional)

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
+from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
 from aggregator.domain.freshness import Freshness, said
@@ -13,6 +14,7 @@ from aggregator.domain.versions import era_of
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.pins.answers import item_held
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
@@ -120,6 +122,7 @@ class Resources:
         Raises:
             UnknownResource: none that this agent may know of.
             OddSpelling: the URI could be taken for another one.
+            ItemHeld: its template waits for an approval.
         """
         found = self.lookup.find_known(view, uri)
         if found is None or decided(found, view).hidden:
@@ -128,7 +131,26 @@ class Resources:
             found = self.lookup.find_known(view, uri)
         if found is None or not _reads(found.upstream):
             raise UnknownResource(uri)
+        self._refuse_held(view, found, uri)
         return found
+
+    def _refuse_held(self, view: View, found: ResolvedItem, uri: str) -> None:
+        """Refuse a URI that only a template leads to which waits for an approval.
+
+        Raises:
+            ItemHeld: it is one.
+        """
+        held, server = self._agent_items.held, found.upstream.config.id
+        if not held or found.listed:
+            return
+        shown = (one for one in self._agent_items.of(view).templates.records if one.server == server)
+        for record in held.items.templates.records:
+            names = (record.own_name, found.own)
+            if record.server != server or not (found.own == record.own_name or fits(*names)):
+                continue
+            why = held.item(record)
+            if why is not None and view.shows(record) and not any(fits(one.own_name, found.own) for one in shown):
+                raise item_held(uri, why)
 
 
 def _reads(upstream: Upstream) -> bool:

@@ -21,6 +21,7 @@ from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.pins.state import HeldItem, JudgedList, ListedItem, ServerPins
+from aggregator.gateway.views.current import HeldItems
 from aggregator.pins.values import PinKind
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 
 # Up to so many resources, templates and prompts are built without slices.
 _AT_ONCE: Final = 1_000
-_NONE_HELD: Final = Catalog()
 # The lists whose items are pinned, and as what.
 _PINNED: Final[Mapping[Kind, PinKind]] = {"tool": "tool", "template": "template", "prompt": "prompt"}
 
@@ -68,9 +68,7 @@ class _CheckedList:
     judged: JudgedList | None
     warnings: tuple[str, ...]
 
-    def holds(
-        self, definitions: list[Any], config: ServerConfig, naming: _Naming, pins: ServerPins | None
-    ) -> bool:
+    def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming, pins: ServerPins | None) -> bool:
         """Return whether this is the given list, examined under the given settings and pins."""
         return self.is_of(definitions, config, naming) and self.pins is pins
 
@@ -88,7 +86,7 @@ class Coverage(Protocol):
 class CatalogBuilder:
     """The builder of the snapshots that are shown. `reserved` are names that no tool without a prefix may have.
 
-    Items that are held by `pins` are in none of them, but for `held`.
+    Items that are held by `pins` are in none of them, but for `held`. `slices` runs long work in pieces.
     """
 
     def __init__(
@@ -105,12 +103,13 @@ class CatalogBuilder:
         self._pins = pins
         self._reserved = reserved
         self._failover = failover
-        self._slices = slices or Slices()
+        self.slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
         self._known: dict[tuple[str, Kind], _CheckedList] = {}
         self._examined_ahead: dict[tuple[str, Kind], _CheckedList] = {}
         self._warned: dict[tuple[str, str], frozenset[str]] = {}
         self._built: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
+        self._held: tuple[tuple[JudgedList | None, ...], HeldItems] = ((), HeldItems())
 
     # -- ahead of need
 
@@ -118,7 +117,7 @@ class CatalogBuilder:
         """Examine, in slices, a list that an upstream is about to have."""
         while not self._is_examined(upstream.config, kind, definitions, self._naming):
             steps = self._examine_steps(upstream.config, kind, definitions, self._naming)
-            self._examined_ahead[upstream.config.id, kind] = await self._slices.run(steps)
+            self._examined_ahead[upstream.config.id, kind] = await self.slices.run(steps)
 
     async def examine_again(self, upstream: Upstream) -> None:
         """Examine, in slices, the current lists of an upstream whose pins have changed."""
@@ -143,10 +142,13 @@ class CatalogBuilder:
             ):
                 if not self._is_examined(config, kind, definitions, naming):
                     steps = self._examine_steps(config, kind, definitions, naming)
-                    self._examined_ahead[server.id, kind] = await self._slices.run(steps)
+                    self._examined_ahead[server.id, kind] = await self.slices.run(steps)
 
     def _is_examined(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> bool:
-        known, pins = (self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))), self._of(config)
+        known, pins = (
+            (self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))),
+            self._of(config),
+        )
         return any(one is not None and one.holds(definitions, config, naming, pins) for one in known)
 
     def _of(self, config: ServerConfig) -> ServerPins | None:
@@ -167,20 +169,20 @@ class CatalogBuilder:
         """Return the tools of every shown server, and those of other servers that failover covers."""
         return Catalog(parts=[part for upstream in self._upstreams.values() if (part := self._part(upstream)).tools])
 
-    def held(self) -> Catalog:
-        """Return the tools that are held, of every enabled server."""
-        if self._pins is None or not self._pins.held_count():
-            return _NONE_HELD
-        current = (self._current(one, "tool") for one in self._upstreams.values() if one.state != "disabled")
-        return Catalog(parts=[one.held_part for one in current if one.held])
-
-    def held_items(self) -> tuple[ItemRecord, ...]:
-        """Return the templates and prompts that are held, of every enabled server."""
-        if self._pins is None or not self._pins.held_count():
-            return ()
-        enabled = (one for one in self._upstreams.values() if one.state != "disabled")
-        kinds = [(upstream, kind) for upstream in enabled for kind in NAMED_BY]
-        return tuple(chain.from_iterable(self._current(upstream, kind).held for upstream, kind in kinds))
+    def held(self) -> HeldItems:
+        """Return what is held of every enabled server; the same object while that does not change."""
+        if self._pins is None:
+            return self._held[1]
+        enabled = [one for one in self._upstreams.values() if one.state != "disabled"]
+        lists = [one for upstream in enabled for kind in _PINNED if (one := self._current(upstream, kind)).held]
+        if not _alike(made_of := tuple(one.judged for one in lists), self._held[0]):
+            why: dict[tuple[str, str, str], HeldItem] = {
+                (item.server, item.kind, item.name): item for one in lists for item in _judged(one).held.values()
+            }
+            items = chain.from_iterable(one.held for one in lists if _judged(one).kind != "tool")
+            tools = Catalog(parts=[one.held_part for one in lists if one.held_part.tools])
+            self._held = made_of, HeldItems(tools, ItemCatalog(items), why)
+        return self._held[1]
 
     def absent(self) -> tuple[ToolRecord, ...]:
         """Return the tools for hosts that are known of enabled servers, but that `tools` is without."""
@@ -212,7 +214,7 @@ class CatalogBuilder:
     async def build_resources(self) -> None:
         """Build the resources snapshot in slices, so that `resources` returns it."""
         while not _alike(parts := self._parts(), self._built[0]):
-            self._built = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
+            self._built = parts, await self.slices.run(item_catalog_steps(chain.from_iterable(parts)))
 
     def _parts(self) -> tuple[Items, ...]:
         parts = (
@@ -326,6 +328,11 @@ class CatalogBuilder:
 def _says_the_same(one: ToolRecord | ItemRecord, other: ToolRecord | ItemRecord) -> bool:
     """Return whether two records are equal, also for JSON, which distinguishes true from 1."""
     return one == other and encode_sorted(one.definition) == encode_sorted(other.definition)
+
+
+def _judged(checked: _CheckedList) -> JudgedList:
+    assert checked.judged is not None, "only what was judged is held"
+    return checked.judged
 
 
 def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

@@ -79,6 +79,10 @@ class UpstreamLists:
         """Replace a list."""
         self._items[kind] = items
 
+    def was_read(self, kind: Kind) -> bool:
+        """Return whether the server has answered a request for this list."""
+        return kind in self._fresh
+
     # -- freshness
 
     def freshness(self, kind: Kind, now: float) -> Freshness | None:
