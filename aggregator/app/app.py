@@ -146,7 +146,7 @@ class App:
                 tasks.start(self.replication.alone("retention", self.retention.run))
             async with (
                 # Before the servers run: their lists are judged by what it reads.
-                self.pins.running() if self.pins is not None else nullcontext(),
+                self.pins.running(self._started) if self.pins is not None else nullcontext(),
                 self.supervisor.running(),
                 self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
                 # Before the upstreams end, since their end also ends the programs of notices.

@@ -26,7 +26,7 @@ _LED_TO: Final = 64
 _NEAREST: Final = 8
 # Similarity from which a new item is near another: of 1, for equal bodies. `benchmarks pins` measures both errors.
 _NEAR: Final = 0.5
-# Features without which a body says too little: that of a listed item may stand in any.
+# Features without which a body says too little: many tools have nothing but a name.
 _TELLING: Final = 4
 # Characters of a definition beyond which only equal bodies are found.
 _LARGEST: Final = 256 * 1024
@@ -68,11 +68,14 @@ class RenameSearch:
         """Return the pinned item that a new item was before; None for an item that is new."""
         value = _read(item.definition)
         features = _features(item, value)
+        if len(features) < _TELLING:
+            # A body that says so little is that of many tools.
+            return None
         equal = self._bodies.get((item.kind, _body(item.kind, value)), ())
         for pin in equal:
             if pin.key not in self._listed:
                 return pin
-        if equal and len(features) >= _TELLING:
+        if equal:
             return equal[0]
         return self._nearest(item, features)
 

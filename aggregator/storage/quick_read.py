@@ -35,6 +35,10 @@ _PINS: Final = """
 SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
 renamed_from, flags, held FROM pinned_items
 """
+_PINS_OF: Final = """
+SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
+renamed_from, flags, held, definition, seen_definition FROM pinned_items WHERE server = ?
+"""
 _AGENTS: Final = "SELECT DISTINCT agent_id FROM api_keys WHERE revoked IS NULL ORDER BY agent_id LIMIT 1000"
 
 
@@ -72,10 +76,11 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
     return found
 
 
-def pin_rows(path: Path) -> tuple[list[PinRow], dict[str, frozenset[str]]] | None:
-    """Return what `Pins.all` without texts and `Pins.baselines` do; None where the file has to be opened to know it.
+def pin_rows(path: Path, server: str | None = None) -> tuple[list[PinRow], dict[str, frozenset[str]]] | None:
+    """Return what `Pins.all` and `Pins.baselines` do: of one server with definitions, or of all without them.
 
-    A file that is not there, or has no such table, has no pins. Reads the disk: call it in a thread.
+    None: the file has to be opened to know it. A file that is not there, or has no such table, has no pins. Reads the
+    disk: call it in a thread.
     """
     if not path.exists():
         return [], {}
@@ -86,13 +91,15 @@ def pin_rows(path: Path) -> tuple[list[PinRow], dict[str, frozenset[str]]] | Non
             connection.execute("BEGIN")
             if connection.execute(_HAS_PINS).fetchone() is None:
                 return [], {}
-            for server, kind, name, *values, classes, renamed_from, flags, held in connection.execute(_PINS):
+            query, given = (_PINS, ()) if server is None else (_PINS_OF, (server,))
+            for row in connection.execute(query, given):
+                (server, kind, name, *values, classes, renamed_from, flags, held), texts = row[:14], row[14:]
                 if kind == BASELINE:
                     taken.setdefault(server, set()).add(name)
                     continue
                 named = (tuple(names.split(",")) if names else () for names in (classes, flags))
-                row: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held))
-                rows.append(PinRow(*row))
+                found: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held), *texts)
+                rows.append(PinRow(*found))
     except sqlite3.Error:
         return None
     rows.sort(key=lambda row: (row.server, row.kind, row.name))

@@ -1,4 +1,4 @@
-"""What is told of pins in the log, the audit and notices.
+"""The texts about pins for the log, the audit and notices.
 
 Law: each new digest is told of once, and never with the text of a definition.
 """

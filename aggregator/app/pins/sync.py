@@ -7,7 +7,7 @@ the settings of each server.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -85,7 +85,8 @@ class PinSync:
         self._rebuild = rebuild
         self._loaded = asyncio.Event()
         self._wake = asyncio.Event()
-        self._look = False
+        self._quiet = asyncio.Event()
+        self._look = self._ending = False
         self._rows: dict[str, list[PinRow]] = {}
         self._taken: Mapping[str, frozenset[str]] = {}
         self._with_texts: set[str] = set()
@@ -104,7 +105,8 @@ class PinSync:
     @property
     def settled(self) -> bool:
         """True if everything was read, and nothing that is new is still to be written."""
-        return self._loaded.is_set() and not self._turn.locked() and not self._wake.is_set() and not self._unwritten()
+        ready = self._loaded.is_set() and self._quiet.is_set()
+        return ready and not self._turn.locked() and not self._wake.is_set() and not self._unwritten()
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
@@ -133,7 +135,7 @@ class PinSync:
                     await self._read_texts([upstream.config.id])
             await self._builder.examine(upstream, kind, definitions)
 
-    # -- for whoever changes pins
+    # -- for what changes pins
 
     def look_now(self) -> None:
         """Look at the database at once: another process, or a person at the console, has changed pins."""
@@ -151,29 +153,39 @@ class PinSync:
         self._wake.set()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, quiet: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         """Read the pins, then write what is new and follow what others approve, inside; on the way out, write the
         rest within a moment.
+
+        quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
         """
         async with Tasks("the pins") as tasks:
-            tasks.start(self._run())
+            work = tasks.start(self._run())
+            tasks.start(self._wait_quiet(quiet))
             try:
                 yield
             finally:
-                await tasks.cancel()
-                if self._fault is None and self._loaded.is_set() and self._unwritten():
-                    with suppress(TimeoutError, StorageError):
-                        async with asyncio.timeout(LAST_MOMENT):
-                            await self._write()
+                self._ending = True
+                self._quiet.set()
+                self._wake.set()
+                await asyncio.wait([work], timeout=LAST_MOMENT)
+
+    async def _wait_quiet(self, quiet: Callable[[], Awaitable[None]]) -> None:
+        await quiet()
+        self._quiet.set()
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:
+            ending = self._ending
             pause = await self._step()
+            if ending or (self._ending and not self._unwritten()):
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
-            if not self._look:
+            if not (self._look or self._ending):
                 await asyncio.sleep(COALESCE)
 
     async def _step(self) -> float | None:
@@ -240,9 +252,12 @@ class PinSync:
 
     async def _read_texts(self, servers: Iterable[str]) -> None:
         """Read the pinned definitions of these servers, which have changed, and take them."""
-        pins = await self._pins()
         for server in servers:
-            if pins is not None:
+            # Straight from the file, as at the start: a writer that locks it holds up no list.
+            quick = await asyncio.to_thread(pin_rows, self._path, server) if self._path is not None else None
+            if quick is not None:
+                self._rows[server] = quick[0]
+            elif (pins := await self._pins()) is not None:
                 self._rows[server] = await pins.all(server)
             self._with_texts.add(server)
         self._take_rows(readable=True)
@@ -291,6 +306,7 @@ class PinSync:
             for judged in self._book.judged(server)
             if judged.has_news
             and (judged.baseline or _was_read(upstream, judged.kind))
+            and (judged.baseline is None or self._quiet.is_set())
             and self._written.get((server, judged.kind)) != signature(judged)
         ]
 

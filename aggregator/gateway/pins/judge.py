@@ -15,6 +15,7 @@ from aggregator.pins.flags import NO_OTHERS, OtherServers, flag_steps
 from aggregator.pins.values import Comparison, ItemKey, PinKind, PinnedItem
 
 _NOT_READ: Final = "what was approved cannot be read now"
+_NOT_APPROVED: Final = "it was not approved yet"
 _NOT_COMPARED: Final = "it changed"
 
 
@@ -55,6 +56,7 @@ def _provisional(
 ) -> Steps[JudgedList | None]:
     """Return what holds until the pinned definitions are read; None where they are not needed."""
     differing: list[str] = []
+    held: dict[str, HeldItem] = {}
     for one in listed:
         pin = pins.get((kind, one.name))
         if pin is not None and pin.version and pin.version == one.version:
@@ -64,9 +66,11 @@ def _provisional(
             differing.append(one.name)
     if not differing:
         return None
-    if rules.on_change == "warn" and not rules.asks:
-        differing.clear()
-    held = {name: HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name))) for name in differing}
+    for name in differing:
+        if (kind, name) in pins and rules.on_change != "warn":
+            held[name] = HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name)))
+        elif (kind, name) not in pins and not accepts_new(rules):
+            held[name] = HeldItem(server, kind, name, _NOT_APPROVED)
     return JudgedList(server, kind, held, provisional=True)
 
 

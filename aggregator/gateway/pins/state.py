@@ -1,4 +1,4 @@
-"""What this process knows of the pins of one server, and what follows for one list of it, as plain values."""
+"""The pins of one server as this process knows them, and what follows for one list of it, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class JudgedChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedList:
-    """What follows from the pins for one list of a server.
+    """One list of a server, with what follows for it from the pins.
 
     held: the items that are not shown, by name.
     baseline: what is to be pinned, since this is the first list of its kind; None where it is not.

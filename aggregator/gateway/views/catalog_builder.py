@@ -73,7 +73,7 @@ class _CheckedList:
         return self.is_of(definitions, config, naming) and self.pins is pins
 
     def is_of(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
-        """Return whether this is the given list under the given settings, by whatever pins it was judged."""
+        """Return whether this is the given list under the given settings; its pins may be others."""
         return self.definitions is definitions and self.config is config and self.naming == naming
 
 

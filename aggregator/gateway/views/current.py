@@ -12,7 +12,7 @@ from aggregator.gateway.pins.state import HeldItem
 
 @dataclass(frozen=True, slots=True)
 class HeldItems:
-    """What is held of all servers: tools, prompts and templates as they would be listed, and why, by what each is.
+    """The held items of all servers: tools, prompts and templates as they would be listed, and why each is held.
 
     The keys of `why` are a server's id, a kind of item and the own name.
     """
