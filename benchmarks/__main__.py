@@ -1,6 +1,6 @@
-"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
-a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`,
-`code` and `results`.
+"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`,
+`pins`; a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`,
+`access`, `code` and `results`.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -22,6 +22,7 @@ from benchmarks import (
     levels,
     memory,
     pinned,
+    pins,
     policies,
     requests,
     results,
@@ -46,7 +47,7 @@ _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval", "tasks")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "pins", "retrieval", "tasks")
     parser.add_argument(
         "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
     )
@@ -135,6 +136,9 @@ def main() -> None:
             print(tasks.measure(Path(folder), given.folder, given.catalogs), flush=True)
         if "levels" in what:
             print(levels.measure(given.folder), flush=True)
+        if "pins" in what:
+            for table in pins.measure(given.folder, given.rounds, given.seed):
+                print(table, flush=True)
         if "tokens" in what:
             print(tokens.measure(given.folder), flush=True)
 

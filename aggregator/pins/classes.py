@@ -72,8 +72,8 @@ def _member(
         findings.add("description")
     elif name == "outputSchema":
         findings.add("output", "its output schema changed")
-        # A schema that is there anew is judged as an output; its texts come with it.
-        if name in old:
+        # The texts of a schema that was not there before come with it.
+        if name in old and name in new:
             findings.add("description")
     elif name == "arguments" and kind == "prompt":
         findings.add("wider", "its arguments changed")
@@ -91,8 +91,8 @@ def _member(
 def _are_alike(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
     """Return whether a member is an object or a list in both, or else not there; it is then gone through."""
     values = [one[name] for one in (old, new) if name in one]
-    if name == "annotations":
-        return all(isinstance(value, dict) for value in values)
+    if name in ("annotations", "icons"):
+        return all(isinstance(value, dict if name == "annotations" else list) for value in values)
     return len(values) == 2 and isinstance(values[0], dict | list) and type(values[0]) is type(values[1])
 
 
@@ -156,8 +156,14 @@ def _icons(findings: Findings, before: Any, after: Any) -> None:
             findings.add("cosmetic", "its icon changed, at the same origin")
             return
     findings.add("other", "its icon changed")
-    if new_prose(before, after):
+    if new_prose(_without_addresses(before), _without_addresses(after)):
         findings.add("description")
+
+
+def _without_addresses(icons: Any) -> list[Any]:
+    """Return icons without their addresses, which a host follows and no model reads."""
+    shown = icons if isinstance(icons, list) else []
+    return [{n: v for n, v in icon.items() if n != "src"} if isinstance(icon, dict) else icon for icon in shown]
 
 
 def _origin(icon: Any) -> tuple[str, str] | None:

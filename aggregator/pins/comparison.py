@@ -25,10 +25,10 @@ def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others:
     for kind, name, definition, version in items:
         key: ItemKey = (kind, name)
         pin = pins.get(key)
-        if key in same or key in changed:
-            continue
-        if pin is not None and version and pin.version == version:
+        if pin is not None and pin.version == version and version and key not in changed:
             same[key] = pin
+            continue
+        if key in same or key in changed:
             continue
         yield
         item = pinned_item(kind, name, definition, version)
@@ -36,6 +36,8 @@ def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others:
             same[key] = with_version(pin, version)
         else:
             changed[key] = pin, item, definition
+    if len(same) == len(pins) and not changed:
+        return Comparison((), (), tuple(same.values()))
     removed = tuple(key for key in pins if key not in same and key not in changed)
     changes = (yield from _changes(pins, same, changed, others)) if changed else ()
     return Comparison(changes, removed, tuple(same.values()))

@@ -7,7 +7,8 @@ more. Words and properties count by how rare they are in the server, so that wha
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import log
+from itertools import pairwise
+from math import log, sqrt
 from typing import Any, Final
 
 from aggregator.domain.bounds.slices import Steps
@@ -20,16 +21,18 @@ from aggregator.wire.codec import decode
 # Members by which an item is identified or called: the rest is its body. A title goes with the name.
 _NAMES: Final = frozenset({"name", "title", "uri", "uriTemplate"})
 # Features of one item, and items that one feature leads to: a commoner one finds nothing that rarer ones do not.
-_FEATURES: Final = 400
+_FEATURES: Final = 800
 _LED_TO: Final = 64
 # Items looked at closely for one new item.
 _NEAREST: Final = 8
 # Similarity from which a new item is near another: of 1, for equal bodies. `benchmarks pins` measures both errors.
-_NEAR: Final = 0.5
+_NEAR: Final = 0.45
 # Features without which a body says too little: many tools have nothing but a name.
 _TELLING: Final = 4
 # Characters of a definition beyond which only equal bodies are found.
 _LARGEST: Final = 256 * 1024
+# Characters of one text that are read.
+_LONGEST_TEXT: Final = 8 * 1024
 
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 
@@ -95,14 +98,13 @@ class RenameSearch:
         return best[1] if best is not None else None
 
     def _similarity(self, one: Features, other: Features) -> float:
-        """Return the weight of what two items share, of all that either has; between 0 and 1."""
-        both = sum(self._weight(feature) for feature in one & other)
-        every = sum(self._weight(feature) for feature in one | other)
-        return both / every if every else 0.0
+        """Return the weight of what two items share beside the mean weight of each; between 0 and 1."""
+        each = [sum(self._weight(feature) for feature in features) for features in (one, other, one & other)]
+        return each[2] / sqrt(each[0] * each[1]) if each[0] and each[1] else 0.0
 
     def _weight(self, feature: str) -> float:
         # An item that was renamed counts twice, and is no less telling for it.
-        return 1 / (1 + log(max(1, self._counts[feature] - 1)))
+        return (1 + log(max(1, self._counts[feature] - 1))) ** -2
 
 
 def _read(text: str) -> Any:
@@ -119,7 +121,7 @@ def _body(kind: PinKind, value: Any) -> str:
 
 
 def _features(item: PinnedItem, value: Any) -> Features:
-    """Return the words of the texts, and the properties with their types; those of the name are left out."""
+    """Return words, pairs of words, and properties with their types; those of the name are left out."""
     if len(item.definition) > _LARGEST:
         return frozenset()
     found: dict[str, None] = {}
@@ -131,7 +133,9 @@ def _features(item: PinnedItem, value: Any) -> Features:
                     found[f"{name}.{'.'.join(path)}:{node.get('type')!s:.40}"] = None
         value = {name: inner for name, inner in value.items() if name not in _NAMES}
     for text in _in_order(value):
-        found.update((word, None) for word in _WORD.findall(text.casefold()))
+        words = _WORD.findall(text[:_LONGEST_TEXT].casefold())
+        found.update((word, None) for word in words)
+        found.update((f"{one} {next_one}", None) for one, next_one in pairwise(words))
         if len(found) >= _FEATURES:
             break
     return frozenset(list(found)[:_FEATURES])
