@@ -15,6 +15,7 @@ from aggregator.config.servers.foreign import (
     IGNORED_ROOT,
     RENAMED,
     SWITCHES,
+    TRUST,
     TOOL_LISTS,
     WORKED_OUT,
 )
@@ -78,6 +79,8 @@ def _open_server(definition: dict[str, Any]) -> None:
     tools = {key: value for key, value in properties["tools"].items() if key != "$ref"}
     whole = {"$ref": properties["tools"]["$ref"]}
     properties["auth"]["anyOf"].append({"type": "object", "required": [CURSOR_CLIENT]})
+    # What Gemini CLI means by it is ignored.
+    properties[TRUST]["anyOf"].append({"type": "boolean"})
     names = {"type": "array", "items": {"type": "string"}}
     properties["tools"] = tools | {"anyOf": [whole, names]}
     for name, (field, _) in RENAMED.items():
