@@ -15,8 +15,8 @@ from aggregator.config.servers.foreign import (
     IGNORED_ROOT,
     RENAMED,
     SWITCHES,
-    TRUST,
     TOOL_LISTS,
+    TRUST,
     WORKED_OUT,
 )
 
