@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from aggregator.app.catalog_sync import CatalogSync
@@ -100,9 +101,13 @@ class Status:
     def snapshot(self) -> Snapshot:
         """Return the measurements for one scrape of the metrics."""
         queues, lost = self._telemetry.queues()
+        held = self._book.counts() if self._book is not None else {}
         spans = self._telemetry.spans
         return Snapshot(
-            upstreams={name: measured(upstream, self._tools(upstream)) for name, upstream in self._upstreams.items()},
+            upstreams={
+                name: replace(measured(upstream, self._tools(upstream)), held=held.get(name, 0))
+                for name, upstream in self._upstreams.items()
+            },
             sessions=self._gateway.list_changes.sessions(),
             open=self._gateway.admission.in_use,
             refused=self._gateway.admission.refused,

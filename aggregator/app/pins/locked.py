@@ -5,10 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aggregator.config.files.watch import Stamp, stamp
-from aggregator.pins.lock_file import LockFileError, read_lock
+from aggregator.pins.lock_file import LOCK_FILE, LockFileError, read_lock
 from aggregator.pins.values import ItemKey, PinnedItem
 
 log = logging.getLogger(__name__)
+
+
+def lock_beside(config: Path | None) -> Path | None:
+    """Return where the lock file of a configuration file is, be it there or not; None for a configuration without a
+    file.
+    """
+    return config.parent / LOCK_FILE if config is not None else None
 
 
 class LockWatch:

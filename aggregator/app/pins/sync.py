@@ -142,6 +142,14 @@ class PinSync:
         self._look = True
         self._wake.set()
 
+    def is_locked(self, server: str) -> bool:
+        """Return whether the lock file says what is pinned of a server."""
+        return server in self._lock.servers
+
+    def held_count(self, server: str) -> int:
+        """Return how many definitions of a server are held."""
+        return len(self._book.held(server))
+
     def lists_changed(self) -> None:
         """Take note that an upstream changed: a list that is empty may have been read by now."""
         if self._loaded.is_set() and self._unwritten():
@@ -285,6 +293,8 @@ class PinSync:
             made_of = rows, taken, locked, server in self._with_texts
             if self._made_of.get(server) != made_of:
                 self._made_of[server] = made_of
+                # What was written may be gone again.
+                self._written = {key: one for key, one in self._written.items() if key[0] != server}
                 self._book.put(server, server_pins(rows, taken, locked, texts=server in self._with_texts))
 
     async def _judge_again(self) -> None:

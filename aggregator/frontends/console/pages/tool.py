@@ -22,6 +22,7 @@ from aggregator.frontends.console.tool_data import (
     chosen_agent,
     link,
     offered_agents,
+    pin_link,
     pretty,
     view_of,
 )
@@ -167,6 +168,7 @@ class ToolPage:
             "own_name": tool.own_name[:_NAME],
             "server": tool.server,
             "server_href": link("servers", tool.server),
+            "pin_href": pin_link(tool.server, "tool", tool.own_name),
             "server_state": upstream.state,
             "source": self._browser.source(tool),
             "version": tool.version,
