@@ -7,7 +7,6 @@ schema versions are not in it. A reviewer could not see that one of them belongs
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
@@ -33,11 +32,6 @@ _FIX: Final = "Take the file from version control, or write it anew with `aggreg
 
 class LockFileError(OperatorError):
     """A lock file that cannot be used. The message names the place in it and the fix."""
-
-
-def lock_path(config: Path | None) -> Path | None:
-    """Return where the lock file of a configuration file is, be it there or not; None for one without a file."""
-    return config.with_name(LOCK_FILE) if config is not None else None
 
 
 def read_lock(text: bytes, path: str = LOCK_FILE) -> dict[str, dict[ItemKey, PinnedItem]]:

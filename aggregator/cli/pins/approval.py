@@ -8,7 +8,7 @@ from typing import Any
 from aggregator.cli.pins.open_items import OpenItem, open_items
 from aggregator.cli.pins.pin_files import PinFiles, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.record_change import noted, operator
+from aggregator.cli.runtime.record_change import note_pins, operator
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.database import open_database
 
@@ -56,7 +56,7 @@ async def _approve(files: PinFiles, found: list[OpenItem]) -> int:
                 details: dict[str, Any] = {"what": "approved", "kind": row.kind, "item": row.name, "by": by}
                 details |= {"digest": row.seen_digest, "pinned": row.digest, "classes": sorted(one.change.classes)}
                 said = f"{row.server}: {row.kind} {row.name!r:.80} is approved by {by}: {one.change.sentence}"
-                await noted(database, "pins", said, None, server=row.server, **details)
+                await note_pins(database, row.server, said, details)
     _lock(files, approved)
     return 1 if len(approved) < len(found) else 0
 
@@ -96,5 +96,5 @@ async def _reset(files: PinFiles, server: str) -> int:
         count = await database.pins.reset(server)
         if audit.enabled:
             said = f"{server}: {count} pins are forgotten by {by}"
-            await noted(database, "pins", said, None, server=server, what="reset", items=count, by=by)
+            await note_pins(database, server, said, {"what": "reset", "items": count, "by": by})
         return count

@@ -24,7 +24,7 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SaidNow:
-    """One server as it is now: its items, and its tools as others are compared with. `problem`: why they are not known."""
+    """One server as it is now: its items, and its tools as others see them. `problem`: why they are not known."""
 
     config: ServerConfig
     items: Sequence[Listed] = ()

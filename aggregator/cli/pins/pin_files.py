@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from aggregator.app.pins.locked import lock_beside
 from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
@@ -13,7 +14,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.replace import read_file, replace_file
 from aggregator.pins.comparison import item_change
-from aggregator.pins.lock_file import LockFileError, lock_path, read_lock, write_lock
+from aggregator.pins.lock_file import LockFileError, read_lock, write_lock
 from aggregator.pins.values import FLAGS, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import full_url, sqlite_path
@@ -110,7 +111,7 @@ def pin_files(path: Path | None, *, lock_counts: bool = True) -> PinFiles:
         OperatorError: there is no configuration, or one of the two cannot be used.
     """
     loaded = load_config(path, log_level="error", report=False)
-    lock = lock_path(loaded.path)
+    lock = lock_beside(loaded.path)
     assert lock is not None, "a command reads a file"
     if not lock.exists():
         return PinFiles(loaded, lock, None, {})
