@@ -54,7 +54,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("commands",),
         ("first_run",),
-        ("policy", "hosts", "doctor"),
+        ("policy", "hosts", "doctor", "pins"),
         ("servers",),
         ("secrets",),
         (".", "audit", "connections", "notify", "store"),

@@ -91,8 +91,9 @@ def _no_sentence(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _letter(definition: Definition, chance: random.Random) -> Edit | None:
-    text = definition.get("description")
-    places = [at for at, sign in enumerate(text) if not sign.isspace()] if isinstance(text, str) else []
+    said = definition.get("description")
+    text = said if isinstance(said, str) else ""
+    places = [at for at, sign in enumerate(text) if not sign.isspace()]
     if not places:
         return None
     at = chance.choice(places)
@@ -162,7 +163,8 @@ def _required(definition: Definition, chance: random.Random) -> Edit | None:
     node = _one(definition, chance, "properties", dict)
     if node is None:
         return None
-    required = node.get("required") if isinstance(node.get("required"), list) else []
+    listed = node.get("required")
+    required: list[str] = listed if isinstance(listed, list) else []
     free = [name for name in node["properties"] if name not in required]
     if free and chance.random() < 0.5:
         node["required"] = [*required, chance.choice(free)]

@@ -101,7 +101,8 @@ def edited(catalogs: Catalogs, pins: dict[str, Pins], chance: random.Random, cou
         (what, str(number), str(unseen[what]), str(cosmetic[what]), str(wrong[what]))
         for what, number in sorted(seen.items())
     ]
-    rows.append(("all", *(str(sum(one.values())) for one in (seen, unseen, cosmetic, wrong))))
+    every_edit = [str(sum(one.values())) for one in (seen, unseen, cosmetic, wrong)]
+    rows.append(("all", every_edit[0], every_edit[1], every_edit[2], every_edit[3]))
     return Table("Random edits", ("edit", "made", "unseen", "wrongly cosmetic", "classed in another way"), rows)
 
 

@@ -108,6 +108,7 @@ COMMANDS: Final = (
     "aggregator.cli.first_run.commands",
     "aggregator.cli.hosts.commands",
     "aggregator.cli.notify.commands",
+    "aggregator.cli.pins.commands",
     "aggregator.cli.policy.commands",
     "aggregator.cli.secrets.commands",
     "aggregator.cli.servers.commands",

@@ -12,7 +12,7 @@ from aggregator.pins.definition import pinned_item, with_version
 from aggregator.pins.findings import Findings, one_line, sentence_about
 from aggregator.pins.flags import OtherServers, flag_steps
 from aggregator.pins.renames import RenameSearch
-from aggregator.pins.values import Comparison, ItemChange, ItemKey, OnChange, PinKind, PinnedItem
+from aggregator.pins.values import Comparison, Flag, ItemChange, ItemKey, OnChange, PinKind, PinnedItem
 
 Listed = tuple[PinKind, str, Any, str]
 """Kind, name, definition as the server gave it, and its version, empty where there is none."""
@@ -68,26 +68,31 @@ def _changes(
         yield
         flags = yield from flag_steps(item.kind, item.name, definition, others)
         yield
-        source = None
-        if pin is not None:
-            findings, first = find_changes(item.kind, pin.definition, item.definition), ""
-        elif (source := search.origin(item)) is not None:
-            findings, first = _of_rename(source, item), f"it was `{one_line(source.name)}` before"
-        else:
-            findings, first = Findings({"new"}), "it is new"
-        found.append(
-            ItemChange(
-                kind=item.kind,
-                name=item.name,
-                classes=frozenset(findings.classes),
-                before=pin or source,
-                after=item,
-                renamed_from=source.name if source is not None else None,
-                flags=flags,
-                sentence=sentence_about(findings, flags, first),
-            )
-        )
+        found.append(item_change(pin, item, flags, search.origin(item) if pin is None else None))
     return tuple(found)
+
+
+def item_change(
+    pin: PinnedItem | None, item: PinnedItem, flags: frozenset[Flag], source: PinnedItem | None = None
+) -> ItemChange:
+    """Return the change of an item that differs from its pin. Without a pin it is new, or was `source` before."""
+    if pin is not None:
+        source = None
+        findings, first = find_changes(item.kind, pin.definition, item.definition), ""
+    elif source is not None:
+        findings, first = _of_rename(source, item), f"it was `{one_line(source.name)}` before"
+    else:
+        findings, first = Findings({"new"}), "it is new"
+    return ItemChange(
+        kind=item.kind,
+        name=item.name,
+        classes=frozenset(findings.classes),
+        before=pin or source,
+        after=item,
+        renamed_from=source.name if source is not None else None,
+        flags=flags,
+        sentence=sentence_about(findings, flags, first),
+    )
 
 
 def _of_rename(before: PinnedItem, after: PinnedItem) -> Findings:

@@ -17,6 +17,8 @@ from aggregator.pins.values import ItemKey, PinKind, PinnedItem
 from aggregator.wire.codec import decode
 
 LOCK_FILE: Final = "aggregator.pins"
+"""The name of a lock file; it is beside the configuration."""
+
 _VERSION: Final = 1
 _MEMBERS: Final[Mapping[str, PinKind]] = {
     "instructions": "instructions",

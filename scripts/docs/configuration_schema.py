@@ -16,7 +16,6 @@ from aggregator.config.servers.foreign import (
     RENAMED,
     SWITCHES,
     TOOL_LISTS,
-    TRUST,
     WORKED_OUT,
 )
 
@@ -79,8 +78,7 @@ def _open_server(definition: dict[str, Any]) -> None:
     tools = {key: value for key, value in properties["tools"].items() if key != "$ref"}
     whole = {"$ref": properties["tools"]["$ref"]}
     properties["auth"]["anyOf"].append({"type": "object", "required": [CURSOR_CLIENT]})
-    # What Gemini CLI means by it is ignored.
-    properties[TRUST]["anyOf"].append({"type": "boolean"})
+    properties["trust"]["anyOf"].append({"type": "boolean", "description": "Ignored (Gemini CLI)."})
     names = {"type": "array", "items": {"type": "string"}}
     properties["tools"] = tools | {"anyOf": [whole, names]}
     for name, (field, _) in RENAMED.items():

@@ -65,9 +65,9 @@ WIDER: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("before", "after"), NARROWER)
 def test_what_takes_fewer_values_is_narrower(before: Any, after: Any) -> None:
     assert classes(schema_tool(before), schema_tool(after)) == {"narrower"}
-    nested = ({"properties": {"a": {"items": one}}} for one in (before, after))
+    inner, outer = (schema_tool({"properties": {"a": {"items": one}}}) for one in (before, after))
     if "$defs" not in before:
-        assert classes(*map(schema_tool, nested)) == {"narrower"}
+        assert classes(inner, outer) == {"narrower"}
 
 
 @pytest.mark.parametrize(("before", "after"), WIDER)
@@ -186,8 +186,8 @@ def test_texts_in_schemas_are_descriptions() -> None:
     for keyword in ("title", "description", "default", "examples", "$comment", "deprecated"):
         before, after = ({"properties": {"a": {keyword: [value]}}} for value in ("x", "y"))
         assert classes(schema_tool(before), schema_tool(after)) == {"description"}, keyword
-    named = ({"properties": {"description": {"type": kind}}} for kind in ("string", "integer"))
-    assert classes(*map(schema_tool, named)) == {"wider"}, "a property of that name is no text"
+    one, other = (schema_tool({"properties": {"description": {"type": kind}}}) for kind in ("string", "integer"))
+    assert classes(one, other) == {"wider"}, "a property of that name is no text"
 
 
 def test_a_definition_that_cannot_be_gone_through_is_judged_by_its_members() -> None:

@@ -34,7 +34,7 @@ def test_orders_of_data_count() -> None:
     """A list called `required` is data where no schema stands."""
     for member in ("x-more", "inputSchema"):
         one, other = ({"default": {"required": listed}} for listed in (["a", "b"], ["b", "a"]))
-        assert pin_digest("tool", tool(**{member: one})) != pin_digest("tool", tool(**{member: other}))
+        assert pin_digest("tool", {**tool(), member: one}) != pin_digest("tool", {**tool(), member: other})
 
 
 @pytest.mark.parametrize("values", [(1, 1.0), (1, True), (0, False), (1.0, True), ("1", 1), (None, ""), ([], {})])

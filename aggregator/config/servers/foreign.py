@@ -29,8 +29,6 @@ TOOL_LISTS: dict[str, str] = {
     "includeTools": "include",  # Gemini CLI
 }
 
-# Ours as a text; true or false is that of Gemini CLI.
-TRUST = "trust"
 ENV_FILE = "envFile"  # VS Code, Cursor
 
 # Key with a meaning to its host alone -> that host.
@@ -132,10 +130,8 @@ def translate(entry: Mapping[str, object]) -> Translated:
 
 
 def _is_anothers(key: str, value: object) -> bool:
-    """Return True for what other hosts have under a key of ours: the client that Cursor signs in with, and whether
-    Gemini CLI asks before a call.
-    """
-    if key == TRUST:
+    """Return True for what another host has under a key of ours: Cursor's client, Gemini's consent to all calls."""
+    if key == "trust":
         return isinstance(value, bool)
     return key == "auth" and isinstance(value, Mapping) and CURSOR_CLIENT in value
 
