@@ -48,7 +48,8 @@ class CatalogUpdates:
         `anew`: notify hosts even if the tools are equal, since their lists may differ for another reason.
         """
         self._failover.rebuild(self._builder.tools_of)
-        self._current.held = self._builder.held()
+        held = self._builder.held()
+        others, self._current.held = held is not self._current.held, held
         resources = self._builder.resources()
         if resources is None:
             self._many_resources.set()
@@ -61,10 +62,12 @@ class CatalogUpdates:
             self._list_changed.announce()
         if anew or catalog.tools != self._current.tools.tools:
             self._current.replace_tools(catalog)
-            if self._pins is not None:
-                self._pins.set_tools(catalog.tools)
+            others = True
             self._finder.update()
             self._list_changed.announce()
+        if others and self._pins is not None:
+            # Those that are held too: a text that speaks of them would have them called.
+            self._pins.set_tools((*catalog.tools, *held.tools.tools))
 
     async def replaced(self, known: Catalog | None) -> Catalog:
         """Wait until the tools in force are not the `known` snapshot; return them."""

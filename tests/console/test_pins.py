@@ -11,6 +11,7 @@ import pytest_asyncio
 from tests.console.console_harness import ConsoleHarness, post
 from tests.observability.observed_harness import events_in
 from tests.peers.serving import BackgroundLoop
+from tests.peers.toolbox import Json
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, tool
 from tests.polling import until
 
@@ -102,7 +103,7 @@ async def test_after_a_reset_the_next_lists_are_the_baseline(pinned: ConsoleHarn
         assert (one["held"], one["changed"], one["pinned"]) == (0, 0, 4)
 
 
-def _said(console: ConsoleHarness, what: str) -> list[dict[str, object]]:
+def _said(console: ConsoleHarness, what: str) -> list[Json]:
     path = Path(console.database_url.partition("///")[2])
     return [event for event in events_in(path, "pins") if event["details"]["what"] == what]
 

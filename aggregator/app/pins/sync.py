@@ -92,6 +92,8 @@ class PinSync:
         self._with_texts: set[str] = set()
         self._made_of: dict[str, object] = {}
         self._version: Version | None = None
+        # Whether the rows are those of the database, as they were at some time.
+        self._read = False
         self._written: dict[tuple[str, str], object] = {}
         self._turn = asyncio.Lock()
         self._fault: str | None = None
@@ -229,15 +231,16 @@ class PinSync:
         """Read what is new in the database or in the lock file, and judge the lists anew that it is about."""
         changed = await asyncio.to_thread(self._lock.read)
         look, self._look = self._look, False
-        if self._version is None and not self._loaded.is_set() and self._path is not None:
+        if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
             quick = await asyncio.to_thread(pin_rows, self._path)
             if quick is not None:
                 self._group(*quick)
+                self._read = True
                 self._take_rows(readable=True)
                 await self._judge_again()
                 return
-        first = self._version is None and self._path is None
-        if first or look or self._book.held_count() or self._unwritten():
+        unread = self._book.default_unread and not self._read
+        if unread or look or self._book.held_count() or self._unwritten():
             changed = await self._read_rows() or changed
         if changed or self._book.default_unread:
             self._take_rows(readable=True)
@@ -247,6 +250,7 @@ class PinSync:
         """Read all rows if another process has changed any; return whether they were read."""
         pins = await self._pins()
         if pins is None:
+            self._read = True
             return False
         version = await pins.version()
         if version == self._version:
@@ -255,7 +259,7 @@ class PinSync:
         self._group(rows, await pins.baselines())
         for server in sorted(self._with_texts):
             self._rows[server] = await pins.all(server)
-        self._version = version
+        self._version, self._read = version, True
         return True
 
     async def _read_texts(self, servers: Iterable[str]) -> None:

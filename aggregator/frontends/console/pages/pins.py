@@ -80,6 +80,7 @@ class PinsPage:
             "items": [_listed(server, row) for row in rows[:_ITEMS]],
             "left_out": max(0, len(rows) - _ITEMS),
             "every": _digest_of(rows),
+            "waiting_items": sum(row.seen_digest is not None for row in rows),
             "may_act": request.person.may("operator"),
         }
         return PageView("pin_server.html", f"Pins of {server[:_NAME]}", data)
@@ -93,7 +94,9 @@ class PinsPage:
         server, rows = await self._rows(request, texts=True)
         kind, name = request.query.get("kind", ""), request.query.get("item", "")
         row = _found(rows, kind, name)
-        texts = row.definition, row.seen_definition
+        # A renamed item is compared with what was approved under its old name.
+        old = next((one for one in rows if (one.kind, one.name) == (row.kind, row.renamed_from)), row)
+        texts = row.definition or old.definition, row.seen_definition
         difference, problem = await asyncio.to_thread(_difference, row.kind, *texts)
         data = {
             **_listed(server, row),
