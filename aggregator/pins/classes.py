@@ -13,7 +13,7 @@ from aggregator.pins.values import PinKind
 from aggregator.wire.codec import decode
 
 # Characters of a definition that is looked at in every part; of a larger one, each member is one part.
-LARGEST: Final = 256 * 1024
+LARGEST: Final = 96 * 1024
 # What models and people read, by kind. Names are there to be read where something else identifies the item.
 _READ: Final[Mapping[PinKind, frozenset[str]]] = {
     "tool": frozenset({"title", "description"}),

@@ -15,6 +15,8 @@ from aggregator.wire.codec import encode_sorted
 # Names told in one sentence, and characters of each.
 _NAMES: Final = 5
 _NAME: Final = 60
+# Characters of texts whose words are compared.
+_LONGEST: Final = 96 * 1024
 # A value of more words, or characters, can talk a model into something; identifiers have fewer.
 _WORDS: Final = 3
 _CHARACTERS: Final = 40
@@ -55,8 +57,10 @@ def same(one: Any, other: Any) -> bool:
 
 
 def same_but_for_spaces(one: Any, other: Any) -> bool:
-    """Return whether two texts differ in white space between their words at most."""
-    return isinstance(one, str) and isinstance(other, str) and one.split() == other.split()
+    """Return whether two texts differ in white space between their words at most; False for very long ones."""
+    if not isinstance(one, str) or not isinstance(other, str) or max(len(one), len(other)) > _LONGEST:
+        return False
+    return one.split() == other.split()
 
 
 def new_prose(before: Any, after: Any) -> bool:

@@ -30,6 +30,8 @@ _WORD: Final = re.compile(r"[^\W_]+")
 # Names as they stand in a text; each is begun once, so that a long text takes time in proportion.
 _NAME: Final = re.compile(r"(?<![\w-])[\w-]++(?:[./:]++[\w-]++)*+")
 _HOST_PREFIX: Final = re.compile(r"(?:functions\.)?mcp__aggregator__|mcp__", re.IGNORECASE)
+# How names with a prefix of a host begin.
+_BEFORE_NAMES: Final = frozenset({"mcp_", "func"})
 _SEPARATORS: Final = (".", "__", "/", ":")
 
 # Letters of other scripts, and signs, that are drawn like these (Unicode TR 39, the common ones).
@@ -164,11 +166,14 @@ def _names_other(text: str, others: OtherServers) -> bool:
         return False
     for found in _NAME.finditer(text):
         name = found[0]
-        if len(name) <= _LONGEST and any(sign in name for sign in _SEPARATORS):
-            # What is before the last slash may be a path, or an address.
-            for part in {name, name.rpartition("/")[2], name.rpartition(":")[2]}:
-                if others.names_other(part) or others.names_other(_HOST_PREFIX.sub("", part, count=1)):
-                    return True
+        if others.names_other(name):
+            return True
+        if len(name) > _LONGEST or (name[:4].casefold() not in _BEFORE_NAMES and "/" not in name and ":" not in name):
+            continue
+        # What is before the last slash may be a path, or an address.
+        for part in (name, name.rpartition("/")[2], name.rpartition(":")[2]):
+            if others.names_other(_HOST_PREFIX.sub("", part, count=1)):
+                return True
     return False
 
 

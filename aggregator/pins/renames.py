@@ -30,7 +30,7 @@ _NEAR: Final = 0.45
 # Features without which a body says too little: many tools have nothing but a name.
 _TELLING: Final = 4
 # Characters of a definition beyond which only equal bodies are found.
-_LARGEST: Final = 256 * 1024
+_LARGEST: Final = 96 * 1024
 # Characters of one text that are read.
 _LONGEST_TEXT: Final = 8 * 1024
 

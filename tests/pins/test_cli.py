@@ -169,7 +169,7 @@ def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.Capture
     shop.says(tool("order", "Other."), tool("invoice"))
     assert check.check(shop.path, ["shop"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "shop: 3 items, 1 differ from aggregator.pins, 1 held by its settings.",
+        "shop: 3 items, 1 differs from aggregator.pins, 1 held by its settings.",
         "  shop.order: held: its description changed (description)",
     ]
     assert shop.is_seen() == ["invoice"]

@@ -116,7 +116,7 @@ def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
         return
     where = shown(files.lock) if one.baseline == "lock file" else "the database"
     changes, removed = one.found.changes, one.found.removed
-    differ = f"{len(changes)} differ" if changes else "none differs"
+    differ = "none differs" if not changes else "1 differs" if len(changes) == 1 else f"{len(changes)} differ"
     print(f"{server}: {len(one.now)} items, {differ} from {where}, {len(one.held)} held by its settings.")
     for change in changes:
         state = "held" if change.key in one.held else "accepted"
