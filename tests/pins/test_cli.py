@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from aggregator.cli.commands import app as commands
 from aggregator.cli.commands import cli
 from aggregator.cli.pins import approval, check, difference, status
+from aggregator.cli.pins.open_items import open_items
 from aggregator.domain.errors import OperatorError
 from tests.observability.observed_harness import events_in
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, running, tool
@@ -100,10 +101,9 @@ def test_what_is_approved_is_what_was_shown(shop: Shop, monkeypatch: pytest.Monk
     shop.is_seen()
     shop.says(tool("order", "Other."), tool("invoice"))
     shop.is_seen()
-    asked = approval.open_items
 
     async def then_changed(*given: Any) -> Any:
-        found = await asked(*given)
+        found = await open_items(*given)
         shop.says(tool("order", "Yet another."), tool("invoice"))
         await asyncio.to_thread(shop.is_seen)
         return found
