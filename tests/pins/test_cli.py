@@ -246,3 +246,17 @@ def test_the_commands_end_with_their_codes(shop: Shop, monkeypatch: pytest.Monke
             ended = int(exit.code or 0)
         assert ended == code, words
     assert "approve" in CliRunner().invoke(commands, ["pins", "--help"]).output
+
+
+def test_a_server_that_is_not_trusted_is_shown_once_it_is_approved(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.configure(trust="ask")
+    assert shop.is_seen(trust="ask") == []
+    capsys.readouterr()
+    assert status.status(shop.path) == 1
+    assert "shop.order: held: it is new (new), seen " in capsys.readouterr().out
+    assert approval.approve(shop.path, "shop", ["shop.order"]) == 0
+    assert shop.is_seen(trust="ask") == ["order"]
+    assert approval.approve(shop.path, "shop", [], every=True) == 0
+    assert shop.is_seen(trust="ask") == ["invoice", "order"]
