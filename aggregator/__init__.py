@@ -102,7 +102,17 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "doctor": (("examine",), ("mend",), ("gather",), ("checks",), (".",), ("finding",), ("codes",)),
     "identity": ((".",), ("tokens",)),
-    "policy": (("live",), ("compare",), ("files",), (".",)),
+    "policy": (
+        ("live",),
+        ("compare",),
+        ("files",),
+        (".",),
+        ("flow",),
+        ("index",),
+        ("rules",),
+        ("annotations", "patterns"),
+        ("uri_globs",),
+    ),
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": (("semantic",), (".",), ("terms",)),
     "schemas": (

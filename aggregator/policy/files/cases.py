@@ -15,8 +15,9 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted, is_trusted
 from aggregator.policy.explain import explain
 from aggregator.policy.files.checking import read_model
-from aggregator.policy.files.documents import People, PolicyModel
+from aggregator.policy.files.documents import PolicyModel
 from aggregator.policy.files.folder import read_folder
+from aggregator.policy.files.values import People
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Tightening, target_of

@@ -7,7 +7,7 @@ from aggregator.config.files.report import did_you_mean
 from aggregator.domain.principal import LOCAL
 from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
-from aggregator.policy.rules import Body, Documents, Place, WhoRule, made_by
+from aggregator.policy.rules import BUILT_IN_LABELS, Body, Documents, Place, WhoRule, made_by
 
 # Levels of roles below a role, itself counted.
 DEEPEST: Final = 50
@@ -19,6 +19,7 @@ _SHOWN: Final = 20
 def crosscheck(documents: Documents) -> list[Problem]:
     """Return every problem between bodies. Without an error here every agent's rules can be worked out."""
     problems = [*_roles(documents), *_tenants(documents), *_keys(documents), *_who(documents), *_one_name(documents)]
+    problems += _flow(documents)
     return problems or [*_conflicts(documents)]
 
 
@@ -132,6 +133,15 @@ def _who(documents: Documents) -> Iterator[Problem]:
         if rule.tenant is not None and rule.tenant not in documents.tenants:
             fix = did_you_mean(rule.tenant, documents.tenants) or "Define it under `tenants:`, in this file or another."
             yield Problem(rule.place.whole, f"{where}.tenant", f"There is no tenant {rule.tenant}.", fix, "error")
+
+
+def _flow(documents: Documents) -> Iterator[Problem]:
+    known = dict.fromkeys((*BUILT_IN_LABELS, *documents.labels))
+    for rule in documents.flow:
+        for field, names in (("after", rule.after), ("calls", rule.calls)):
+            for name in sorted(names - known.keys()):
+                fix = did_you_mean(name, known) or "Define it under `labels:`, in this file or another."
+                yield Problem(rule.place.whole, f"flow.{field}", f"There is no label {name}.", fix, "error")
 
 
 def _one_name(documents: Documents) -> Iterator[Problem]:
