@@ -34,6 +34,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "labels": "List of patterns per label",
     "flow": "List of objects",
     "decay": "Duration",
+    "cases.after": "List of full names and labels",
     **dict.fromkeys(("flow.after", "flow.calls"), "Label, or list of labels"),
     "who.groups": "List of texts",
     "who.scopes": "List of scopes",

@@ -8,7 +8,8 @@ import pytest
 from aggregator.policy.compare.diff import diff
 from aggregator.policy.explain import explain
 from aggregator.policy.files.cases import PolicyCase, read_cases, run_case
-from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.files.lint import lint
 from aggregator.policy.patterns import Target
 
 from .build import READ_ONLY, book, tool

@@ -88,6 +88,7 @@ Decay = Annotated[
 ]
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
 _LABEL_SCHEMA: Final = {"type": "string", "pattern": LABEL_PATTERN}
+EarlierName = Annotated[str, StringConstraints(min_length=1, max_length=9_000)]
 LabelNames = Annotated[
     list[Label],
     BeforeValidator(_one_is_a_list),

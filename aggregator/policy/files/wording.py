@@ -36,7 +36,7 @@ _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "servers": ("the name of a server", "Use A-Z, a-z, 0-9, _ and -, as `aggregator check` prints it."),
     "bindings": ("the name of a server", "Use A-Z, a-z, 0-9, _ and -, as `aggregator check` prints it."),
-    **dict.fromkeys(("labels", "after", "calls"), _LABEL_SHAPE),
+    **dict.fromkeys(("labels", "flow"), _LABEL_SHAPE),
 }
 _NAME_SHAPE: Final = ("a name", "Use A-Z, a-z, 0-9 and . _ -, beginning with a letter or a digit.")
 _ELSEWHERE: Final[Mapping[str, str]] = {

@@ -146,7 +146,7 @@ class PolicyEditPage:
             "decisions": sum(group.size for group in diff.groups),
             "appeared": _some(diff.appeared),
             "vanished": _some(diff.vanished),
-            "confirmers": [str(one) for one in (*diff.confirmers, *diff.tokens)[:_AGENTS]],
+            "confirmers": [str(one) for one in (*diff.confirmers, *diff.tokens, *diff.flow)[:_AGENTS]],
             "uncounted": diff.uncounted,
             "looked_at": looked if count else None,
             "calls": _hit(diff, diff.groups, uses)[0] if count else None,
