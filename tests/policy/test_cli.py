@@ -72,7 +72,8 @@ def test_init_allows_what_works_now(config: Path, capsys: pytest.CaptureFixture[
     assert Path("policies/main.yaml").read_text(encoding="utf-8") == text
     # What it shows in comments is right once the comment signs are gone.
     shown = "roles:\n" + text.split("  # reader:")[1].split("\n\n")[0].join(("  # reader:", "\n"))
-    shown += "defaults:" + text.split("# defaults:")[1]
+    shown += "defaults:" + text.split("# defaults:")[1].split("\n\n")[0]
+    shown += "\nlabels:" + text.split("# labels:")[1]
     Path("policies/main.yaml").write_text(re.sub(r"(?m)^(  )?# ?", r"\1", shown), encoding="utf-8")
     assert policy.check(config) == 0
     assert "1 file, 0 agents" in capsys.readouterr().out

@@ -67,6 +67,14 @@ def policy_test(config: Config = None, connect: Connect = False) -> None:
     run(run_cases, config, connect)
 
 
+@policy_app.command("suggest-labels")
+def policy_suggest_labels(config: Config = None, connect: Connect = False) -> None:
+    """Print labels for flow rules, proposed for the tools there are. Nothing is written."""
+    from aggregator.cli.policy.suggested import suggest
+
+    run(suggest, config, connect)
+
+
 @policy_app.command("init")
 def policy_init(config: Config = None) -> None:
     """Write a first policy file that allows what works today."""
