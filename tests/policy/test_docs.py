@@ -58,11 +58,19 @@ def test_every_field_has_its_heading() -> None:
 
 def test_the_example_and_its_cases_work() -> None:
     made = book(BLOCKS[0])
-    cases = CasesFile.model_validate(parse_yaml(BLOCKS[1]).value).cases
+    (written, *_) = (block for block in BLOCKS if block.startswith("cases:"))
+    cases = CasesFile.model_validate(parse_yaml(written).value).cases
     for case in cases:
         assert case.expect == "invalid" or run_case(case, "", made, {}).passed, case
     assert verdict(made, "shop", "mall_a.mall4j.product.search") == "allow"
     assert verdict(made, "shop", "mall_b.mall4j.product.search") == "deny"
+
+
+def test_the_example_of_flow_rules_works() -> None:
+    (flow,) = (block for block in BLOCKS if block.startswith("labels:"))
+    made = book(flow)
+    assert [rule.then for rule in made.flow.rules] == ["deny", "confirm"]
+    assert VALIDATOR.is_valid(parse_yaml(flow).value)
 
 
 def test_the_patterns_of_the_guide_are_patterns() -> None:
