@@ -7,7 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from aggregator.app.console import console_parts
+from aggregator.frontends.console.pages.policies import PoliciesPage
 from aggregator.identity.keys import new_key, policy_line
+from aggregator.redaction.redactor import Redactor
+from aggregator.storage.audit.rule_counts import RefusalCount
 from tests.console.console_harness import OWN_PAGE, ConsoleHarness, post, token
 from tests.console.page_reader import PageReader
 from tests.end_to_end.scripted_host import MODERN
@@ -142,6 +146,13 @@ async def test_a_decision_after_a_read_names_the_flow_rule_and_its_line(console:
             bad = await post(client, "/console/policies/explain", **{**asked, "after": after})
             assert bad.status_code == 400
             assert said in bad.text
+
+
+async def test_a_refusal_by_a_flow_rule_names_the_rule_to_change(console: ConsoleHarness) -> None:
+    """Without the reads before it, such a call is allowed: that says nothing about the refusal."""
+    page = PoliciesPage(console_parts(console.app, Redactor()))
+    refused = RefusalCount("careful", "shop.put", "flow: after strange, calls outward", "policies/main.yaml:5", 1, 0.0)
+    assert page._allowing(refused) == ["change flow: after strange, calls outward (policies/main.yaml:5)"]
 
 
 async def test_an_edit_of_labels_says_which_tools_get_them(console: ConsoleHarness) -> None:

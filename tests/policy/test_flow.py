@@ -182,6 +182,17 @@ def test_files_add_up() -> None:
     assert [str(rule.place) for rule in made.documents.flow] == ["policies/1.yaml:2", "policies/3.yaml:1"]
 
 
+def test_labels_and_flow_rules_are_bounded() -> None:
+    many: object = {"labels": {f"l{at}": [] for at in range(101)}}
+    assert "labels: There are 101 of them in all files, and 100 are taken at most." in errors(many)[0]
+    names = [f"l{at}" for at in range(25)]
+    rules = [{"after": one, "calls": other, "then": "deny"} for one in names for other in names]
+    one, other = {"labels": dict.fromkeys(names), "flow": rules[:400]}, {"flow": rules[400:]}
+    (problem,) = errors(one, other)
+    assert "policies/2.yaml:1: flow: There are 625 of them in all files, and 500 are taken at most." in problem
+    assert len(book(one).flow.rules) == 400
+
+
 @pytest.mark.parametrize(
     ("contents", "said"),
     [
@@ -194,6 +205,10 @@ def test_files_add_up() -> None:
             "policies/1.yaml:2: flow.calls: There is no label mine. Define it under `labels:`, in",
         ),
         (["decay: 5m", "decay: 6m"], "policies/2.yaml:1: decay: This differs from what policies/1.yaml:1 says."),
+        (
+            ["flow: [{after: [a, b, c, d, e, f, g, h, i], calls: x, then: deny}]"],
+            "flow[0].after: Expected a shorter list, got a list. Take some out, or put them into another rule.",
+        ),
         (["decay: 31d"], "decay: Expected at most 30 days, got '31d'."),
         (["flow: [{after: [], calls: x, then: deny}]"], "flow[0].after: Expected at least one, got an empty list."),
         (["flow: [{after: x, calls: x, then: ask}]"], "flow[0].then: Expected confirm or deny, got 'ask'."),

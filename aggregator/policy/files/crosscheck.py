@@ -9,6 +9,9 @@ from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
 from aggregator.policy.rules import BUILT_IN_LABELS, Body, Documents, Place, WhoRule, made_by
 
+# Each call that flow rules speak of is decided by one after another, and a conversation may have every label.
+MOST_FLOW_RULES: Final = 500
+MOST_LABELS: Final = 100
 # Levels of roles below a role, itself counted.
 DEEPEST: Final = 50
 # Roles that a ring is looked for from, and roles of it that are named.
@@ -136,6 +139,14 @@ def _who(documents: Documents) -> Iterator[Problem]:
 
 
 def _flow(documents: Documents) -> Iterator[Problem]:
+    for what, most, places in (
+        ("labels", MOST_LABELS, [label.place for label in documents.labels.values()]),
+        ("flow", MOST_FLOW_RULES, [rule.place for rule in documents.flow]),
+    ):
+        if len(places) > most:
+            said = f"There are {len(places):,} of them in all files, and {most:,} are taken at most."
+            yield Problem(places[most].whole, what, said, "Put some together.", "error")
+            return
     known = dict.fromkeys((*BUILT_IN_LABELS, *documents.labels))
     for rule in documents.flow:
         for field, names in (("after", rule.after), ("calls", rule.calls)):

@@ -18,6 +18,8 @@ LABEL_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}$"
 # How many different people a rule may want, and for how many seconds a call may wait for them.
 PEOPLE_AT_MOST: Final = 10
 LONGEST_WAIT: Final = 3600.0
+# All of them stand in the reason of a decision.
+LABELS_OF_A_RULE: Final = 8
 # Seconds: what is known of a key alone is kept no longer.
 LONGEST_DECAY: Final = 30 * 86_400.0
 
@@ -88,12 +90,13 @@ Decay = Annotated[
 ]
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
 _LABEL_SCHEMA: Final = {"type": "string", "pattern": LABEL_PATTERN}
+_SEVERAL: Final = {"type": "array", "minItems": 1, "maxItems": LABELS_OF_A_RULE}
 EarlierName = Annotated[str, StringConstraints(min_length=1, max_length=9_000)]
 LabelNames = Annotated[
     list[Label],
     BeforeValidator(_one_is_a_list),
-    Field(min_length=1),
-    WithJsonSchema({"anyOf": [_LABEL_SCHEMA, {"type": "array", "items": _LABEL_SCHEMA, "minItems": 1}]}),
+    Field(min_length=1, max_length=LABELS_OF_A_RULE),
+    WithJsonSchema({"anyOf": [_LABEL_SCHEMA, {**_SEVERAL, "items": _LABEL_SCHEMA}]}),
 ]
 Patterns = Annotated[list[PatternText], BeforeValidator(no_list)]
 # One of the values of an object, where JSON Schema says itself that nothing is an empty list.

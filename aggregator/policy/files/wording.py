@@ -23,6 +23,7 @@ _EXPECTED: Final[Mapping[str, tuple[str, str]]] = {
     "less_than_equal": ("a smaller number", "Correct the value."),
     "string_too_short": ("a text that is not empty", "Correct or remove it."),
     "too_short": ("at least one", "Name one, or remove the line."),
+    "too_long": ("a shorter list", "Take some out, or put them into another rule."),
     "string_too_long": ("a shorter text", "Correct or remove it."),
 }
 _LABEL_SHAPE: Final = (

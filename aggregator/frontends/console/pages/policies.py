@@ -230,7 +230,7 @@ class PoliciesPage:
         if found.decision.verdict == "deny":
             return list(found.changes)
         rule = one.rule or ""
-        if rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
+        if "flow: " in rule or rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
             return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
         asked = ", once a person agreed" if found.decision.verdict == "confirm" else ""
         return [f"It is allowed now{asked}: the rules were changed."]
