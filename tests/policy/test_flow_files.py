@@ -191,8 +191,9 @@ def test_without_a_list_of_tools_only_what_is_certain_is_told() -> None:
     assert "flow.after: It can never count: nothing has the label mine." in str(problem)
 
 
-def test_a_server_that_is_down_may_have_the_label() -> None:
-    made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", "server:mail"))
+@pytest.mark.parametrize("pattern", ["server:mail", "mail.*"])
+def test_a_server_that_is_down_may_have_the_label(pattern: str) -> None:
+    made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", pattern))
     assert not lint(made, KnownNames({**KNOWN.servers, "mail": "mail"}, (WEB, CRM), TRUSTED))
     assert lint(made, KnownNames({"web": "web", "crm": "crm", "legal": "legal"}, (WEB, CRM), TRUSTED))
 

@@ -56,6 +56,8 @@ def with_parameters(*names: str) -> dict[str, Any]:
         ("delete_issue", "", {}),
         ("approve_merge_request", "", {}),
         ("convert_time", "", {}),
+        ("get_weather", "", with_parameters("city")),
+        ("get_weather", "uo", with_parameters("city", "url")),
         ("get_issue_types", "", {}),
         ("validate_document", "", {}),
         ("add_heading", "", {}),
