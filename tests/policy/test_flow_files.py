@@ -198,6 +198,11 @@ def test_a_server_that_is_down_may_have_the_label(pattern: str) -> None:
     assert lint(made, KnownNames({"web": "web", "crm": "crm", "legal": "legal"}, (WEB, CRM), TRUSTED))
 
 
+def test_a_rule_about_other_calls_is_no_shadow() -> None:
+    other = FLOW.replace("flow:", "  mine: [web.*]\nflow:").replace("private], calls: outward", "private], calls: mine")
+    assert not lint(book(AGENTS + other.replace("then: deny", "then: confirm")), KNOWN)
+
+
 def test_a_pattern_that_matches_nothing_gives_no_label() -> None:
     made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", "mail.sand"))
     assert [problem.where for problem in lint(made, KNOWN)] == ["labels.mine", "flow.calls", "flow.calls"]
