@@ -155,13 +155,30 @@ class AgentRules:
         return known
 
     def decide_resource(
-        self, server: str, uri: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
+        self,
+        server: str,
+        uri: str,
+        *,
+        prefix: str | None = None,
+        listed: bool = False,
+        also: tuple[str, ...] = (),
+        skills: tuple[str, ...] = (),
     ) -> Decision:
         """Decide whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
 
-        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists.
+        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists; `skills` are
+        the names of the listed skills that it is a file of.
         """
-        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also), None)
+        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also, skills), None)
+
+    def decide_skill(
+        self, server: str, name: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> Decision:
+        """Decide whether the agent may see a skill, by the rules for it and for the URI of its SKILL.md.
+
+        `listed` and `also` are those of that URI, as in `decide_resource`.
+        """
+        return self.decide_target(Target("skill", server, prefix or server, name, listed, also), None)
 
     def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
         """Decide whether the agent may see and get a prompt."""
@@ -170,7 +187,7 @@ class AgentRules:
     def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
         """Decide about any target.
 
-        `claims` are the annotations of its server that count, None for resources and prompts.
+        `claims` are the annotations of its server that count, None for what is no tool.
         """
         return decision(self.findings(target, claims), hidden=self.denials == "hidden")
 
@@ -216,7 +233,7 @@ class AgentRules:
             yield from (MatchedRule(rule, step.route) for rule in rules)
 
     def scopes_of(self, target: Target) -> tuple[str, ...]:
-        """Return the scopes that a token must have for a tool, resource or prompt, as the rules write them."""
+        """Return the scopes that a token must have for a tool or an item, as the rules write them."""
         return _scopes(by_field(self.matching(target))["scopes"])
 
     # -- conditions of a call

@@ -252,7 +252,7 @@ def short(schemas: Any, arguments: Any) -> str | None:
         (
             {"tool": "delete_it", "expect": "deny"},
             "FAILED: c.yaml:1: clerk, delete_it: expected deny, got invalid: 'delete_it' is no full name. Write "
-            "server.tool, resource:server.uri or prompt:server.prompt.",
+            "server.tool, resource:server.uri, prompt:server.prompt or skill:server.skill.",
         ),
     ],
 )

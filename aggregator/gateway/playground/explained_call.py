@@ -18,7 +18,7 @@ from aggregator.policy.rulebook import Ruling, target_of
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.workers import CheckInterrupted
 
-_MAY: Final = {"tool": "call", "resource": "read", "prompt": "get"}
+_MAY: Final = {"tool": "call", "resource": "read", "prompt": "get", "skill": "read"}
 _FAULTS: Final = 20
 
 

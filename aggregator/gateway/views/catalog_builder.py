@@ -25,7 +25,7 @@ from aggregator.wire.codec import encode_sorted
 
 log = logging.getLogger(__name__)
 
-# Up to so many resources, templates and prompts are built without slices.
+# Up to so many resources, templates, prompts and skills are built without slices.
 _AT_ONCE: Final = 1_000
 
 Items = tuple[ItemRecord, ...]
@@ -145,7 +145,7 @@ class CatalogBuilder:
         return self._failover is not None and self._failover.covers(tool)
 
     def resources(self) -> ItemCatalog | None:
-        """Return the resources, templates and prompts of every shown server; the same object while they do not change.
+        """Return the items of every shown server; the same object while they do not change.
 
         None: there are many, and `build_resources` has not gone through them yet.
         """
@@ -177,7 +177,7 @@ class CatalogBuilder:
         return self._current(upstream, "tool").part.tools
 
     def items_of(self, upstream: Upstream, kind: ItemKind) -> Items:
-        """Return the valid resources, templates or prompts of one server, whether or not it is shown."""
+        """Return the valid resources, templates, prompts or skills of one server, whether or not it is shown."""
         return self._current(upstream, kind).found
 
     def _current(self, upstream: Upstream, kind: Kind) -> _CheckedList:
@@ -239,7 +239,7 @@ class CatalogBuilder:
             yield "its name is that of a tool of the aggregator"
         if kind in ("tool", "prompt") and reads_as_anothers(own, naming.prefixes):
             yield "its name reads as one of another server"
-        if kind in ("resource", "template"):
+        if kind in ("resource", "template", "skill"):
             pair = unwrapped(own)
             if pair is not None and pair[0] in naming.prefixes:
                 yield "its URI reads as one of another server"

@@ -64,7 +64,8 @@ class PolicyCase(PolicyModel):
     )
     tool: str = Field(
         min_length=1,
-        description="The full name of a tool, or of a resource or prompt with `resource:` or `prompt:` before it.",
+        description="The full name of a tool, or of an item with its kind before it: `resource:`, `prompt:` or "
+        "`skill:`.",
         examples=["time.convert_time"],
     )
     arguments: Mapping[str, Any] | None = Field(

@@ -27,7 +27,7 @@ from aggregator.policy.rules import (
     owner,
 )
 
-# Rules for tools only: `resource:` and `prompt:` patterns are errors in them.
+# Rules for tools only: `resource:`, `prompt:` and `skill:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
 _SCALARS = ("confirm_by", "confirm_fallback", "confirm_wait", "denials", "names", "expose", "tenant")
 
@@ -196,7 +196,7 @@ class _Merging:
         except PatternError as error:
             self._error(here, path, error.message, error.fix)
             return None
-        if name in _TOOLS_ONLY and pattern.kind in ("resource", "prompt"):
+        if name in _TOOLS_ONLY and pattern.kind in ("resource", "prompt", "skill"):
             self._error(here, path, f"`{name}` is for tools.", f"Take {pattern.kind}: patterns out.")
             return None
         return pattern

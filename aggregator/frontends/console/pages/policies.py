@@ -27,7 +27,7 @@ _LINE: Final = 500
 
 _FIELDS: Final = {
     "agent": "the agent",
-    "tool": "a tool as server.tool, or resource:server.uri, or prompt:server.name",
+    "tool": "a tool as server.tool, or resource:server.uri, prompt:server.name, skill:server.name",
     "arguments": "the arguments of the call, as a JSON object; optional",
 }
 
