@@ -69,6 +69,7 @@ INSIDE_FUNCTIONS: Final = {
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
     },
+    ("aggregator.gateway.reads.frontmatter", "aggregator.policy.files.yamltree"): "10 ms; in a thread",
     ("aggregator.gateway.results.keeper", "aggregator.gateway.results.sealing"): "cryptography, 50 ms; in a thread",
     ("aggregator.gateway.meta.registry", "aggregator.gateway.meta.run_code"): "only where `expose: code` is set",
     ("aggregator.code.sandbox", "aggregator.code.code_run"): "an optional dependency; in a thread",

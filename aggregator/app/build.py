@@ -58,8 +58,11 @@ from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
+from aggregator.gateway.reads.recorded import RecordedReads
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.resources import Resources
+from aggregator.gateway.reads.skill_files import SkillFiles
+from aggregator.gateway.reads.skills import Skills
 from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.results.keeper import ResultKeeper
 from aggregator.gateway.results.showing import LargeResults
@@ -336,8 +339,11 @@ def _build_gateway(
     )
     programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results)
     permission = ItemPermission(approval)
-    resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
+    lookup, files = lists.resource_lookup, SkillFiles(agent_items)
+    resources = Resources(lookup, startup, agent_items, permission, relay, keeper, files)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
+    completion = Completion(agent_items, resources, prompts, permission, relay)
+    skills = Skills(lookup, startup, agent_items, permission, relay, files, lists.slices)
     playground = Playground(
         live,
         supervisor.upstreams,
@@ -371,11 +377,10 @@ def _build_gateway(
         host_lists=lists.host_lists,
         agent_items=agent_items,
         resources=resources,
-        prompts=prompts,
-        completion=Completion(agent_items, resources, prompts, permission, relay),
+        reads=RecordedReads(call_log, drain, agent_items, resources, prompts, completion, skills),
         subscriptions=lists.subscriptions,
         playground=playground,
-        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup, startup),
+        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lookup, startup),
         group=replication,
     )
 
@@ -388,10 +393,7 @@ def _admission(config: Config) -> Admission:
 
 
 def _base(storage: str | None) -> Path:
-    """Return the path that files beside the database are named after.
-
-    For a database that is no file, it is in the data folder; without a database it is never used.
-    """
+    """Return the path that files beside the database are named after: in the data folder where it is no file."""
     if storage is None:
         return Path(FILE)
     path = sqlite_path(full_url(storage))

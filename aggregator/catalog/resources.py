@@ -77,9 +77,11 @@ class ItemCatalog:
     def _fill_skills(self) -> Steps[None]:
         self._skills: dict[str, ItemRecord] = {}
         self._skill_at: dict[tuple[str, str], ItemRecord] = {}
+        self._own_skills: dict[str, ItemRecord | None] = {}
         for record in self.skills.records:
             yield
             self._skills[record.listed["canonical"]] = record
+            self._own_skills[record.own_name] = None if record.own_name in self._own_skills else record
             name = skill_name(record.own_name)
             assert name is not None, "any other skill is left out"
             self._skill_at[record.server, name] = record
@@ -144,6 +146,10 @@ class ItemCatalog:
     def sole_resource(self, uri: str) -> ItemRecord | None:
         """Return the only resource with this for its own URI."""
         return self._by_own.get(uri)
+
+    def sole_skill(self, uri: str) -> ItemRecord | None:
+        """Return the only skill whose SKILL.md has this for its server's own URI."""
+        return self._own_skills.get(uri)
 
     def sole_match(self, uri: str) -> ItemRecord | None:
         """Return the only server's resource with this for its own URI, or the template that the URI may come from."""

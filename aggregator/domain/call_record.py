@@ -6,7 +6,9 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 # What leaves a row, a span and a count: calls of tools, and what else makes an upstream do something for a host.
 TOOL_CALL: Final = "tools/call"
-ON_RECORD: Final = frozenset({TOOL_CALL, "resources/read", "prompts/get", "completion/complete"})
+ON_RECORD: Final = frozenset(
+    {TOOL_CALL, "resources/read", "prompts/get", "completion/complete", "skills/get", "resources/directory/read"}
+)
 
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"

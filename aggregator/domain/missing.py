@@ -1,4 +1,5 @@
-"""The errors for what is missing: an item that is not there for a host, a scope in its token, an account at a server.
+"""The errors for what is missing: an item that is not there for a host, or not as it is listed, a scope in its token,
+an account at a server.
 
 A read can only fail as a JSON-RPC error.
 """
@@ -46,6 +47,24 @@ class UnknownPrompt(NotServed):
     def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
         super().__init__(f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest}, blame)
+
+
+class UnknownSkill(NotServed):
+    """The URI is that of no skill's SKILL.md (SEP-2640: -32602 in every era)."""
+
+    word = "unknown_skill"
+
+    def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
+        super().__init__(message or f"No skill is served at {uri!r:.500}.", {"uri": uri}, blame)
+
+
+class UnknownDirectory(NotServed):
+    """The URI is that of no directory (SEP-2640: -32602 in every era)."""
+
+    word = "unknown_directory"
+
+    def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
+        super().__init__(message or f"{uri!r:.500} is no directory.", {"uri": uri}, blame)
 
 
 class ItemRefused(NotServed):
@@ -97,3 +116,11 @@ class LoginRequired(UpstreamError):
 
     def __init__(self, server: str, message: str, *, url: str | None = None, **details: Any) -> None:
         super().__init__(server, message, **details, **({"url": url} if url is not None else {}))
+
+
+class SkillMismatch(UpstreamError):
+    """A file of a skill is not as the skill's entry has it; `details` name the `skill` and the `file`."""
+
+    code = "skill_mismatch"
+    retryable = True
+    advice = "The server's skills are listed anew: in a moment you may try again."

@@ -23,6 +23,8 @@ _ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
     "prompts/get": ("gen_ai.prompt.name", True),
     "resources/read": ("mcp.resource.uri", False),
     "completion/complete": ("aggregator.completion.ref", False),
+    "skills/get": ("mcp.resource.uri", False),
+    "resources/directory/read": ("mcp.resource.uri", False),
 }
 # What went wrong if the record has no code of its own. With None, nothing did: no one is to be alerted.
 FAILURES: Final[Mapping[Status, str | None]] = {

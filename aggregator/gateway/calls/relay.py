@@ -71,8 +71,8 @@ class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
     `own` is what the upstream calls it, `requested` what the host wrote. `takes` are the names of the arguments that a
-    prompt declares, None where nothing is known of them. `listed` and `also` are what a rulebook has to know of a
-    resource (`AgentRules.decide_resource`).
+    prompt declares, None where nothing is known of them. `listed`, `also` and `skills` are what a rulebook has to know
+    of a resource (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -82,6 +82,7 @@ class ResolvedItem:
     takes: tuple[str, ...] | None = None
     listed: bool = False
     also: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Permission to have a resource or a prompt: the rulebook decides, and a person where it says so."""
+"""Permission to have a resource, a prompt or a skill: the rulebook decides, and a person where it says so."""
 
 import logging
 from typing import Any
@@ -7,7 +7,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
-from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource
+from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.upstream_caller import RequestCaller
@@ -29,15 +29,13 @@ class ItemPermission:
         """Return the decision, where it is not a denial.
 
         Raises:
-            UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
+            UnknownResource, UnknownPrompt, UnknownSkill: a denial that is hidden from this agent.
             ItemRefused: a denial that is not, or a token without the scopes for it.
         """
         decision = decided(found, view)
         if decision.visible:
             try:
-                view.require_item_scopes(
-                    found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also
-                )
+                require_scopes(found, view)
             except InsufficientScope as refused:
                 raise ItemRefused.by(refused) from refused
             return decision
@@ -48,6 +46,8 @@ class ItemPermission:
             raise ItemRefused(f"{found.requested:.500} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
             raise UnknownPrompt(found.requested, [], blame)
+        if found.kind == "skill":
+            raise UnknownSkill(found.requested, blame=blame)
         raise UnknownResource(found.requested, blame=blame)
 
     def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
@@ -61,7 +61,7 @@ class ItemPermission:
         A request that continues a parked one was checked before: the relay knows who agreed to it.
 
         Raises:
-            UnknownResource, UnknownPrompt, ItemRefused: the item is denied.
+            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied.
         """
         goes_on = request.modern and request.input_requests.claims(request.params)
         decision = self.check(found, view)
@@ -88,7 +88,7 @@ class ItemPermission:
 def may_have(found: ResolvedItem, view: View) -> bool:
     """Return whether an item is visible, and the agent's token has the scopes for it."""
     try:
-        view.require_item_scopes(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        require_scopes(found, view)
     except InsufficientScope:
         return False
     return decided(found, view).visible
@@ -96,7 +96,18 @@ def may_have(found: ResolvedItem, view: View) -> bool:
 
 def decided(found: ResolvedItem, view: View) -> Decision:
     """Return the decision of the rulebook in force about an item."""
-    return view.decide(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+    server = found.upstream.config
+    return view.decide(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
+
+
+def require_scopes(found: ResolvedItem, view: View) -> None:
+    """Check that the agent's token has the scopes that rules want for an item.
+
+    Raises:
+        InsufficientScope: it has not.
+    """
+    server = found.upstream.config
+    view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

@@ -15,6 +15,7 @@ from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
+from aggregator.gateway.reads.skill_files import SkillFiles
 from aggregator.gateway.request import Request
 from aggregator.gateway.results.handles import URI_HEAD
 from aggregator.gateway.results.keeper import NoSuchResult, ResultKeeper, whole_as_contents
@@ -42,6 +43,7 @@ class Resources:
         permission: ItemPermission,
         relay: Relay,
         keeper: ResultKeeper,
+        files: SkillFiles,
     ) -> None:
         self.lookup = lookup
         self._startup = startup
@@ -49,12 +51,14 @@ class Resources:
         self._permission = permission
         self._relay = relay
         self._keeper = keeper
+        self._files = files
 
     async def read(self, request: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
 
         Raises:
             HostError: there is no such resource for this agent.
+            SkillMismatch: it is a file of a skill, and not as the skill's entry has it.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, uri = self._agent_items.view(request), request.text("uri")
@@ -76,6 +80,7 @@ class Resources:
         server = found.upstream.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
+        await self._files.verify(found, result)
         elsewhere = self._agent_items.elsewhere(request.host, found.upstream)
         result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri, elsewhere)
         if not request.modern:

@@ -151,6 +151,10 @@ class UpstreamLists:
             if capability in (None, method.capability):
                 self._stale[kind].set()
 
+    def read_kind_again(self, kind: Kind) -> None:
+        """Read one list again in the background."""
+        self._stale[kind].set()
+
     async def keep(self, kind: Kind, sessions: SessionHolder) -> None:
         """Read one list each time it may have changed, until cancelled; a burst of changes is read once."""
         failures = 0
