@@ -61,7 +61,7 @@ async def _list(host: ScriptedHost) -> None:
 
 
 async def _list_skills(host: ScriptedHost) -> None:
-    """What a host does on connection: nothing is read ahead of need."""
+    """List as a host does on connection: nothing is read ahead of need."""
     skills = (await host.ask("skills/list").result())["skills"]
     for skill in skills:
         await host.ask("skills/get", {"uri": skill["uri"]}).message()
