@@ -75,6 +75,8 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.code.sandbox", "aggregator.code.code_run"): "an optional dependency; in a thread",
     ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
+    ("aggregator.gateway.views.skill_finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.gateway.views.skill_finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.judge"): "13 ms with the index; on demand",

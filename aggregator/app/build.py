@@ -34,7 +34,7 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
-from aggregator.gateway.admission import Admission
+from aggregator.gateway.admission import admission_of
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
@@ -53,6 +53,7 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.programs import RunPrograms
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.meta.skills import SkillReader
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
@@ -344,6 +345,8 @@ def _build_gateway(
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
     completion = Completion(agent_items, resources, prompts, permission, relay)
     skills = Skills(lookup, startup, agent_items, permission, relay, files, lists.slices)
+    reads = RecordedReads(call_log, drain, agent_items, resources, prompts, completion, skills)
+    skill_reader = SkillReader(reads, lists.input_requests, pipeline.large_results)
     playground = Playground(
         live,
         supervisor.upstreams,
@@ -363,7 +366,7 @@ def _build_gateway(
         current=lists.current,
         list_changed=lists.list_changed,
         call_log=call_log,
-        admission=_admission(config),
+        admission=admission_of(config.http),
         drain=drain,
         revocable=lists.revocable,
         input_requests=lists.input_requests,
@@ -372,23 +375,16 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs),
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs, skill_reader),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,
         resources=resources,
-        reads=RecordedReads(call_log, drain, agent_items, resources, prompts, completion, skills),
+        reads=reads,
         subscriptions=lists.subscriptions,
         playground=playground,
         listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lookup, startup),
         group=replication,
-    )
-
-
-def _admission(config: Config) -> Admission:
-    http = config.http
-    return Admission(
-        {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
     )
 
 

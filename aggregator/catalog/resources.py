@@ -77,6 +77,7 @@ class ItemCatalog:
     def _fill_skills(self) -> Steps[None]:
         self._skills: dict[str, ItemRecord] = {}
         self._skill_at: dict[tuple[str, str], ItemRecord] = {}
+        self._skill_called: dict[str, ItemRecord] = {}
         self._own_skills: dict[str, ItemRecord | None] = {}
         for record in self.skills.records:
             yield
@@ -85,6 +86,7 @@ class ItemCatalog:
             name = skill_name(record.own_name)
             assert name is not None, "any other skill is left out"
             self._skill_at[record.server, name] = record
+            self._skill_called[f"{record.prefix or record.server}.{name}"] = record
             for own in manifest(record.definition) or ():
                 if not is_plain(own):
                     # What has one spelling only is the same listed or not.
@@ -119,6 +121,10 @@ class ItemCatalog:
     def skill_named(self, server: str, name: str) -> ItemRecord | None:
         """Return the skill of a server by its name (`domain.uris.skills`)."""
         return self._skill_at.get((server, name))
+
+    def skill_called(self, name: str) -> ItemRecord | None:
+        """Return the skill of that full name, as `docs.git-workflow`."""
+        return self._skill_called.get(name)
 
     def skills_around(self, server: str, uri: str) -> tuple[ItemRecord, ...]:
         """Return the skills of a server in whose directories its own URI lies, the outermost first."""

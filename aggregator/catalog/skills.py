@@ -90,7 +90,8 @@ def _manifest_fault(uri: str, resources: list[Any]) -> str | None:
 
 def _odd(uri: str) -> str | None:
     """Return why a URI could be taken for that of another file."""
-    wrong = None if is_plain(uri) else fault(uri)
+    # A blank, which many servers leave in names of files, is a blank to all who read it.
+    wrong = None if is_plain(uri) else fault(uri.replace(" ", "%20"))
     return f"{uri!r:.120} could be taken for another file: {wrong}" if wrong is not None else None
 
 

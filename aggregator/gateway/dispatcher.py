@@ -44,9 +44,10 @@ from aggregator.gateway.request import Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -156,6 +157,7 @@ class Dispatcher:
         async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
             tasks.start(self._finder.run())
             tasks.start(self._finder.meanings.run())
+            tasks.start(self._finder.skills.run())
             await asyncio.to_thread(self._meta_tools.load)
             await self._pipeline.keep_checks_ready(self._settle)
 

@@ -24,9 +24,9 @@ from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.meanings import Likeness, Meanings
+from aggregator.gateway.views.server_seen import ServerSeen, server_seen
+from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.health.health import Health
-from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -49,33 +49,6 @@ _AT_ONCE: Final = 10_000
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSeen:
-    """A server as an agent may know it, with the number of its visible tools, resources, templates and prompts.
-
-    `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
-    now.
-    """
-
-    config: ServerConfig
-    state: State
-    reason: str
-    tools: int
-    health: Health
-    resources: int = 0
-    templates: int = 0
-    prompts: int = 0
-    version: str | None = None
-    instructions: str = ""
-    since: float = 0.0
-    answered_by: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The prefix of its tool names, or its id where they have none."""
-        return self.config.prefix or self.config.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +81,7 @@ class Finder:
         meanings: Meanings | None = None,
     ) -> None:
         self.meanings = meanings if meanings is not None else Meanings()
+        self.skills = SkillFinder(views, current, slices)
         self._config = config
         self._failover = failover
         self._upstreams = upstreams
@@ -236,10 +210,11 @@ class Finder:
         call.
         """
         offer = self._views.resources(view, self._current.resources)
-        pages = (self._views.listing(view, self._current.tools), offer.resources, offer.templates, offer.prompts)
+        listing = self._views.listing(view, self._current.tools)
+        pages = (listing, offer.resources, offer.templates, offer.prompts, offer.skills)
         counts = [part.by_server for part in pages]
         known = {
-            server: _seen(upstream, *(part.get(server, 0) for part in counts))
+            server: server_seen(upstream, *(part.get(server, 0) for part in counts))
             for server, upstream in self._upstreams.items()
             if any(server in part for part in counts)
             or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
@@ -357,25 +332,6 @@ def check_search(config: Config) -> None:
         from aggregator.catalog.search.semantic.installed import model_folder
 
         model_folder()
-
-
-def _seen(upstream: Upstream, *counts: int) -> ServerSeen:
-    negotiated = upstream.negotiated
-    version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")
-    tools, resources, templates, prompts = counts
-    return ServerSeen(
-        upstream.config,
-        upstream.state,
-        upstream.reason,
-        tools,
-        upstream.health,
-        resources,
-        templates,
-        prompts,
-        version,
-        said,
-        upstream.since,
-    )
 
 
 def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
