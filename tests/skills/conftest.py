@@ -1,5 +1,6 @@
 """Harnesses with servers that have skills."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -8,6 +9,7 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.config.load import load
 from aggregator.frontends.server import WebServer
 from aggregator.gateway import constant_time as evenly
 from aggregator.gateway.views import list_changed as changes
@@ -22,8 +24,12 @@ from tests.polling import until
 class RecordingHarness(ServerHarness):
     """A harness that keeps a row of every call."""
 
+    def __init__(self, background: BackgroundLoop, path: Path, policies: Path | None, storage: str) -> None:
+        self._redactor = load(path, dict(os.environ)).redactor
+        super().__init__(background, path, policies, storage)
+
     def build_app(self) -> tuple[App, WebServer]:
-        app = build_app(self.config, self._policies, self._storage, keeps_records=True)
+        app = build_app(self.config, self._policies, self._storage, keeps_records=True, redactor=self._redactor)
         return app, WebServer(app.gateway, self.config, app.access, app.report)
 
     async def rows(self, count: int) -> list[Json]:

@@ -3,6 +3,7 @@
 Law: what is shown of a listed skill is what the catalog has of it: a server's newer entry counts once its list is read.
 """
 
+import asyncio
 import mimetypes
 from collections.abc import Mapping
 from typing import Any, Final
@@ -116,7 +117,8 @@ class Skills:
             raise UpstreamBadAnswer(config.id, f"{config.id} answered `{_GET}` with another skill, or none.")
         keeps = config.invisible_characters == "keep"
         fault = skill_fault(entry, keeps_unseen=keeps)
-        if fault is None and found.upstream.redaction.definitions([entry])[0] is not entry:
+        redacted = await asyncio.to_thread(found.upstream.redaction.definitions, [entry])
+        if fault is None and redacted[0] is not entry:
             fault = "it holds a secret"
         if fault is not None:
             raise UpstreamBadAnswer(
