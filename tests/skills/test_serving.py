@@ -1,16 +1,18 @@
 """Skills of several servers, as hosts of each era and frontend get them."""
 
 import base64
+import sys
 from typing import Any, Final
 
 import pytest
 
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
-from tests.end_to_end.server_harness import FRONTENDS
+from tests.end_to_end.server_harness import FRONTENDS, ROOT
 from tests.peers.library import http_app
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
 from tests.skills.conftest import OpenHarness
+from tests.skills.handshake_server import TEXT
 from tests.skills.skill_server import EXTENSION, FORMS, LOGO, SkillServer, git_workflow, local, skill_md
 
 COMBINATIONS: Final = [
@@ -100,6 +102,20 @@ async def test_a_server_over_http(open_harness: OpenHarness, version: str) -> No
             assert got["skill"]["frontmatter"]["name"] == "git-workflow"
             read = await host.ask("resources/directory/read", {"uri": GIT}).result()
             assert [one["name"] for one in read["resources"]] == ["SKILL.md", "references", "assets"]
+
+
+@pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
+async def test_a_server_of_a_handshake_era_that_declares_the_extension(open_harness: OpenHarness, version: str) -> None:
+    """Over pipes, in a process of its own."""
+    program = {"command": sys.executable, "args": ["-m", "tests.skills.handshake_server"], "cwd": str(ROOT)}
+    harness = open_harness({"old": program})
+    async with harness.host("http", version) as host:
+        uri = "skill://old/old/SKILL.md"
+        assert list(await listed(host)) == [uri]
+        assert (await host.ask("skills/get", {"uri": uri}).result())["skill"]["uri"] == uri
+        assert await content(host, uri) == TEXT
+        inside = await host.ask("resources/directory/read", {"uri": "skill://old/old"}).result()
+        assert inside["resources"] == [{"uri": uri, "name": "SKILL.md", "mimeType": "text/markdown"}]
 
 
 async def test_a_server_that_declares_nothing_is_not_asked(open_harness: OpenHarness) -> None:

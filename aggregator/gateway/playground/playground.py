@@ -22,6 +22,7 @@ from aggregator.gateway.playground.explained_call import ExplainedCall, explain_
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
+from aggregator.gateway.views.skill_finder import SKILL, full_name
 from aggregator.gateway.views.views import Views
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
 from aggregator.policy.full_names import parse_full_name, record_of
@@ -137,6 +138,10 @@ class Playground:
             "resources": _named(had.resources, most),
             "templates": _named(had.templates, most),
             "prompts": _named(had.prompts, most),
+            "skills": {
+                "count": len(had.skills),
+                "names": [full_name(one).removeprefix(SKILL) for one in had.skills.records[:most]],
+            },
         }
 
     def _knows(self, agent: str) -> bool:
@@ -164,6 +169,7 @@ class Playground:
 
 def _as_read(target: Target, had: ItemCatalog, items: ItemCatalog) -> tuple[Target, str | None]:
     """Return a resource as a read is decided about, and why its spelling is refused before that."""
+    target = replace(target, skills=items.skill_names(target.server, target.name))
     if had.lists(target.server, target.name):
         return replace(target, listed=True), None
     odd = fault(target.name)
@@ -176,7 +182,15 @@ def _as_read(target: Target, had: ItemCatalog, items: ItemCatalog) -> tuple[Targ
 def _nothing(agent: str, tools: int) -> Mapping[str, Any]:
     counts = {"count": 0, "of": tools, "listed": 0, "tokens": 0, "tokens_of_all": 0, "short": False, "names": []}
     none = {"count": 0, "names": []}
-    return {"agent": agent, "known": False, "tools": counts, "resources": none, "templates": none, "prompts": none}
+    return {
+        "agent": agent,
+        "known": False,
+        "tools": counts,
+        "resources": none,
+        "templates": none,
+        "prompts": none,
+        "skills": none,
+    }
 
 
 def _named(pages: Pages[Any], most: int) -> Mapping[str, Any]:
