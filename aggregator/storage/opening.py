@@ -22,6 +22,7 @@ from aggregator.storage.engine.files import is_empty, make_file, make_folder, se
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.errors import StorageDamaged, StorageError
+from aggregator.storage.flow import FlowLabels
 from aggregator.storage.group.change_log import ChangeLog
 from aggregator.storage.group.leases import LeaseRows
 from aggregator.storage.group.limit_usage import LimitUsage
@@ -66,6 +67,7 @@ class Database:
     vault: Vault
     results: KeptResults
     tool_vectors: ToolVectors
+    flow: FlowLabels
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -151,6 +153,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         Vault(engine),
         KeptResults(engine),
         ToolVectors(engine),
+        FlowLabels(engine),
         lost,
     )
 

@@ -13,10 +13,12 @@ ConsoleRole = Literal["viewer", "approver", "operator"]
 # How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
 SEEN_TO_THE: Final = 86400.0
 
-# The subjects of the changes by which processes tell each other of sessions of hosts, of keys, and of approvals.
+# The subjects of the changes by which processes tell each other of sessions of hosts, of keys, of approvals, and of
+# flow labels that were cleared.
 SESSIONS_SUBJECT: Final = "sessions"
 KEYS_SUBJECT: Final = "api_keys"
 APPROVALS_SUBJECT: Final = "approvals"
+FLOW_SUBJECT: Final = "flow"
 
 
 @dataclass(frozen=True, slots=True)
