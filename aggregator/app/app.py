@@ -26,6 +26,7 @@ from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.flow.states import FlowStates
 from aggregator.grants.ports import RunningGrants
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import Snapshot
@@ -67,6 +68,7 @@ class App:
         events: AuditEvents,
         notices: NoticeEvents,
         key_sync: KeySync,
+        flow: FlowStates,
         catalog_sync: CatalogSync | None,
         policy_reload: PolicyReload | None,
         config_reload: ConfigReload | None,
@@ -88,6 +90,7 @@ class App:
         self.status = status
         self.catalog_sync = catalog_sync
         self.key_sync = key_sync
+        self.flow = flow
         self.policy_reload = policy_reload
         self._reconfiguration = reconfiguration
         self._events = events
@@ -137,6 +140,7 @@ class App:
             tasks.start(self.gateway.run())
             tasks.start(self.updates.run())
             tasks.start(self.access.run())
+            tasks.start(self.flow.run())
             if self.key_sync.wanted:
                 tasks.start(self.key_sync.run())
             if self.retention is not None:

@@ -49,6 +49,8 @@ from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
+from aggregator.gateway.flow.guard import FlowGuard
+from aggregator.gateway.flow.states import FlowStates
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.programs import RunPrograms
@@ -75,8 +77,8 @@ from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
-from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT
+from aggregator.storage.locate import base_path
+from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -138,7 +140,7 @@ def build_app(
         config.audit,
         redactor,
         replication.audit_rows if kept_at is not None else None,
-        _base(kept_at),
+        base_path(kept_at, os.environ),
         replication.membership,
     )
     call_log = CallLog(telemetry.observers)
@@ -176,7 +178,11 @@ def build_app(
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
-    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper)
+    flow = FlowStates(database if storage is not None else None, replication.clock.now, lambda: replication.enabled)
+    guard = FlowGuard(flow, call_log)
+    gateway = _build_gateway(
+        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, guard
+    )
     reconfiguration = Reconfiguration(
         config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync
     )
@@ -184,6 +190,7 @@ def build_app(
     policy_reload, facts = None, GroupFacts(replication, live, reconfiguration)
     facts.hasten(KEYS_SUBJECT, key_sync)
     facts.hasten(APPROVALS_SUBJECT, approval.watch)
+    facts.hasten(FLOW_SUBJECT, flow)
     if live is not None:
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
@@ -219,6 +226,7 @@ def build_app(
         events=events,
         notices=notices,
         key_sync=key_sync,
+        flow=flow,
         catalog_sync=catalog_sync,
         policy_reload=policy_reload,
         config_reload=config_reload,
@@ -301,6 +309,7 @@ def _build_gateway(
     replication: Replication,
     accounts: Accounts | None,
     keeper: ResultKeeper,
+    guard: FlowGuard,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -319,6 +328,7 @@ def _build_gateway(
         relay,
         rate_limits,
         LargeResults(keeper),
+        guard,
         tells_schemas=config.results.output_schemas,
     )
     pipeline.reconfigure(config)
@@ -334,8 +344,8 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
-    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results)
-    permission = ItemPermission(approval)
+    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results, guard)
+    permission = ItemPermission(approval, guard)
     resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
     playground = Playground(
@@ -375,7 +385,9 @@ def _build_gateway(
         completion=Completion(agent_items, resources, prompts, permission, relay),
         subscriptions=lists.subscriptions,
         playground=playground,
-        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup, startup),
+        listening=ListenStreams(
+            lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup, startup, permission
+        ),
         group=replication,
     )
 
@@ -385,14 +397,3 @@ def _admission(config: Config) -> Admission:
     return Admission(
         {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
     )
-
-
-def _base(storage: str | None) -> Path:
-    """Return the path that files beside the database are named after.
-
-    For a database that is no file, it is in the data folder; without a database it is never used.
-    """
-    if storage is None:
-        return Path(FILE)
-    path = sqlite_path(full_url(storage))
-    return path or data_folder(os.environ) / "aggregator" / FILE

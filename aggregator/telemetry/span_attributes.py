@@ -156,6 +156,7 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
         "aggregator.status": record.status,
         "aggregator.rule": record.rule,
         "aggregator.rule.source": record.rule_source,
+        "aggregator.flow": record.flow,
         "aggregator.retries": record.retries or None,
         "aggregator.queued": record.queued or None,
     }

@@ -148,7 +148,7 @@ class Relay:
             NotRecorded: it is not on record that the call is sent, and has to be.
             HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
         """
-        resolved, ruling, record = checked.permitted
+        resolved, ruling, record = checked.permitted[:3]
         tool, call = resolved.tool, resolved.call
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
         params["name"] = tool.own_name

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
@@ -11,6 +11,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
@@ -103,6 +104,7 @@ class MetaTools:
         self._pipeline = pipeline
         self._call_log = call_log
         self.programs = programs
+        self._kept_flow = KeptFlow(pipeline.flow, resolver.current)
         self._checker = pipeline.checker
         self._keeper = pipeline.large_results.keeper
 
@@ -180,7 +182,10 @@ class MetaTools:
         _refuse_unknown(tool.record, arguments)
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
-        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper))
+        note_kept = partial(self._kept_flow.note, view, host, record, call.within)
+        text = await tool.answer(
+            MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
+        )
         return {"content": [{"type": "text", "text": text}]}
 
 

@@ -47,13 +47,16 @@ class Prompts:
         view, name = self._agent_items.view(request), request.text("name")
         found = await self.find(view, name, request)
         request.about(found.upstream.config.id, found.own)
-        interim = await self._permission.obtain(found, view, request)
-        if interim is not None:
-            return interim
+        permit = await self._permission.obtain(found, view, request)
+        if permit.interim is not None:
+            return permit.interim
         try:
             params = {**request.params, "name": found.own}
-            confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "prompts/get", params, request, confirm=confirm)
+            result = await self._permission.noted(
+                permit.flow,
+                request,
+                self._relay.read_item(found, "prompts/get", params, request, confirm=permit.confirm),
+            )
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error

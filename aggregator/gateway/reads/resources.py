@@ -5,14 +5,22 @@ from functools import partial
 from typing import Any
 
 from aggregator.domain.bounds.offload import for_each
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
+from aggregator.domain.errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallRefused,
+    UpstreamBadAnswer,
+    UpstreamRpcError,
+)
 from aggregator.domain.freshness import Freshness, said
-from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
+from aggregator.domain.missing import RESOURCE_NOT_FOUND, ItemRefused, UnknownResource
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
+from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
@@ -49,6 +57,7 @@ class Resources:
         self._permission = permission
         self._relay = relay
         self._keeper = keeper
+        self._kept_flow = KeptFlow(permission.guard, agent_items.current)
 
     async def read(self, request: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
@@ -62,13 +71,16 @@ class Resources:
             return await self._read_kept(request, view, uri)
         found = await self.find(view, uri)
         request.about(found.upstream.config.id, found.own)
-        interim = await self._permission.obtain(found, view, request)
-        if interim is not None:
-            return interim
+        permit = await self._permission.obtain(found, view, request)
+        if permit.interim is not None:
+            return permit.interim
         try:
             params = {**request.params, "uri": found.own}
-            confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "resources/read", params, request, confirm=confirm)
+            result = await self._permission.noted(
+                permit.flow,
+                request,
+                self._relay.read_item(found, "resources/read", params, request, confirm=permit.confirm),
+            )
         except UpstreamRpcError as error:
             raise _translated(error, found, request) from error
         if not is_complete(result):
@@ -99,6 +111,11 @@ class Resources:
             raise UnknownResource(URI_HEAD, str(error)) from None
         if kept.bounds.bytes is not None:
             raise UnknownResource(URI_HEAD, "A policy bounds the size of this result: read it in pages by read_result.")
+        assert request.entry is not None, "whatever gets here is on record"
+        try:
+            await self._kept_flow.note(view, request.host, request.entry.record, None, kept)
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
         result = {"contents": await asyncio.to_thread(whole_as_contents, kept.document, uri)}
         return {**result, **Freshness(0).hints()} if request.modern else result
 
@@ -112,6 +129,12 @@ class Resources:
         view = self._agent_items.view(request)
         found = await self.find(view, request.text("uri"))
         self._permission.check(found, view)
+        try:
+            denied = await self._permission.watched(found, view, request.host)
+            if denied is not None:
+                raise FlowDenied.by(found.name, denied)
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
         return found
 
     async def find(self, view: View, uri: str) -> ResolvedItem:

@@ -20,6 +20,7 @@ from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
 from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.policy.annotations import claimed_annotations
+from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN
@@ -67,6 +68,11 @@ class View:
     def open(self) -> bool:
         """True if there are no rules, so that everything is allowed."""
         return self.rulebook is None
+
+    @property
+    def has_flow(self) -> bool:
+        """True if there are flow rules, so that it counts what each conversation reads."""
+        return self.rulebook is not None and self.rulebook.has_flow
 
     @property
     def limits_results(self) -> bool:
@@ -130,6 +136,17 @@ class View:
             kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
             target = Target(kind_of, server.id, server.prefix or server.id, own, listed, also)
             self.require_scopes(f"{kind_of} {own}", self._rules.scopes_of(target))
+
+    def item_flow(
+        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool, also: tuple[str, ...]
+    ) -> ToolFlow:
+        """Return the flow labels of a resource or a prompt, and the flow rules about it. The arguments are those of
+        `decide`.
+        """
+        if self._rules is None:
+            return NO_FLOW
+        kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
+        return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also))
 
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""
