@@ -107,6 +107,7 @@ COMMANDS: Final = (
     "aggregator.cli.doctor.commands",
     "aggregator.cli.first_run.commands",
     "aggregator.cli.hosts.commands",
+    "aggregator.cli.flow.commands",
     "aggregator.cli.notify.commands",
     "aggregator.cli.policy.commands",
     "aggregator.cli.secrets.commands",

@@ -16,6 +16,7 @@ from aggregator.cli.audit.commands import audit_app
 from aggregator.cli.connections.commands import connect_app, connections_app
 from aggregator.cli.doctor.commands import doctor_app
 from aggregator.cli.first_run.commands import first_run_app
+from aggregator.cli.flow.commands import flow_app
 from aggregator.cli.hosts.commands import hosts_app
 from aggregator.cli.notify.commands import notify_app
 from aggregator.cli.policy.commands import policy_app
@@ -229,6 +230,7 @@ for name, group in (
     ("approvals", approvals_app),
     ("connections", connections_app),
     ("audit", audit_app),
+    ("flow", flow_app),
     ("notify", notify_app),
     ("secrets", secrets_app),
 ):
