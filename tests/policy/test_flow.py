@@ -106,6 +106,7 @@ def test_any_spelling_of_a_uri_has_the_label(uri: str) -> None:
 def test_resources_and_prompts_have_labels_and_rules() -> None:
     rules = shop(FLOW.replace("mail.send*,", 'mail.send*, "prompt:legal.send",'))
     assert rules.flow_of(Target("prompt", "legal", "legal", "ask")).labels == {"untrusted"}
+    assert rules.flow_of(Target("resource", "time", "time", "now://")) is NO_FLOW
     flow = rules.flow_of(Target("prompt", "legal", "legal", "send"))
     asked = decide_flow(Decision("allow", "", ""), flow, {"untrusted": WEB}, NOW)
     assert (asked.verdict, flow.name) == ("confirm", "prompt:legal.send")

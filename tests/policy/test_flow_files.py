@@ -191,10 +191,21 @@ def test_without_a_list_of_tools_only_what_is_certain_is_told() -> None:
     assert "flow.after: It can never count: nothing has the label mine." in str(problem)
 
 
-def test_a_server_that_is_down_may_have_the_label() -> None:
-    made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", "server:mail"))
+@pytest.mark.parametrize("pattern", ["server:mail", "mail.*"])
+def test_a_server_that_is_down_may_have_the_label(pattern: str) -> None:
+    made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", pattern))
     assert not lint(made, KnownNames({**KNOWN.servers, "mail": "mail"}, (WEB, CRM), TRUSTED))
     assert lint(made, KnownNames({"web": "web", "crm": "crm", "legal": "legal"}, (WEB, CRM), TRUSTED))
+
+
+def test_a_pattern_that_matches_nothing_gives_no_label() -> None:
+    made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", "mail.sand"))
+    assert [problem.where for problem in lint(made, KNOWN)] == ["labels.mine", "flow.calls", "flow.calls"]
+
+
+def test_a_pattern_that_gives_no_tool_a_label_is_told_as_a_change() -> None:
+    made = diff(book(AGENTS + FLOW), book(AGENTS + FLOW.replace("mail.*", 'mail.*, "prompt:mail.*"')), TOOLS, TRUSTED)
+    assert made.flow == ('label outward: "prompt:mail.*" added (policies/1.yaml:5); no tool gets or loses it',)
 
 
 def test_changes_of_labels_and_flow_rules_are_told_with_their_lines_and_tools() -> None:

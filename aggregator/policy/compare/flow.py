@@ -23,8 +23,6 @@ def flow_changes(old: Rulebook | None, new: Rulebook | None, sets: ToolSets, mos
     """
     lines = [*_rules(old, new), *_decay(old, new)]
     before, after = _patterns(old), _patterns(new)
-    if not before and not after and (old is None or not old.has_flow) and (new is None or not new.has_flow):
-        return tuple(lines)
     had, has = (yield from _labelled(old, sets, most)), (yield from _labelled(new, sets, most))
     for name in sorted({*before, *after, UNTRUSTED, OUTWARD}):
         edits = [*_edits(before.get(name, {}), after.get(name, {}))]
