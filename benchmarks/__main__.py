@@ -1,6 +1,6 @@
 """`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
 a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`,
-`code` and `results`.
+`code`, `results` and `flows`.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -18,6 +18,7 @@ from benchmarks import (
     code,
     console,
     dead,
+    flows,
     large,
     levels,
     memory,
@@ -37,7 +38,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code", "results")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code", "results", "flows")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the soak, and of random results (default: 1)")
     parser.add_argument("--servers", type=int, default=93, help="servers that catalogs starts (default: 93)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the audit for console (default: 1000000)")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="a policy for flows (default: the published one)")
     parser.add_argument("--tools", type=int, default=3_000, help="tools for console (default: 3000)")
     given = parser.parse_args()
     what = (given.what,) if given.what else _ALL
@@ -121,6 +123,9 @@ def main() -> None:
                 print(table, flush=True)
         if "code" in what:
             for table in code.measure(Path(folder)):
+                print(table, flush=True)
+        if "flows" in what:
+            for table in flows.measure(Path(folder), given.policy):
                 print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):
