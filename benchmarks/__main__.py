@@ -1,6 +1,6 @@
-"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`;
-a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`, `access`,
-`code` and `results`.
+"""`python -m benchmarks`: calls, steps, policies, traces, start, memory; with a FOLDER: `catalogs`, `tokens`, `levels`,
+`pins`; a FILE: `retrieval`, `tasks`. By name: `soak`, `dead`, `large`, `pinned`, `console`, `workers`, `stores`,
+`access`, `code`, `results` and `flows`.
 `calls`, `pinned`, `steps`, `start` and `memory` take the folder of another checkout, with its own `.venv`, to be
 measured beside this one."""
 
@@ -18,10 +18,12 @@ from benchmarks import (
     code,
     console,
     dead,
+    flows,
     large,
     levels,
     memory,
     pinned,
+    pins,
     policies,
     requests,
     results,
@@ -37,7 +39,7 @@ from benchmarks import (
 )
 from benchmarks.systems import Rivals
 
-_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code", "results")
+_LONG = ("pinned", "soak", "dead", "large", "console", "workers", "stores", "access", "code", "results", "flows")
 # What can be measured of another checkout too.
 _BESIDE = ("calls", "pinned", "steps", "start", "memory")
 _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
@@ -46,7 +48,7 @@ _ALL = ("calls", "steps", "policies", "traces", "start", "memory")
 def main() -> None:
     """Print each table as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "retrieval", "tasks")
+    parts = (*_ALL, *_LONG, "catalogs", "tokens", "levels", "pins", "retrieval", "tasks")
     parser.add_argument(
         "what", nargs="?", choices=parts, help="one part only (default: the short ones that need no folder)"
     )
@@ -65,6 +67,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the soak, and of random results (default: 1)")
     parser.add_argument("--servers", type=int, default=93, help="servers that catalogs starts (default: 93)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the audit for console (default: 1000000)")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="a policy for flows (default: the published one)")
     parser.add_argument("--tools", type=int, default=3_000, help="tools for console (default: 3000)")
     given = parser.parse_args()
     what = (given.what,) if given.what else _ALL
@@ -122,6 +125,9 @@ def main() -> None:
         if "code" in what:
             for table in code.measure(Path(folder)):
                 print(table, flush=True)
+        if "flows" in what:
+            for table in flows.measure(Path(folder), given.policy):
+                print(table, flush=True)
         if "catalogs" in what:
             for table in catalog_starts.measure(Path(folder), given.folder, given.servers, given.rounds):
                 print(table, flush=True)
@@ -135,6 +141,9 @@ def main() -> None:
             print(tasks.measure(Path(folder), given.folder, given.catalogs), flush=True)
         if "levels" in what:
             print(levels.measure(given.folder), flush=True)
+        if "pins" in what:
+            for table in pins.measure(given.folder, given.rounds, given.seed):
+                print(table, flush=True)
         if "tokens" in what:
             print(tokens.measure(given.folder), flush=True)
 

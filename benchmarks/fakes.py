@@ -49,7 +49,7 @@ def fake_stdio_upstreams(lists: Mapping[str, list[dict[str, Any]]] | None = None
 
 @asynccontextmanager
 async def open_fake_upstream(
-    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper
+    server: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: object = None
 ) -> AsyncIterator[Connection]:
     """Open a connection that carries bytes in both directions, as a pipe does."""
     loop = asyncio.get_running_loop()

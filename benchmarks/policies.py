@@ -6,17 +6,22 @@ import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aggregator.app.build import build_app
+from aggregator.domain.decision import Decision
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.credentials import request_facts
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.gateway.calls.validate import Checker
 from aggregator.identity.source import ClientSource
+from aggregator.policy.flow.decide_flow import FlowState, LabelSource, decide_flow
+from aggregator.policy.patterns import parse
 from aggregator.policy.rulebook import Rulebook, Tightening
+from aggregator.policy.rules import OUTWARD, FlowLabel, FlowRule, Place, Rule
 from benchmarks.calls import ERAS, compare
 from benchmarks.report import Table
 from benchmarks.systems import System, aggregator_over_http, echo_server, write_config
@@ -30,6 +35,11 @@ _COMPILED: Final = 20
 _LISTS: Final = 3
 # The agent that calls in the whole calls, one of a thousand.
 _CALLER: Final = 7
+
+# The flow rules that are decided by, and the state before anything was read.
+_AFTER: Final = (("untrusted",), ("untrusted", "private"))
+_NOTHING: Final[FlowState] = {}
+_HERE: Final = Place("flow.yaml", 1)
 
 _T = TypeVar("_T")
 Asked = tuple[ToolRecord, tuple[Tightening, ...]]
@@ -90,11 +100,41 @@ class _Bench:
         self._forget()
         measured["decision, first"] = _cost(lambda pair: views.of(pair[0]).ruling(pair[1]), each)
         measured["decision, again"] = _cost(lambda pair: views.of(pair[0]).ruling(pair[1]), self._pairs)
+        measured |= self._flow()
         self._forget()
         first = _cost(lambda agent: views.listing(views.of(agent), catalog), few)
         measured["list, first, per tool"] = first / len(catalog)
         measured["list, again"] = _cost(lambda agent: views.listing(views.of(agent), catalog), few * 200)
         return {**measured, **self._checks()}
+
+    def _flow(self) -> dict[str, float]:
+        """Decide with flow rules: about tools without labels, and about one that two rules speak of."""
+        views = self._app.gateway.views
+        sent = self._pairs[0][1]
+        label = FlowLabel(OUTWARD, _HERE, (Rule("labels", parse(sent.name), "label outward", _HERE, OUTWARD),))
+        rules = tuple(FlowRule(frozenset(after), frozenset({OUTWARD}), "confirm", _HERE) for after in _AFTER)
+        self._live.rulebook = Rulebook(replace(self._documents, labels={OUTWARD: label}, flow=rules))
+
+        def decide(pair: tuple[Principal, ToolRecord], state: FlowState = _NOTHING) -> Decision:
+            ruling = views.of(pair[0]).ruling(pair[1])
+            return decide_flow(ruling.decision, ruling.flow, state, 1.0) if ruling.flow.rules else ruling.decision
+
+        ruled = views.of(self._pairs[0][0]).ruling(sent)
+        flow, base = ruled.flow, Decision("allow", "", "")
+        assert len(flow.rules) == len(_AFTER)
+        one = {"private": LabelSource("files.read", 0.0)}
+        both = {**one, "untrusted": LabelSource("web.fetch", 0.0)}
+        assert decide_flow(base, flow, one, 1.0) is base
+        assert decide_flow(base, flow, both, 1.0).verdict == "confirm"
+        for pair in self._pairs:
+            decide(pair)
+        many = [None] * 10 * _PAIRS
+        return {
+            "decision, again, with flow rules": _cost(decide, self._pairs),
+            "flow rules, nothing read": _cost(lambda _: decide_flow(base, flow, _NOTHING, 1.0), many),
+            "flow rules, none holds": _cost(lambda _: decide_flow(base, flow, one, 1.0), many),
+            "flow rules, one asks": _cost(lambda _: decide_flow(base, flow, both, 1.0), many),
+        }
 
     def _reload(self) -> float:
         return _cost(lambda folder: build_app(self._world.config, folder), [self._world.policies])

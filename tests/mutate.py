@@ -39,6 +39,7 @@ class Area:
 
 AREAS: Final = {
     "policy": Area(("aggregator/policy/**/*.py",), ("tests/policy", "tests/access", "tests/passthrough")),
+    "pins": Area(("aggregator/pins/*.py", "aggregator/cli/pins/*.py"), ("tests/pins",)),
     "identity": Area(("aggregator/identity/*.py",), ("tests/identity", "tests/access", "tests/storage")),
     "gateway": Area(
         ("aggregator/gateway/**/*.py",),

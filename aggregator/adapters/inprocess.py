@@ -19,6 +19,7 @@ from uuid import uuid4
 from aggregator.adapters.log_redaction import redacted_log
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.pins.locked import lock_beside
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
 from aggregator.config.servers.names import source_of
 from aggregator.domain.call import CONVERSATION_KEY
@@ -265,7 +266,14 @@ async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncI
         storage = loaded.storage or default_url(environ)
         # A mapping has no folder with policies beside it: only those that it names count.
         policies = None if isinstance(config, Mapping) and "policies" not in config else loaded.policies
-        app = build_app(loaded.config, policies, storage, keeps_records=True, redactor=loaded.redactor)
+        app = build_app(
+            loaded.config,
+            policies,
+            storage,
+            keeps_records=True,
+            redactor=loaded.redactor,
+            lock=lock_beside(loaded.path),
+        )
         principal = _principal(app, agent, environ)
         async with app.running():
             inside = InProcessHost(app, principal, names)

@@ -12,6 +12,7 @@ from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.database import LazyDatabase
 from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
@@ -26,6 +27,7 @@ from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.flow.states import FlowStates
 from aggregator.grants.ports import RunningGrants
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import Snapshot
@@ -44,7 +46,7 @@ class App:
     `grants` has the accounts at servers with `auth`; `supervisor` runs the upstreams, `gateway` answers requests,
     `browser` shows people the tools, `access` authenticates requests, `live` holds the policies, `telemetry` the audit,
     spans and metrics, `database` what is stored, `replication` this process as one of several, `status` the health of
-    it all, `notices` who is told what needs a person.
+    it all, `notices` who is told what needs a person, `pins` what is approved of servers.
     """
 
     def __init__(
@@ -67,11 +69,14 @@ class App:
         events: AuditEvents,
         notices: NoticeEvents,
         key_sync: KeySync,
+        flow: FlowStates,
         catalog_sync: CatalogSync | None,
         policy_reload: PolicyReload | None,
         config_reload: ConfigReload | None,
         grants: RunningGrants | None = None,
+        pin_sync: PinSync | None = None,
     ) -> None:
+        self.pins = pin_sync
         self.grants = grants
         self.supervisor = supervisor
         self.gateway = gateway
@@ -88,6 +93,7 @@ class App:
         self.status = status
         self.catalog_sync = catalog_sync
         self.key_sync = key_sync
+        self.flow = flow
         self.policy_reload = policy_reload
         self._reconfiguration = reconfiguration
         self._events = events
@@ -137,11 +143,14 @@ class App:
             tasks.start(self.gateway.run())
             tasks.start(self.updates.run())
             tasks.start(self.access.run())
+            tasks.start(self.flow.run())
             if self.key_sync.wanted:
                 tasks.start(self.key_sync.run())
             if self.retention is not None:
                 tasks.start(self.replication.alone("retention", self.retention.run))
             async with (
+                # Before the servers run: their lists are judged by what it reads.
+                self.pins.running(self._started) if self.pins is not None else nullcontext(),
                 self.supervisor.running(),
                 self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
                 # Before the upstreams end, since their end also ends the programs of notices.

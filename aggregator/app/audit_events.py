@@ -4,7 +4,7 @@ What people outside are told of, passes here too.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,6 +148,14 @@ class AuditEvents:
             self._notices.server_removed(name)
         said = f"configuration: {'; '.join(taken.lines())}"
         self._telemetry.record_event("config_reloaded", said, details=taken.details())
+
+    def pins_event(self, server: str, said: str, details: Mapping[str, Any]) -> None:
+        """Record what happened to the pins of a server."""
+        self._telemetry.record_event("pins", said, server=server, details=details)
+
+    def definitions_held(self, server: str, names: Sequence[str], why: str) -> None:
+        """Tell people that definitions of a server wait for an approval."""
+        self._notices.definitions_held(server, names, why)
 
     def tools_changed(self, server: str, changes: OtherTools) -> None:
         """Record that a server has other tools than when it was last seen."""

@@ -6,7 +6,6 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Protocol
@@ -14,11 +13,12 @@ from typing import Final, Protocol
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.database import LazyDatabase
-from aggregator.app.host_cleanup import HostCleanup
 from aggregator.app.key_sync import KeySync
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.parts.lists import Lists, build_lists
+from aggregator.app.pins.news import PinNews
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
 from aggregator.app.reload.group_facts import POLICIES, GroupFacts
@@ -32,51 +32,44 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
-from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.access import Access
-from aggregator.gateway.admission import Admission
-from aggregator.gateway.agent_items import AgentItems
+from aggregator.gateway.admission import admission_of
 from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
-from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
-from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
-from aggregator.gateway.host_lists import HostLists
-from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.flow.guard import FlowGuard
+from aggregator.gateway.flow.states import FlowStates
 from aggregator.gateway.meta.programs import RunPrograms
-from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
+from aggregator.gateway.meta.registry import MetaTools
+from aggregator.gateway.meta.skills import SkillReader
+from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
-from aggregator.gateway.reads.resource_lookup import ResourceLookup
+from aggregator.gateway.reads.recorded import RecordedReads
 from aggregator.gateway.reads.resources import Resources
-from aggregator.gateway.reads.subscriptions import Subscriptions
+from aggregator.gateway.reads.skill_files import SkillFiles
+from aggregator.gateway.reads.skills import Skills
 from aggregator.gateway.results.keeper import ResultKeeper
 from aggregator.gateway.results.showing import LargeResults
-from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
-from aggregator.gateway.views.cache_hints import CacheHints
-from aggregator.gateway.views.catalog_builder import CatalogBuilder
-from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder
-from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.locate import FILE, data_folder, full_url, sqlite_path
-from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT
+from aggregator.storage.locate import base_path
+from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -119,6 +112,7 @@ def build_app(
     redactor: Redactor | None = None,
     source: ConfigSource | None = None,
     accounts: Accounts | None = None,
+    lock: Path | None = None,
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
@@ -126,7 +120,7 @@ def build_app(
     the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
     definitions of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` takes
     secrets out of what is written. `source` is the origin of `config`, watched for changes. `accounts` has the tokens
-    for servers with `auth`.
+    for servers with `auth`. `lock` is where the lock file of pins may be.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
@@ -138,7 +132,7 @@ def build_app(
         config.audit,
         redactor,
         replication.audit_rows if kept_at is not None else None,
-        _base(kept_at),
+        base_path(kept_at, os.environ),
         replication.membership,
     )
     call_log = CallLog(telemetry.observers)
@@ -150,9 +144,17 @@ def build_app(
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
     meanings = Meanings(database)
-    lists = _build_lists(config, upstreams, views, replication, meanings, keeps_results=storage is not None)
+    # Nothing is pinned where there is nowhere to keep it.
+    book = PinBook() if kept_at is not None or (lock is not None and lock.exists()) else None
+    lists = build_lists(config, upstreams, views, replication, meanings, book, keeps_results=storage is not None)
     keeper = ResultKeeper(database if storage is not None else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
+    pin_sync = None
+    if book is not None:
+        kept = database if kept_at is not None else LazyDatabase(None, None)
+        pin_sync = changes.pins = PinSync(
+            book, lists.builder, upstreams, kept, lock, PinNews(events), lists.updates.rebuild
+        )
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
     grants: OwnGrants | None = None
@@ -176,14 +178,21 @@ def build_app(
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
-    gateway = _build_gateway(config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper)
+    flow = FlowStates(database if storage is not None else None, replication.clock.now, lambda: replication.enabled)
+    guard = FlowGuard(flow, call_log)
+    gateway = _build_gateway(
+        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, guard
+    )
     reconfiguration = Reconfiguration(
-        config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync
+        config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync, pin_sync
     )
     config_reload = ConfigReload(source, redactor, reconfiguration, events) if source is not None else None
     policy_reload, facts = None, GroupFacts(replication, live, reconfiguration)
     facts.hasten(KEYS_SUBJECT, key_sync)
     facts.hasten(APPROVALS_SUBJECT, approval.watch)
+    if pin_sync is not None:
+        facts.hasten(PINS_SUBJECT, pin_sync)
+    facts.hasten(FLOW_SUBJECT, flow)
     if live is not None:
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
@@ -200,6 +209,8 @@ def build_app(
         catalog_sync=catalog_sync,
         config_reload=config_reload,
         facts=facts,
+        book=book,
+        pin_sync=pin_sync,
     )
     return App(
         supervisor=supervisor,
@@ -219,80 +230,18 @@ def build_app(
         events=events,
         notices=notices,
         key_sync=key_sync,
+        flow=flow,
         catalog_sync=catalog_sync,
         policy_reload=policy_reload,
         config_reload=config_reload,
         grants=grants,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """The parts that follow the upstreams: snapshots, views of them, and the hosts to notify."""
-
-    slices: Slices
-    current: CurrentCatalog
-    failover: Failover
-    builder: CatalogBuilder
-    finder: Finder
-    agent_items: AgentItems
-    meta_tools: MetaToolSet
-    exposure: Exposure
-    host_lists: HostLists
-    resource_lookup: ResourceLookup
-    subscriptions: Subscriptions
-    revocable: RevocableTasks
-    input_requests: InputRequests
-    list_changed: ListChanges
-    updates: CatalogUpdates
-
-
-def _build_lists(
-    config: Config,
-    upstreams: Upstreams,
-    views: Views,
-    replication: Replication,
-    meanings: Meanings,
-    *,
-    keeps_results: bool,
-) -> _Lists:
-    """Return the parts that need the upstreams, but neither wait for them nor call them."""
-    slices, current = Slices(), CurrentCatalog()
-    failover = Failover(upstreams)
-    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results)
-    prefixes = [server.prefix for server in config.servers]
-    builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices)
-    finder = Finder(config, upstreams, views, current, failover, slices, meanings)
-    agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)
-    host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
-    resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
-    subscriptions = Subscriptions(upstreams, resource_lookup)
-    revocable = RevocableTasks()
-    input_requests = InputRequests(revocable, replication)
-    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams))
-    return _Lists(
-        slices=slices,
-        current=current,
-        failover=failover,
-        builder=builder,
-        finder=finder,
-        agent_items=agent_items,
-        meta_tools=meta_tools,
-        exposure=exposure,
-        host_lists=host_lists,
-        resource_lookup=resource_lookup,
-        subscriptions=subscriptions,
-        revocable=revocable,
-        input_requests=input_requests,
-        list_changed=list_changed,
-        updates=CatalogUpdates(builder, current, failover, finder, list_changed),
+        pin_sync=pin_sync,
     )
 
 
 def _build_gateway(
     config: Config,
-    lists: _Lists,
+    lists: Lists,
     supervisor: Supervisor,
     views: Views,
     call_log: CallLog,
@@ -301,6 +250,7 @@ def _build_gateway(
     replication: Replication,
     accounts: Accounts | None,
     keeper: ResultKeeper,
+    guard: FlowGuard,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -319,6 +269,7 @@ def _build_gateway(
         relay,
         rate_limits,
         LargeResults(keeper),
+        guard,
         tells_schemas=config.results.output_schemas,
     )
     pipeline.reconfigure(config)
@@ -334,10 +285,15 @@ def _build_gateway(
         rate_limits=rate_limits,
         agent_items=agent_items,
     )
-    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results)
-    permission = ItemPermission(approval)
-    resources = Resources(lists.resource_lookup, startup, agent_items, permission, relay, keeper)
+    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results, guard)
+    permission = ItemPermission(approval, guard)
+    lookup, files = lists.resource_lookup, SkillFiles(agent_items)
+    resources = Resources(lookup, startup, agent_items, permission, relay, keeper, files)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)
+    completion = Completion(agent_items, resources, prompts, permission, relay)
+    skills = Skills(lookup, startup, agent_items, permission, relay, files, lists.slices)
+    reads = RecordedReads(call_log, drain, agent_items, resources, prompts, completion, skills)
+    skill_reader = SkillReader(reads, lists.input_requests, pipeline.large_results)
     playground = Playground(
         live,
         supervisor.upstreams,
@@ -357,7 +313,7 @@ def _build_gateway(
         current=lists.current,
         list_changed=lists.list_changed,
         call_log=call_log,
-        admission=_admission(config),
+        admission=admission_of(config.http),
         drain=drain,
         revocable=lists.revocable,
         input_requests=lists.input_requests,
@@ -366,33 +322,14 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs),
+        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs, skill_reader),
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,
         resources=resources,
-        prompts=prompts,
-        completion=Completion(agent_items, resources, prompts, permission, relay),
+        reads=reads,
         subscriptions=lists.subscriptions,
         playground=playground,
-        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lists.resource_lookup, startup),
+        listening=ListenStreams(lists.list_changed, lists.subscriptions, agent_items, lookup, startup, permission),
         group=replication,
     )
-
-
-def _admission(config: Config) -> Admission:
-    http = config.http
-    return Admission(
-        {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}, http.agent_share
-    )
-
-
-def _base(storage: str | None) -> Path:
-    """Return the path that files beside the database are named after.
-
-    For a database that is no file, it is in the data folder; without a database it is never used.
-    """
-    if storage is None:
-        return Path(FILE)
-    path = sqlite_path(full_url(storage))
-    return path or data_folder(os.environ) / "aggregator" / FILE

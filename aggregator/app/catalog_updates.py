@@ -5,6 +5,7 @@ import asyncio
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
 from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
@@ -21,7 +22,9 @@ class CatalogUpdates:
         failover: Failover,
         finder: Finder,
         list_changed: ListChanges,
+        pins: PinBook | None = None,
     ) -> None:
+        self._pins = pins
         self._builder = builder
         self._current = current
         self._failover = failover
@@ -45,6 +48,8 @@ class CatalogUpdates:
         `anew`: notify hosts even if the tools are equal, since their lists may differ for another reason.
         """
         self._failover.rebuild(self._builder.tools_of)
+        held = self._builder.held()
+        others, self._current.held = held is not self._current.held, held
         resources = self._builder.resources()
         if resources is None:
             self._many_resources.set()
@@ -57,8 +62,12 @@ class CatalogUpdates:
             self._list_changed.announce()
         if anew or catalog.tools != self._current.tools.tools:
             self._current.replace_tools(catalog)
+            others = True
             self._finder.update()
             self._list_changed.announce()
+        if others and self._pins is not None:
+            # Those that are held too: a text that speaks of them would have them called.
+            self._pins.set_tools((*catalog.tools, *held.tools.tools))
 
     async def replaced(self, known: Catalog | None) -> Catalog:
         """Wait until the tools in force are not the `known` snapshot; return them."""

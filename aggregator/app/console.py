@@ -34,4 +34,5 @@ def console_parts(app: App, redactor: Redactor) -> ConsoleParts:
         hour=last_hour,
         record=app.telemetry.record_event,
         grants=grants_of(app),
+        pins=app.pins,
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from aggregator.storage.approvals import Approvals
     from aggregator.storage.audit.log import AuditRows
     from aggregator.storage.catalogs import Catalogs
+    from aggregator.storage.flow import FlowLabels
     from aggregator.storage.opening import Database
     from aggregator.storage.results.rows import KeptResults
     from aggregator.storage.tool_vectors import ToolVectors
@@ -95,3 +96,12 @@ class LazyDatabase:
         """
         database = await self.open()
         return database.results if database is not None else None
+
+    async def flow_labels(self) -> "FlowLabels | None":
+        """Return the labels of conversations, or None where there is no database.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        database = await self.open()
+        return database.flow if database is not None else None

@@ -66,6 +66,8 @@ class KeySync:
         self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
         self._reading: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        # Whether the file was replaced since the keys were read.
+        self._outdated = False
 
     async def load(self, patience: float = PATIENCE) -> None:
         """Read the keys, before a frontend opens that needs them; `run` continues where that takes longer.
@@ -152,6 +154,8 @@ class KeySync:
         """Refuse requests without a key: another file has replaced the database, and its keys are read next."""
         if len(self._access.keyring):
             self._access.locked = _DELETED.format(self._path)
+            self._outdated = True
+            self._wake.set()
 
     def _check_set_aside(self, set_aside: tuple[Path, ...]) -> None:
         """Set or clear the lock: keys may be in a damaged file, or may have been in one that is gone."""
@@ -162,11 +166,13 @@ class KeySync:
 
     async def _pause(self, seconds: float) -> None:
         """Wait between two reads of the database; less where another process says that it changed keys."""
+        self._outdated = False
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         self._wake.clear()
-        if self._access.locked is not None and self._path is not None:
+        # The keys of a file that was replaced meanwhile are no reason to let anyone in: they are read anew first.
+        if self._access.locked is not None and self._path is not None and not self._outdated:
             self._check_set_aside(await asyncio.to_thread(set_aside_before, self._path))
 
     def use_policies(self) -> None:

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload import policy_reload
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.group_facts import GroupFacts
@@ -13,6 +15,7 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
@@ -36,7 +39,11 @@ class Status:
         catalog_sync: CatalogSync | None,
         config_reload: ConfigReload | None,
         facts: GroupFacts,
+        book: PinBook | None = None,
+        pin_sync: PinSync | None = None,
     ) -> None:
+        self._book = book
+        self._pin_sync = pin_sync
         self._facts = facts
         self._upstreams = upstreams
         self._gateway = gateway
@@ -51,8 +58,13 @@ class Status:
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
+        held = self._book.counts() if self._book is not None else {}
         servers = {
-            name: {**condition(upstream, self._tools(upstream)), "answered_by": self._failover.answering(name)}
+            name: {
+                **condition(upstream, self._tools(upstream)),
+                "answered_by": self._failover.answering(name),
+                **({"held": held[name]} if name in held else {}),
+            }
             for name, upstream in self._upstreams.items()
         }
         stopping = self._gateway.drain.started or self._gateway.drain.leaving
@@ -79,6 +91,8 @@ class Status:
             details["issuers"] = "; ".join(f"{name}: {problem}" for name, problem in issuers.items())
         if self._catalog_sync is not None and self._catalog_sync.problem is not None:
             details["catalogs"] = self._catalog_sync.problem
+        if self._pin_sync is not None and self._pin_sync.problem is not None:
+            details["pins"] = self._pin_sync.problem
         receivers = self._notices.report()
         if receivers:
             details["notify"] = receivers
@@ -87,9 +101,13 @@ class Status:
     def snapshot(self) -> Snapshot:
         """Return the measurements for one scrape of the metrics."""
         queues, lost = self._telemetry.queues()
+        held = self._book.counts() if self._book is not None else {}
         spans = self._telemetry.spans
         return Snapshot(
-            upstreams={name: measured(upstream, self._tools(upstream)) for name, upstream in self._upstreams.items()},
+            upstreams={
+                name: replace(measured(upstream, self._tools(upstream)), held=held.get(name, 0))
+                for name, upstream in self._upstreams.items()
+            },
             sessions=self._gateway.list_changes.sessions(),
             open=self._gateway.admission.in_use,
             refused=self._gateway.admission.refused,

@@ -5,6 +5,7 @@ from typing import Any
 
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.app.pins.sync import PinSync
 from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.upstream.list_kinds import Kind
@@ -18,6 +19,8 @@ class UpstreamChanges:
         self, builder: CatalogBuilder, updates: CatalogUpdates, subscriptions: Subscriptions, events: AuditEvents
     ) -> None:
         self.catalog_changed = asyncio.Event()
+        # Set by what builds the program, where there are pins.
+        self.pins: PinSync | None = None
         self._builder = builder
         self._updates = updates
         self._subscriptions = subscriptions
@@ -28,10 +31,15 @@ class UpstreamChanges:
         self._updates.rebuild()
         self._events.upstreams_changed()
         self.catalog_changed.set()
+        if self.pins is not None:
+            self.pins.lists_changed()
 
     async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine a list before it counts, in slices."""
-        await self._builder.examine(upstream, kind, definitions)
+        if self.pins is not None:
+            await self.pins.examine(upstream, kind, definitions)
+        else:
+            await self._builder.examine(upstream, kind, definitions)
 
     def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Notify the subscribers of a resource."""

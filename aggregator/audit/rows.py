@@ -113,6 +113,8 @@ class RowMaker:
             values["steps"] = self._steps(call)
         if call.approval_id is not None:
             values["approval_id"] = call.approval_id
+        if call.flow is not None:
+            values["flow"] = _text(call.flow)
         return call_entry(
             values,
             round(float(call.started) * MICRO),

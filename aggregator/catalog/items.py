@@ -1,7 +1,7 @@
-"""Validate an upstream's resources, templates and prompts, and give them names and URIs of our own.
+"""Validate an upstream's resources, templates, prompts and skills, and give them names and URIs of our own.
 
 Law: a definition is passed on as it came but for that one field and invisible characters; a definition that cannot be
-shown costs itself only.
+shown costs itself only. In a skill no character is changed: hosts compare it with its files.
 """
 
 from collections import Counter
@@ -10,18 +10,24 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
+from aggregator.catalog.skills import skill_fault
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
-from aggregator.domain.uris.exposed import wrapped
+from aggregator.domain.uris.exposed import with_server, wrapped
 from aggregator.domain.uris.spellings import LONGEST, is_plain, resolved
 from aggregator.wire.codec import encode_or_none
 
-# The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt).
-NAMED_BY: Final[Mapping[ItemKind, str]] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
+# The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt; SEP-2640: Skill).
+NAMED_BY: Final[Mapping[ItemKind, str]] = {
+    "resource": "uri",
+    "template": "uriTemplate",
+    "prompt": "name",
+    "skill": "uri",
+}
 _SHOWN: Final = 80
 _DEPTH_LIMIT: Final = 200
 
@@ -67,11 +73,13 @@ def item_steps(
             problem = f"it is nested more than {_DEPTH_LIMIT} levels deep"
         else:
             problem = cleaning.fault(own, definition, text)
+            if problem is None and kind == "skill":
+                problem = skill_fault(definition, keeps_unseen=server.invisible_characters == "keep")
         listed: dict[Style, str]
         if kind == "prompt":
             listed = _names(server, own, ambiguous or ("." in own and readings[folded(own)] > 1), name_limit)
         else:
-            exposed = wrapped(server.prefix, own)
+            exposed = (with_server if kind == "skill" else wrapped)(server.prefix, own)
             listed = {"canonical": exposed, "compatible": exposed}
         if problem is None and not taken.isdisjoint(listed.values()):
             problem = "its shortened name is another's"
@@ -79,7 +87,9 @@ def item_steps(
             warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} is left out: {problem}")
             continue
         taken.update(listed.values())
-        record = ItemRecord(kind, server.id, server.prefix, own, cleaning.clean(own, definition, text), listed)
+        if kind != "skill":
+            definition = cleaning.clean(own, definition, text)
+        record = ItemRecord(kind, server.id, server.prefix, own, definition, listed)
         if kind != "prompt" and not is_plain(own):
             takes_all = kind == "template" and not server.trusted and leads_anywhere(own)
             record = replace(record, resolved=resolved(own) if len(own) <= LONGEST else "", takes_all=takes_all)

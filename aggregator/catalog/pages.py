@@ -40,15 +40,24 @@ class PageItem(Protocol):
     def rendered(self) -> dict[Rendering, bytes]: ...
 
 
+class ExposeWithin(Protocol):
+    """A function that returns a definition of the server of this prefix with the URIs in it as hosts see them."""
+
+    def __call__(self, prefix: str, holder: dict[str, Any], /) -> dict[str, Any]: ...
+
+
 R = TypeVar("R", bound=PageItem)
 
 
 class Pages(Generic[R]):
-    """Records in config order of servers, then in each server's own order. `field` is the field of a record's name."""
+    """Records in config order of servers, then in each server's own order. `field` is the field of a record's name,
+    `within` puts the other URIs of a definition as hosts see them.
+    """
 
-    def __init__(self, records: Iterable[R] = (), field: str = "name") -> None:
+    def __init__(self, records: Iterable[R] = (), field: str = "name", within: ExposeWithin = in_meta) -> None:
         self.records = tuple(records)
         self._field = field
+        self._within = within
         self._pages: dict[Style, list[tuple[bytes, str | None]]] = {}
 
     def __len__(self) -> int:
@@ -133,7 +142,7 @@ class Pages(Generic[R]):
         before: str | None = None
         for record in self.records:
             yield
-            part = render(record, style, self._field)
+            part = render(record, style, self._field, self._within)
             size += len(part)
             if parts and size > PAGE_BYTES:
                 pages.append((_array(parts), before))
@@ -149,7 +158,7 @@ class Pages(Generic[R]):
         parts: list[bytes] = []
         size = 0
         for record in records:
-            part = render(record, style, self._field)
+            part = render(record, style, self._field, self._within)
             size += len(part)
             if parts and size > PAGE_BYTES:
                 return Raw(_array(parts)), records[len(parts) - 1].listed[style]
@@ -161,10 +170,10 @@ def _array(parts: list[bytes]) -> bytes:
     return b"[" + b",".join(parts) + b"]"
 
 
-def render(record: PageItem, style: Style, field: str = "name") -> bytes:
+def render(record: PageItem, style: Style, field: str = "name", within: ExposeWithin = in_meta) -> bytes:
     """Return the definition as hosts get it, encoded once."""
     known = record.rendered.get(style)
     if known is None:
-        definition = in_meta(record.prefix, {**record.definition, field: record.listed[style]})
+        definition = within(record.prefix, {**record.definition, field: record.listed[style]})
         known = record.rendered[style] = encode(definition)
     return known

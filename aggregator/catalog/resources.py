@@ -1,4 +1,4 @@
-"""The snapshot of resources, templates and prompts: their order, and which of them a URI or name means. Frozen.
+"""The snapshot of resources, templates, prompts and skills: their order, and which of them a URI or name means. Frozen.
 
 Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
 `mcp://server/https://...`.
@@ -12,17 +12,21 @@ from typing import Final
 from aggregator.catalog.items import NAMED_BY
 from aggregator.catalog.names import NameLookup
 from aggregator.catalog.pages import Pages
+from aggregator.catalog.skills import manifest
 from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.uris.exposed import aliased, unwrapped
+from aggregator.domain.uris.links import in_skill
+from aggregator.domain.uris.skills import directories, skill_name
+from aggregator.domain.uris.spellings import is_plain, resolved
 
 # Comparing one takes a microsecond: a miss must not delay other requests.
 _TEMPLATES_TRIED: Final = 2_000
 
 
 class ItemCatalog:
-    """Resources, templates and prompts, in config order of servers, then in each server's own order."""
+    """Resources, templates, prompts and skills, in config order of servers, then in each server's own order."""
 
     def __init__(self, items: Iterable[ItemRecord] = ()) -> None:
         at_once(self._fill(items))
@@ -36,18 +40,19 @@ class ItemCatalog:
         for item in items:
             yield
             kept.append(item)
-            shown = item if item.kind == "prompt" else _distinct(item, taken[item.kind])
+            shown = item if item.kind in ("prompt", "skill") else _distinct(item, taken[item.kind])
             if shown is not None:
                 by_kind[item.kind].append(shown)
             if item.kind != "prompt":
                 self._listed.add((item.server, item.own_name))
             if item.resolved:
-                key = item.server, item.resolved
-                self._respelled[key] = (*self._respelled.get(key, ()), item.own_name)
+                self._respell(item.server, item.resolved, item.own_name)
         self.items = tuple(kept)
         self.resources = Pages(by_kind["resource"], NAMED_BY["resource"])
         self.templates = Pages(by_kind["template"], NAMED_BY["template"])
         self.prompts = Pages(by_kind["prompt"], NAMED_BY["prompt"])
+        self.skills = Pages(by_kind["skill"], NAMED_BY["skill"], in_skill)
+        yield from self._fill_skills()
         self._by_uri: dict[str, ItemRecord] = {}
         self._by_own: dict[str, ItemRecord | None] = {}
         for record in self.resources.records:
@@ -69,9 +74,33 @@ class ItemCatalog:
         self._prompts: NameLookup[ItemRecord] = NameLookup()
         yield from self._prompts.add_steps(self.prompts.records)
 
+    def _fill_skills(self) -> Steps[None]:
+        self._skills: dict[str, ItemRecord] = {}
+        self._skill_at: dict[tuple[str, str], ItemRecord] = {}
+        self._skill_called: dict[str, ItemRecord] = {}
+        self._own_skills: dict[str, ItemRecord | None] = {}
+        for record in self.skills.records:
+            yield
+            self._skills[record.listed["canonical"]] = record
+            self._own_skills[record.own_name] = None if record.own_name in self._own_skills else record
+            name = skill_name(record.own_name)
+            assert name is not None, "any other skill is left out"
+            self._skill_at[record.server, name] = record
+            self._skill_called[f"{record.prefix or record.server}.{name}"] = record
+            for own in manifest(record.definition) or ():
+                if not is_plain(own):
+                    # What has one spelling only is the same listed or not.
+                    self._listed.add((record.server, own))
+                    self._respell(record.server, resolved(own), own)
+
+    def _respell(self, server: str, whole: str, own: str) -> None:
+        known = self._respelled.get((server, whole), ())
+        if own not in known:
+            self._respelled[server, whole] = (*known, own)
+
     def __repr__(self) -> str:
         counts = f"{len(self.resources)} resources, {len(self.templates)} templates, {len(self.prompts)} prompts"
-        return f"<Offer of {counts}>"
+        return f"<Offer of {counts}, {len(self.skills)} skills>"
 
     def listed(self, uri: str) -> ItemRecord | None:
         """Return the resource or the template that is listed under this very URI."""
@@ -84,6 +113,31 @@ class ItemCatalog:
     def other_spellings(self, server: str, resolved: str) -> tuple[str, ...]:
         """Return the URIs that the server lists in other spellings than `resolved`, of `domain.uris.spellings`."""
         return self._respelled.get((server, resolved), ())
+
+    def skill(self, uri: str) -> ItemRecord | None:
+        """Return the skill whose SKILL.md is listed under this very URI."""
+        return self._skills.get(uri)
+
+    def skill_named(self, server: str, name: str) -> ItemRecord | None:
+        """Return the skill of a server by its name (`domain.uris.skills`)."""
+        return self._skill_at.get((server, name))
+
+    def skill_called(self, name: str) -> ItemRecord | None:
+        """Return the skill of that full name, as `docs.git-workflow`."""
+        return self._skill_called.get(name)
+
+    def skills_around(self, server: str, uri: str) -> tuple[ItemRecord, ...]:
+        """Return the skills of a server in whose directories its own URI lies, the outermost first."""
+        if not self._skill_at:
+            return ()
+        found = (self._skill_at.get((server, name)) for name in directories(uri))
+        return tuple(record for record in found if record is not None)
+
+    def skill_names(self, server: str, uri: str) -> tuple[str, ...]:
+        """Return the names of the skills of `skills_around`."""
+        if not self._skill_at:
+            return ()
+        return tuple(name for name in directories(uri) if (server, name) in self._skill_at)
 
     @property
     def templates_without_server(self) -> int:
@@ -98,6 +152,10 @@ class ItemCatalog:
     def sole_resource(self, uri: str) -> ItemRecord | None:
         """Return the only resource with this for its own URI."""
         return self._by_own.get(uri)
+
+    def sole_skill(self, uri: str) -> ItemRecord | None:
+        """Return the only skill whose SKILL.md has this for its server's own URI."""
+        return self._own_skills.get(uri)
 
     def sole_match(self, uri: str) -> ItemRecord | None:
         """Return the only server's resource with this for its own URI, or the template that the URI may come from."""

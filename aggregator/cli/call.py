@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.app.build import build_app
+from aggregator.app.pins.locked import lock_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.config.load import Loaded
@@ -47,7 +48,14 @@ def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_
 async def _call(
     loaded: Loaded, agent: str | None, name: str, pairs: list[str], json_arguments: str | None
 ) -> Mapping[str, Any]:
-    app = build_app(loaded.config, loaded.policies, storage_url(loaded), keeps_records=True, redactor=loaded.redactor)
+    app = build_app(
+        loaded.config,
+        loaded.policies,
+        storage_url(loaded),
+        keeps_records=True,
+        redactor=loaded.redactor,
+        lock=lock_beside(loaded.path),
+    )
     principal = Principal(agent) if agent is not None else LOCAL
     async with app.running():
         tool: ToolRecord | None = None

@@ -16,8 +16,10 @@ from aggregator.cli.audit.commands import audit_app
 from aggregator.cli.connections.commands import connect_app, connections_app
 from aggregator.cli.doctor.commands import doctor_app
 from aggregator.cli.first_run.commands import first_run_app
+from aggregator.cli.flow.commands import flow_app
 from aggregator.cli.hosts.commands import hosts_app
 from aggregator.cli.notify.commands import notify_app
+from aggregator.cli.pins.commands import pins_app
 from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 from aggregator.cli.secrets.commands import secrets_app
@@ -226,9 +228,11 @@ approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_hel
 for name, group in (
     ("keys", keys_app),
     ("policy", policy_app),
+    ("pins", pins_app),
     ("approvals", approvals_app),
     ("connections", connections_app),
     ("audit", audit_app),
+    ("flow", flow_app),
     ("notify", notify_app),
     ("secrets", secrets_app),
 ):

@@ -13,6 +13,7 @@ from aggregator.app.accounts.pages import connect_pages
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.console import console_parts
+from aggregator.app.pins.locked import lock_beside
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.app.reports.gather import GroupReports, Siblings
 from aggregator.cli.runtime.collector import spare_catalogs, spare_start
@@ -93,6 +94,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
         keeps_records=True,
         redactor=redactor,
         source=ConfigSource(loaded, read, log_as),
+        lock=lock_beside(loaded.path),
     )
     await app.load_keys(beside_others=worker is not None)
     file = sqlite_path(full_url(storage_url(loaded)))

@@ -112,7 +112,11 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
     receivers: Mapping[str, Mapping[str, Any]] = found.get("notify", {})
     failing = [(name, one["problem"]) for name, one in receivers.items() if one["state"] == "failing"]
     told += [f"Notices do not reach {name}: {problem}." for name, problem in failing]
-    return told + [f"{name}: {found[name]}" for name in ("keys", "issuers", "catalogs", "audit") if found.get(name)]
+    held = [name for name, server in servers.items() if server.get("held")]
+    if held:
+        told.append(f"Definitions are held, see `aggregator pins status`: {', '.join(held)}.")
+    parts = ("keys", "issuers", "catalogs", "pins", "audit")
+    return told + [f"{name}: {found[name]}" for name in parts if found.get(name)]
 
 
 def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
@@ -145,6 +149,11 @@ def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _held_note(server: Mapping[str, Any]) -> str:
+    held = server.get("held", 0)
+    return f"{held} definition{'s' if held != 1 else ''} held until approved" if held else ""
+
+
 def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
     following, others = server["next_try"], server.get("answered_by")
     instead = f"calls go to {' and '.join(others)}" if others else ""
@@ -157,7 +166,7 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(server["tools"]),
         str(server["in_flight"]),
         f"in {_span(following - now)}" if following is not None else "-",
-        one_line("; ".join(filter(None, (server["reason"], instead, elsewhere)))),
+        one_line("; ".join(filter(None, (server["reason"], instead, elsewhere, _held_note(server))))),
     )
 
 

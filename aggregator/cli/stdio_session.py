@@ -8,6 +8,7 @@ from typing import BinaryIO, Final, Protocol
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.pins.locked import lock_beside
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.cli.runtime.collector import spare_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
@@ -50,7 +51,15 @@ def run_session(
     """
     source = ConfigSource(loaded, read, log_as)
     policies = live if live is not None else loaded.policies
-    app = build_app(loaded.config, policies, storage_url(loaded), keeps_records=True, redactor=redactor, source=source)
+    app = build_app(
+        loaded.config,
+        policies,
+        storage_url(loaded),
+        keeps_records=True,
+        redactor=redactor,
+        source=source,
+        lock=lock_beside(loaded.path),
+    )
     run_loop(_serve(app, agent, stdin, stdout, first))
 
 

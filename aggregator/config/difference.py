@@ -16,6 +16,7 @@ from aggregator.domain.problems import Problem
 # Fields of a server that take effect on its open connection; a change of any other replaces the connection.
 IN_PLACE: Final = frozenset(
     {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "tools", "coerce"}
+    | {"trust", "on_change"}
     | {"output_validation", "timeout", "max_timeout", "timeout_resets_on_progress", "connect_timeout"}
     | {"grace", "reconnect_wait", "idle_timeout", "fallbacks", "health", "max_pending"}
 )

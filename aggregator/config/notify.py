@@ -12,7 +12,9 @@ from pydantic import Field, field_validator, model_validator
 from aggregator.config.fields import ConfigModel, Seconds, TextMap, Texts
 from aggregator.redaction.field_names import is_opaque
 
-NoticeType = Literal["approval.waiting", "server.down", "server.back", "tools.changed", "limit.reached"]
+NoticeType = Literal[
+    "approval.waiting", "server.down", "server.back", "tools.changed", "definition.held", "limit.reached"
+]
 NoticeFormat = Literal["json", "slack", "teams"]
 
 EVERY_TYPE: Final[tuple[NoticeType, ...]] = (
@@ -20,6 +22,7 @@ EVERY_TYPE: Final[tuple[NoticeType, ...]] = (
     "server.down",
     "server.back",
     "tools.changed",
+    "definition.held",
     "limit.reached",
 )
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105

@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, ToolsConfig
 from aggregator.secret_sources.reference import LateText
 
 DEFAULT_MAX_TIMEOUT = 600.0
@@ -190,6 +190,18 @@ class ServerConfig(ConfigModel):
         default=False,
         description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
         "policies, and a template of it that fits any `https:` URI takes those that nobody lists.",
+    )
+    trust: Literal["first_sight", "ask"] = Field(
+        default="first_sight",
+        description="What a server says of itself when it is seen for the first time: `first_sight` takes it as "
+        "approved, `ask` shows nothing of the server until it is approved.",
+        examples=["ask"],
+    )
+    on_change: Literal["hold", "warn"] | AcceptedChanges = Field(
+        default=AcceptedChanges.model_construct(),
+        description="What becomes of definitions that changed since they were approved: `hold` holds every change, "
+        "`warn` none, and `accept` names the classes of changes that are accepted; others are held.",
+        examples=["hold"],
     )
     invisible_characters: Literal["remove", "keep"] = Field(
         default="remove",

@@ -1,6 +1,7 @@
 """Parts of a server's entry: a program to start before connecting, and the tools to take."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field
 
@@ -29,6 +30,30 @@ class LaunchConfig(ConfigModel):
         default=None,
         description="The folder it runs in, relative to the configuration file's.",
         examples=["servers/weather"],
+    )
+
+
+ChangeClassName = Literal[
+    "cosmetic",
+    "narrower",
+    "wider",
+    "description",
+    "output",
+    "safer_annotations",
+    "other_annotations",
+    "new",
+    "renamed",
+    "other",
+]
+
+
+class AcceptedChanges(ConfigModel):
+    """The classes of changes of definitions that are accepted without an approval."""
+
+    accept: tuple[ChangeClassName, ...] = Field(
+        default=("cosmetic", "narrower", "new"),
+        description="The classes. A change of several classes is accepted if all of them are.",
+        examples=[["cosmetic", "narrower", "wider", "new"]],
     )
 
 

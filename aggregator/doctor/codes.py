@@ -122,6 +122,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "gateway_programs": _code("note", "each worker starts the servers that are programs for itself"),
     "gateway_trouble": _code("warning", "the running gateway reports something that is not well"),
     # the database
+    "definitions_held": _code("warning", "definitions of a server changed, and are held until they are approved"),
     "database_url": _code("error", "the address of the database cannot be used"),
     "database_folder": _code("error", "the folder of the database is missing and cannot be made"),
     "database_read_only": _code("error", "the database, or its folder, cannot be written"),

@@ -32,7 +32,7 @@ from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
-from aggregator.doctor.checks.storage import of_chain, of_storage
+from aggregator.doctor.checks.storage import of_chain, of_held, of_storage
 from aggregator.doctor.finding import CheckFinding, found, with_option
 from aggregator.doctor.gather.accounts import read_accounts
 from aggregator.doctor.gather.certificate import read_certificate
@@ -179,6 +179,8 @@ class _Doctor:
         if audit is not None and audit.enabled:
             key = ChainKey(audit.chain_key).id if audit.chain_key is not None else None
             self._findings += of_chain(read.chained, key)
+        if config.loaded is not None:
+            self._findings += of_held(read.held, {server.id for server in config.loaded.config.servers})
         return read
 
     async def _accounts(self, config: ConfigRead) -> None:

@@ -6,7 +6,9 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 # What leaves a row, a span and a count: calls of tools, and what else makes an upstream do something for a host.
 TOOL_CALL: Final = "tools/call"
-ON_RECORD: Final = frozenset({TOOL_CALL, "resources/read", "prompts/get", "completion/complete"})
+ON_RECORD: Final = frozenset(
+    {TOOL_CALL, "resources/read", "prompts/get", "completion/complete", "skills/get", "resources/directory/read"}
+)
 
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
@@ -98,6 +100,7 @@ class CallRecord:
     `approved_by` is who agreed, where a person had to: `host:NAME`, or who approved it; `approval_id` names the
     question in the queue, if there was one. `attempts` are told where the first did not answer.
     `shown` is set for a result that was shown in part.
+    `flow` are the flow labels of its conversation, and after a `+` those that its result brought.
     `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
     by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
@@ -140,6 +143,7 @@ class CallRecord:
     method: str = TOOL_CALL
     attempts: tuple[Attempt, ...] = ()
     shown: ShownPart | None = None
+    flow: str | None = None
 
     @property
     def upstream_seconds(self) -> float:

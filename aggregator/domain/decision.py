@@ -16,7 +16,7 @@ class Decision:
 
     `rule` names what decided, `reason` says it to a person, `source` is its `file:line` where there is one. `confirm`
     allows it once a person has agreed, or as many different `people` as are needed. A `hidden` denial is answered as if
-    the thing did not exist.
+    the thing did not exist. `told`: a person who is asked is told the reason, which says what happened before.
     """
 
     verdict: Verdict
@@ -25,6 +25,7 @@ class Decision:
     source: str | None = None
     hidden: bool = False
     people: int = 1
+    told: bool = False
 
     @property
     def visible(self) -> bool:

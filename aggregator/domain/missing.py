@@ -1,4 +1,5 @@
-"""The errors for what is missing: an item that is not there for a host, a scope in its token, an account at a server.
+"""The errors for what is missing: an item that is not there for a host, or not as it is listed, a scope in its token,
+an account at a server.
 
 A read can only fail as a JSON-RPC error.
 """
@@ -48,6 +49,24 @@ class UnknownPrompt(NotServed):
         super().__init__(f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest}, blame)
 
 
+class UnknownSkill(NotServed):
+    """The URI is that of no skill's SKILL.md (SEP-2640: -32602 in every era)."""
+
+    word = "unknown_skill"
+
+    def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
+        super().__init__(message or f"No skill is served at {uri!r:.500}.", {"uri": uri}, blame)
+
+
+class UnknownDirectory(NotServed):
+    """The URI is that of no directory (SEP-2640: -32602 in every era)."""
+
+    word = "unknown_directory"
+
+    def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
+        super().__init__(message or f"{uri!r:.500} is no directory.", {"uri": uri}, blame)
+
+
 class ItemRefused(NotServed):
     """The policy, or a person, does not allow the read; `details` hold the `code`."""
 
@@ -62,6 +81,19 @@ class ItemRefused(NotServed):
         """Return the error of a read that is refused for what refuses a call."""
         details = {"code": refused.code, "status": refused.status, "retryable": refused.retryable, **refused.details}
         return cls(f"{refused.message} {refused.advice}".rstrip(), details, refused.blame, refused.outcome)
+
+
+class ItemHeld(ItemRefused):
+    """The definition of the item changed since it was approved, or was not approved yet."""
+
+    held = "item_held"
+
+
+class ToolHeld(CallRefused):
+    """The definition of the tool changed since it was approved, or was not approved yet: it is not called."""
+
+    code = "tool_held"
+    advice = "Do not repeat the call until then; use another tool, or tell the person you work for."
 
 
 class InsufficientScope(CallRefused):
@@ -97,3 +129,11 @@ class LoginRequired(UpstreamError):
 
     def __init__(self, server: str, message: str, *, url: str | None = None, **details: Any) -> None:
         super().__init__(server, message, **details, **({"url": url} if url is not None else {}))
+
+
+class SkillMismatch(UpstreamError):
+    """A file of a skill is not as the skill's entry has it; `details` name the `skill` and the `file`."""
+
+    code = "skill_mismatch"
+    retryable = True
+    advice = "The server's skills are listed anew: in a moment you may try again."

@@ -47,12 +47,13 @@ class ToolRecord:
         return isinstance(visibility, list) and bool(visibility) and "model" not in visibility
 
 
-ItemKind = Literal["resource", "template", "prompt"]
+ItemKind = Literal["resource", "template", "prompt", "skill"]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A resource, a resource template or a prompt as exposed; `own_name` is the upstream's URI, template or name.
+    """A resource, a resource template, a prompt or a skill as exposed; `own_name` is the upstream's URI, template or
+    name, of a skill the URI of its SKILL.md.
 
     `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: a template
     that leaves open where its URIs lead, of a server that is not trusted, so that no URI is taken to it.

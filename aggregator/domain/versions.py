@@ -21,6 +21,9 @@ META_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 HOP_LOCAL_META_PREFIX: Final = "io.modelcontextprotocol/"
 
+# The extension by which servers list skills (SEP-2640), in `capabilities.extensions`.
+SKILLS: Final = "io.modelcontextprotocol/skills"
+
 
 def era_of(version: str) -> Era:
     """Return `modern` for a revision without a handshake, else `legacy`."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import HostError
 from aggregator.domain.principal import Principal
 
@@ -135,6 +136,12 @@ class Admission:
                 self._of_agent[kind, agent] = left
             else:
                 del self._of_agent[kind, agent]
+
+
+def admission_of(http: HttpConfig) -> Admission:
+    """Return the admission control with the bounds of a configuration."""
+    bounds: dict[Kind, int] = {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}
+    return Admission(bounds, http.agent_share)
 
 
 def _is_known(principal: Principal) -> bool:

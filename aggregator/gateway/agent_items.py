@@ -9,7 +9,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.uris.links import Elsewhere
 from aggregator.gateway.host import Host
 from aggregator.gateway.request import Request
-from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.current import CurrentCatalog, HeldItems
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.upstream import Upstream
 
@@ -19,13 +19,13 @@ _LOOKS: Final = 2_000
 
 class AgentItems:
     """The current snapshot, `all`, which is replaced as a whole; `settled` waits for servers that are still
-    starting.
+    starting. `current` is what has the snapshots of tools and items.
     """
 
     def __init__(
         self, views: Views, current: CurrentCatalog, by_prefix: Mapping[str, Upstream], slices: Slices
     ) -> None:
-        self._current = current
+        self.current = current
         self._by_prefix = by_prefix
         self._views = views
         self._slices = slices
@@ -33,12 +33,17 @@ class AgentItems:
     @property
     def tools(self) -> Catalog:
         """The tools of all servers."""
-        return self._current.tools
+        return self.current.tools
 
     @property
     def all(self) -> ItemCatalog:
         """The resources, templates and prompts of all upstreams."""
-        return self._current.resources
+        return self.current.resources
+
+    @property
+    def held(self) -> HeldItems:
+        """The prompts and templates of all upstreams that are held."""
+        return self.current.held
 
     def view(self, request: Request) -> View:
         """Return the view of the agent behind a request."""

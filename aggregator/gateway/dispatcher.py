@@ -10,7 +10,7 @@ from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
-from aggregator.domain.call_record import ON_RECORD
+from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
 from aggregator.domain.log_levels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
@@ -32,23 +32,22 @@ from aggregator.gateway.eras import for_legacy, for_modern, version_spoken
 from aggregator.gateway.handshake import discover_result, initialize_result, take_initialize
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
-from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
-from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
-from aggregator.gateway.reads.prompts import Prompts
+from aggregator.gateway.reads.recorded import RecordedReads
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.reads.subscriptions import Subscriptions
-from aggregator.gateway.request import ItemMethod, Request
+from aggregator.gateway.request import Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -90,8 +89,7 @@ class Dispatcher:
         host_lists: HostLists,
         agent_items: AgentItems,
         resources: Resources,
-        prompts: Prompts,
-        completion: Completion,
+        reads: RecordedReads,
         subscriptions: Subscriptions,
         playground: Playground,
         listening: ListenStreams,
@@ -119,8 +117,7 @@ class Dispatcher:
         self._host_lists = host_lists
         self._agent_items = agent_items
         self._resources = resources
-        self._prompts = prompts
-        self._completion = completion
+        self.reads = reads
         self._subscriptions = subscriptions
         self.listening = listening
 
@@ -135,7 +132,7 @@ class Dispatcher:
 
     @property
     def resources(self) -> ItemCatalog:
-        """The current resources, templates and prompts of all upstreams."""
+        """The current resources, templates, prompts and skills of all upstreams."""
         return self._current.resources
 
     def source(self, tool: ToolRecord) -> Literal["local", "mcp"]:
@@ -160,6 +157,7 @@ class Dispatcher:
         async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
             tasks.start(self._finder.run())
             tasks.start(self._finder.meanings.run())
+            tasks.start(self._finder.skills.run())
             await asyncio.to_thread(self._meta_tools.load)
             await self._pipeline.keep_checks_ready(self._settle)
 
@@ -307,24 +305,10 @@ class Dispatcher:
         await self._agent_items.ready(request.host)
         return self._agent_items.of(self._agent_items.view(request))
 
-    async def read_resource(self, request: Request) -> Mapping[str, Any]:
-        return await self._on_record("resources/read", request, self._resources.read)
-
-    async def get_prompt(self, request: Request) -> Mapping[str, Any]:
-        return await self._on_record("prompts/get", request, self._prompts.get)
-
-    async def complete(self, request: Request) -> Mapping[str, Any]:
-        return await self._on_record("completion/complete", request, self._completion.complete)
-
-    async def _on_record(self, method: str, request: Request, answer: ItemMethod) -> dict[str, Any]:
-        async with self.call_log.record(request.as_call(), request.host, method) as entry:
-            await entry.wait_for_space()
-            if self.drain.started:
-                raise self.drain.refusal()
-            refuse_look_alikes(request.params)
-            await self._agent_items.ready(request.host)
-            entry.finish(await answer(request._replace(entry=entry)))
-        return entry.result
+    async def list_skills(self, request: Request) -> Mapping[str, Any]:
+        await self._startup.settled()
+        items = await self._visible_items(request)
+        return await self._host_lists.page(request, "skills", "skill", items.skills)
 
     async def subscribe(self, request: Request) -> Mapping[str, Any]:
         await self._agent_items.ready(request.host)
@@ -372,15 +356,19 @@ class Dispatcher:
         return text
 
 
+def _recorded(method: str) -> MethodHandler:
+    """Return the handler of a method that reads from an upstream."""
+    return lambda gateway, request: gateway.reads.answer(method, request)
+
+
 _COMMON: Final[Mapping[str, MethodHandler]] = {
     "tools/list": Dispatcher.list_tools,
     "tools/call": Dispatcher.call_tool,
     "resources/list": Dispatcher.list_resources,
     "resources/templates/list": Dispatcher.list_templates,
-    "resources/read": Dispatcher.read_resource,
     "prompts/list": Dispatcher.list_prompts,
-    "prompts/get": Dispatcher.get_prompt,
-    "completion/complete": Dispatcher.complete,
+    "skills/list": Dispatcher.list_skills,
+    **{method: _recorded(method) for method in sorted(ON_RECORD - {TOOL_CALL})},
 }
 _LEGACY: Final[Mapping[str, MethodHandler]] = {
     **_COMMON,

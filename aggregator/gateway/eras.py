@@ -18,6 +18,8 @@ from aggregator.gateway.host import Host
 
 SERVER_INFO: Final = {"name": "aggregator", "title": "Aggregator", "version": __version__}
 
+# What a server says of the data in a result.
+TRUST_META: Final = "io.modelcontextprotocol/trust-annotations"
 # Keys of one hop, and keys that only hosts and the aggregator exchange.
 _NOT_PASSED_ON: Final = (HOP_LOCAL_META_PREFIX, "aggregator/")
 
@@ -78,11 +80,16 @@ def for_legacy(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def received(result: dict[str, Any]) -> dict[str, Any]:
-    """Return an upstream's result without `_meta` keys of its own hop and without keys reserved for the aggregator."""
+    """Return an upstream's result without `_meta` keys of its own hop and without keys reserved for the aggregator.
+
+    What a server says of its data is no matter of a hop, and stays (`trust-annotations`, a draft extension).
+    """
     meta = result.get("_meta")
     if not isinstance(meta, dict) or not any(key.startswith(_NOT_PASSED_ON) for key in meta):
         return result
     kept = _passed_on(meta)
+    if TRUST_META in meta:
+        kept[TRUST_META] = meta[TRUST_META]
     rest = {key: value for key, value in result.items() if key != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.freshness import OURS_FOR_ONE
-from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SUPPORTED_VERSIONS, era_of
+from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SKILLS, SUPPORTED_VERSIONS, era_of
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.host import Host
 
@@ -18,6 +18,8 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {"listChanged": True},
     "completions": {},
+    # As SEP-2640 has it. Servers without `directoryRead` are answered for by the manifests of their skills.
+    "extensions": {SKILLS: {"directoryRead": True}},
     # Deprecated, but a server that passes log lines on must declare it (S/server/utilities/logging).
     "logging": {},
 }

@@ -82,7 +82,8 @@ class HostLists:
         return {
             "tools": (style, listing.tools),
             "prompts": (style, items.prompts.records),
-            "resources": (items.resources.records, items.templates.records),
+            # Skills have no notification of their own: they are made of resources.
+            "resources": (items.resources.records, items.templates.records, items.skills.records),
         }
 
     def is_ready(self, host: Host) -> bool:

@@ -21,6 +21,7 @@ _SHOWN: Final[Mapping[str, str]] = {
     "added": "Added",
     "removed": "Removed",
     "changed": "Changed",
+    "held": "Held",
     "times": "Times",
 }
 _LINK_TEXT: Final = "Open in the console"

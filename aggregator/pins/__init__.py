@@ -8,5 +8,6 @@ Terms (docs/glossary.md):
   lock file: `aggregator.pins`, the pins of a configuration as a file for version control
 
 Entry points: `pinned_item` makes the digest, `compare` finds the changes of one server, `is_held` decides.
-Must not import: storage, the gateway, or any other service; nothing here awaits or reads a clock.
+Must not import: storage, the gateway, or any other service; nothing here awaits or reads a clock
+(tests/test_layers.py holds that).
 """

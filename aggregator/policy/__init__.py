@@ -1,7 +1,8 @@
 """The policy: which agent may see and call what, decided from the rules of YAML files.
 
 Law: deciding is pure. A decision depends on rules, agent and target only, and names the rule that decided, with file
-and line. Files are read and checked in `files/`; `live.py` swaps the rulebook whole.
+and line; `flow/` makes it stricter by what was read before. Files are read and checked in `files/`; `live.py` swaps the
+rulebook whole.
 
 Terms:
   rulebook: all rules at one moment, frozen; see `rulebook.py`

@@ -12,12 +12,16 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = ("destructive", "open_world", "read
 
 
 class ToolAnnotations(NamedTuple):
-    """The annotations of a tool that count. A `read_only` tool is never `destructive`, and repeating it is harmless."""
+    """The annotations of a tool that count. A `read_only` tool is never `destructive`, and repeating it is harmless.
+
+    `says_open_world`: its server says that it reaches the open world; `open_world` is so too where nothing is said.
+    """
 
     destructive: bool = True
     open_world: bool = True
     read_only: bool = False
     idempotent: bool = False
+    says_open_world: bool = False
 
 
 WORST: Final = ToolAnnotations()
@@ -33,6 +37,7 @@ def claimed_annotations(definition: Mapping[str, Any], *, trusted: bool) -> Tool
         open_world=hints.get("openWorldHint") is not False,
         read_only=read_only,
         idempotent=read_only or hints.get("idempotentHint") is True,
+        says_open_world=hints.get("openWorldHint") is True,
     )
 
 

@@ -1,25 +1,33 @@
 """Explain a decision: every rule that matched, the one that decided, and what would change it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aggregator.config.durations import format_duration
 from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision, confirmers
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import WORST, ToolAnnotations, Trusted, claimed_annotations, is_trusted
 from aggregator.policy.decide import Finding, decisive_finding
+from aggregator.policy.flow.decide_flow import FlowState, ToolFlow, decide_flow
+from aggregator.policy.flow.earlier import SUPPOSED_NOW, EarlierRead, supposed_state
+from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent
+from aggregator.policy.rules import BUILT_IN_LABELS, FlowRule
 from aggregator.policy.who import WhoDecision
+
+_ALLOWED: Final = Decision("allow", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """One decision with its reasons.
 
-    `findings` are in the order they count; `changes` must all be made to change the decision.
+    `findings` are in the order they count; `changes` must all be made to change the decision. `earlier`: what is
+    supposed to have been read before in the conversation.
     """
 
     agent: str
@@ -29,11 +37,15 @@ class Explanation:
     decisive: Finding | None
     changes: tuple[str, ...]
     conditions: tuple[str, ...]
+    earlier: tuple[EarlierRead, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield the explanation as lines for a terminal."""
         yield f"{self.agent}, {self.target}: {self.decision.verdict}{' (hidden)' if self.decision.hidden else ''}"
-        at = f" ({self.decision.source})" if self.decision.source else ""
+        if self.earlier:
+            yield f"  after {', '.join(map(str, self.earlier))}"
+        source = self.decision.source
+        at = f" ({source})" if source and source not in self.decision.reason else ""
         yield f"  because {self.decision.reason}{at}"
         if self.findings:
             yield "what was found, in the order it counts:"
@@ -76,6 +88,7 @@ class Explanation:
             ],
             "changes": list(self.changes),
             "conditions": list(self.conditions),
+            "after": [{"name": one.name, "labels": sorted(one.labels)} for one in self.earlier],
         }
 
 
@@ -86,29 +99,74 @@ def explain(
     *,
     trusted: bool = False,
     found: WhoDecision | None = None,
+    earlier: Sequence[EarlierRead] = (),
 ) -> Explanation:
-    """Explain the decision on one tool, resource or prompt; `found`: for the agent that a token stands for."""
+    """Explain the decision on one tool, resource or prompt.
+
+    found: for the agent that a token stands for. earlier: what was read before in the conversation.
+    """
     target = thing if isinstance(thing, Target) else target_of(thing)
     rules = rulebook.for_agent(agent_id) if found is None else rulebook.for_token(found)
     if rules is None:
         change = did_you_mean(agent_id, rulebook.agents) or f"Add {agent_id!a} under `agents:`."
-        return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), ())
+        return Explanation(agent_id, target, unknown_agent(agent_id), (), None, (change,), (), tuple(earlier))
     claims = _claims(thing, trusted)
     findings = rules.findings(target, claims)
-    decided = rules.decide_target(target, claims)
+    before = rules.decide_target(target, claims)
+    decisive = decisive_finding(findings)
+    flow, state = rulebook.flow.flow_of(target, claims), supposed_state(earlier)
+    decided = _after(before, flow, state)
+    if decided is not before:
+        by_flow = tuple(_flow_findings(rulebook, flow, target, state))
+        decisive = by_flow[0]
+        findings = (*by_flow, *findings) if decided.verdict == "deny" else (*findings, *by_flow)
     ruling = rules.rule(thing, trusted=trusted) if isinstance(thing, ToolRecord) and decided.visible else None
     conditions = tuple(_conditions(rules, ruling, decided))
+    if decided.visible:
+        conditions += tuple(_flow_conditions(rulebook, flow, target))
     changes = tuple(_changes(agent_id, findings, target, decided))
-    return Explanation(agent_id, target, decided, findings, decisive_finding(findings), changes, conditions)
+    return Explanation(agent_id, target, decided, findings, decisive, changes, conditions, tuple(earlier))
+
+
+def earlier_reads(
+    texts: Iterable[str],
+    rulebook: Rulebook,
+    servers: Mapping[str, str],
+    tools: Iterable[ToolRecord] = (),
+    trusted: Trusted = None,
+) -> tuple[EarlierRead, ...]:
+    """Return what full names and labels stand for, as read before a call; see `find_by_full_name`.
+
+    Raises:
+        OperatorError: a text is neither a label that the rules know nor a full name.
+    """
+    known = tuple(tools)
+    labels = dict.fromkeys((*BUILT_IN_LABELS, *rulebook.documents.labels))
+    found = []
+    for text in texts:
+        if text in labels:
+            found.append(EarlierRead(f"something {text}", frozenset({text}), text))
+            continue
+        if "." not in text:
+            meant = did_you_mean(text, labels) or f"The labels are {', '.join(labels)}."
+            raise OperatorError(f"{text!a} is neither a label nor a full name such as server.tool. {meant}")
+        thing = find_by_full_name(text, servers, known)
+        target = thing if isinstance(thing, Target) else target_of(thing)
+        brought = rulebook.flow.labels_of(target, _claims(thing, is_trusted(trusted, target.server)))
+        found.append(EarlierRead(str(target), brought, text))
+    return tuple(found)
 
 
 def agents_allowed(
-    rulebook: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False
+    rulebook: Rulebook, thing: ToolRecord | Target, *, trusted: bool = False, earlier: Sequence[EarlierRead] = ()
 ) -> list[tuple[str, Decision]]:
     """Return the agents that see a tool, resource or prompt, with the decision of each."""
     target = thing if isinstance(thing, Target) else target_of(thing)
     claims = _claims(thing, trusted)
-    decided = ((name, rules.decide_target(target, claims)) for name, rules in rulebook.agents.items())
+    flow, state = rulebook.flow.flow_of(target, claims), supposed_state(earlier)
+    decided = (
+        (name, _after(rules.decide_target(target, claims), flow, state)) for name, rules in rulebook.agents.items()
+    )
     return [(name, decision) for name, decision in decided if decision.visible]
 
 
@@ -118,13 +176,49 @@ def tools_allowed(
     tools: Iterable[ToolRecord],
     trusted: Trusted = None,
     found: WhoDecision | None = None,
+    earlier: Sequence[EarlierRead] = (),
 ) -> list[tuple[ToolRecord, Decision]]:
-    """Return the tools that an agent sees, with the decision on each; `found`: of the agent a token stands for."""
+    """Return the tools that an agent may call, with the decision on each; `found`: of the agent a token stands for."""
     rules = rulebook.for_agent(agent_id) if found is None else rulebook.for_token(found)
     if rules is None:
         return []
-    decided = ((tool, rules.decide(tool, trusted=is_trusted(trusted, tool.server))) for tool in tools)
+    state = supposed_state(earlier)
+    ruled = ((tool, rules.rule(tool, trusted=is_trusted(trusted, tool.server))) for tool in tools)
+    decided = ((tool, _after(ruling.decision, ruling.flow, state)) for tool, ruling in ruled)
     return [(tool, decision) for tool, decision in decided if decision.visible]
+
+
+def _after(before: Decision, flow: ToolFlow, state: FlowState) -> Decision:
+    return decide_flow(before, flow, state, SUPPOSED_NOW) if flow.rules else before
+
+
+def _flow_findings(rulebook: Rulebook, flow: ToolFlow, target: Target, state: FlowState) -> Iterator[Finding]:
+    """Yield what each flow rule that holds says, the one that decides first."""
+    for rule in flow.rules:
+        if state.keys() >= rule.after:
+            said = decide_flow(_ALLOWED, flow._replace(rules=(rule,)), state, SUPPOSED_NOW)
+            yield Finding(rule.then, said.rule, said.reason, _undo_flow(rulebook, flow, rule, target), said.source)
+
+
+def _undo_flow(rulebook: Rulebook, flow: ToolFlow, rule: FlowRule, target: Target) -> str:
+    """Return how an operator would take a flow rule off a tool, resource or prompt."""
+    given = [one for one in rulebook.flow.matching(target) if one.value in rule.calls]
+    undo = f"take the flow rule out ({rule.place})"
+    if given:
+        patterns = " and ".join(f'"{one.pattern}" out of label {one.value} ({one.place})' for one in given)
+        return f"{undo}, or take {patterns}"
+    labels = " and ".join(sorted(rule.calls & flow.labels))
+    return f"{undo}, or give it a label of your own: then the annotations of its server do not make it {labels}"
+
+
+def _flow_conditions(rulebook: Rulebook, flow: ToolFlow, target: Target) -> Iterator[str]:
+    given = rulebook.flow.matching(target)
+    for label in sorted(flow.labels):
+        by = [f'"{one.pattern}" ({one.place})' for one in given if one.value == label]
+        yield f"it has the label {label}: {', '.join(by) or 'by the annotations of its trusted server'}"
+    for rule in flow.rules:
+        outcome = "a person is asked" if rule.then == "confirm" else "it is refused"
+        yield f"after {' and '.join(sorted(rule.after))}: {outcome} ({rule.place})"
 
 
 def _claims(thing: ToolRecord | Target, trusted: bool) -> ToolAnnotations | None:

@@ -1,6 +1,6 @@
-"""Find tools, resources and prompts by full name, for commands and cases.
+"""Find tools, resources, prompts and skills by full name, for commands and cases.
 
-Full names are `time.convert_time`, `resource:legal.statute://a` and the like.
+Full names are `time.convert_time`, `resource:legal.statute://a`, `skill:docs.git-workflow` and the like.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,15 @@ def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
     """
     kind: Kind = "tool"
     rest = text
-    for known in ("resource", "prompt"):
+    kinds: tuple[Kind, ...] = ("resource", "prompt", "skill")
+    for known in kinds:
         if text.startswith(f"{known}:"):
             kind, rest = known, text.removeprefix(f"{known}:")
     prefix, dot, name = rest.partition(".")
     if not dot or not prefix or not name:
         raise OperatorError(
-            f"{text!a} is no full name. Write server.tool, resource:server.uri or prompt:server.prompt."
+            f"{text!a} is no full name. "
+            "Write server.tool, resource:server.uri, prompt:server.prompt or skill:server.skill."
         )
     return Target(kind, servers.get(prefix, prefix), prefix, name)
 
@@ -39,7 +41,7 @@ def find_by_full_name(text: str, servers: Mapping[str, str], tools: Iterable[Too
 
 
 def record_of(target: Target) -> ToolRecord | Target:
-    """Return a record for a tool of which only the name is known; resources and prompts as they are."""
+    """Return a record for a tool of which only the name is known; resources, prompts and skills as they are."""
     if target.kind != "tool":
         return target
     return ToolRecord(

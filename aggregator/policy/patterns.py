@@ -1,8 +1,9 @@
-"""Patterns over canonical names: `github.*`, `*.delete_*`, `server:time`, `resource:legal.*`, `prompt:legal.*`.
+"""Patterns over canonical names: `github.*`, `*.delete_*`, `server:time`, `resource:legal.*`, `prompt:legal.*`,
+`skill:docs.*`.
 
 Law: patterns are matched against the canonical name of the record, case and all, never against what a host typed. A
 resource has as many names as its URI has spellings: a rule that forbids speaks of any of them, one that allows must
-speak of all.
+speak of all. A file of a skill is a resource that the patterns of skills speak of too, by each directory it lies in.
 """
 
 import re
@@ -12,15 +13,20 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from aggregator.config.files.report import nearest
+from aggregator.domain.uris.skills import directories, directory_name, directory_uri, is_skill_scheme, skill_uri
 from aggregator.domain.uris.spellings import spellings
-from aggregator.policy.uri_globs import globs
+from aggregator.policy.uri_globs import globs, skill_globs
 
-Kind = Literal["tool", "resource", "prompt"]
-PatternKind = Literal["tool", "resource", "prompt", "server"]
+Kind = Literal["tool", "resource", "prompt", "skill"]
+PatternKind = Literal["tool", "resource", "prompt", "skill", "server"]
 
 LONGEST: Final = 500
 _KIND: Final = re.compile(r"(?P<kind>[^.*?\[\]:/]*):(?P<rest>.*)", re.DOTALL)
-_PREFIXES: Final = ("resource", "prompt", "server")
+_PREFIXES: Final[tuple[PatternKind, ...]] = ("resource", "prompt", "skill", "server")
+# What is decided about by a URI: a skill by that of its SKILL.md.
+_BY_URI: Final = ("resource", "skill")
+# Longer URIs are not remembered.
+_SHORT: Final = 1_000
 _SPECIAL: Final = re.compile(r"[*?\[]")
 _SET: Final = re.compile(r"\[!?\]?[^\]]*\]")
 # Characters that no server id or prefix has: with one before the first dot a pattern can match nothing.
@@ -44,11 +50,22 @@ class TargetNames(NamedTuple):
     decoded: str
 
 
+class SkillNames(NamedTuple):
+    """The full names of the skills that a target may belong to: of all in every spelling, and of those by which it may
+    be allowed, as they are sent and without percent-escapes.
+    """
+
+    every: tuple[str, ...]
+    allowing: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A tool, resource or prompt to decide about. `server` is the server's id, `name` its own name or URI.
+    """A tool, resource, prompt or skill to decide about. `server` is the server's id, `name` its own name or URI; that
+    of a skill is made from the URI of its SKILL.md (`domain.uris.skills`).
 
-    Of resources: `listed` says that the server lists this very URI, `also` are other spellings that it lists.
+    Of resources and skills: `listed` says that the server lists this very URI, `also` are other spellings that it
+    lists. `skills` are the names of the listed skills that a resource is a file of.
     """
 
     kind: Kind
@@ -57,6 +74,7 @@ class Target:
     name: str
     listed: bool = False
     also: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
 
     @property
     def full(self) -> str:
@@ -67,13 +85,30 @@ class Target:
     def names(self) -> TargetNames:
         """The full names of the target, in every spelling."""
         full = self.full
-        if self.kind != "resource":
+        if self.kind not in _BY_URI:
             return TargetNames((full,), full, full)
-        found = spellings(self.name)
+        uri = self.uri
+        found, full = spellings(uri), f"{self.prefix}.{uri}"
         every = tuple(f"{self.prefix}.{name}" for name in (*found.every, *self.also))
         if self.listed:
             return TargetNames(every, full, full)
         return TargetNames(every, f"{self.prefix}.{found.canonical}", f"{self.prefix}.{found.decoded}")
+
+    @property
+    def uri(self) -> str:
+        """The URI of a resource, or of the SKILL.md of a skill."""
+        return skill_uri(self.name) if self.kind == "skill" else self.name
+
+    @property
+    def skill_names(self) -> SkillNames:
+        """The full names of the skills that a resource or a skill may belong to."""
+        if self.kind not in _BY_URI:
+            return SkillNames((), ())
+        uri, own = self.uri, self.name if self.kind == "skill" else None
+        known = self.skills if own is None else (own,)
+        short = len(uri) <= _SHORT and not self.also and len(known) <= 1
+        made = _kept_skill_names if short else _skill_names
+        return made(self.prefix, uri, self.also, known)
 
     @property
     def pattern(self) -> str:
@@ -116,12 +151,20 @@ class Pattern:
         """
         if self.kind == "server":
             return self.fits(target.server)
-        if self.kind != target.kind:
+        if self.kind == "skill":
+            return self.speaks_of_skill(target.skill_names, every=every)
+        if self.kind != target.kind and (self.kind, target.kind) != ("resource", "skill"):
             return False
         if self.kind != "resource":
             return self.fits(target.full)
         names = names or target.names
         return self.covers(names) if every else self.mentions(names)
+
+    def speaks_of_skill(self, names: SkillNames, *, every: bool = False) -> bool:
+        """Tell whether a pattern over skills speaks of a target with these names; `every` as in `matches`."""
+        if not every:
+            return self.mentions(TargetNames(names.every, "", ""))
+        return any(self.covers(TargetNames((), sent, decoded)) for sent, decoded in names.allowing)
 
     def mentions(self, names: TargetNames) -> bool:
         """Tell whether it matches one of the names of a target."""
@@ -162,9 +205,9 @@ def parse(text: str) -> Pattern:
     before, dot, _ = glob.partition(".")
     _check_head(kind, glob)
     head = before if dot and _SPECIAL.search(before) is None else None
-    if kind != "resource":
+    if kind not in _BY_URI:
         return Pattern(text, kind, glob, literal, head, regex)
-    spelled = globs(glob)
+    spelled = globs(glob) if kind == "resource" else skill_globs(glob)
     sent, decoded, whole = (re.compile(translate(other)) for other in spelled)
     others = tuple(dict.fromkeys(other for other in spelled if other != glob))
     every = tuple({other.pattern: other for other in (sent, decoded, whole) if other != regex}.values())
@@ -175,7 +218,7 @@ def _split(text: str) -> tuple[PatternKind, str]:
     found = _KIND.fullmatch(text)
     if found is None:
         return "tool", text
-    for kind in ("resource", "prompt", "server"):
+    for kind in _PREFIXES:
         if found["kind"] == kind:
             if not found["rest"]:
                 raise PatternError(f"Nothing follows {kind}:.", f"Write {kind}:* for all of them.")
@@ -187,7 +230,7 @@ def _split(text: str) -> tuple[PatternKind, str]:
         f"There is no kind {found['kind']!r}.",
         f"Did you mean `{suggestion}:{found['rest']}`?"
         if suggestion
-        else "The kinds are resource:, prompt: and server:.",
+        else "The kinds are resource:, prompt:, skill: and server:.",
     )
 
 
@@ -204,7 +247,7 @@ def _check_head(kind: PatternKind, glob: str) -> None:
     head = re.split(r"[.*]", plain, maxsplit=1)[0]
     _refuse_foreign(head.replace("?", "").replace("[", ""))
     if "." not in plain and "*" not in plain and "?" not in plain and "[" not in plain:
-        shape = {"tool": "server.tool", "resource": "server.uri", "prompt": "server.prompt"}[kind]
+        shape = "server.uri" if kind == "resource" else f"server.{kind}"
         mark = "" if kind == "tool" else f"{kind}:"
         raise PatternError(
             f"This can match nothing: a full name is {shape}.",
@@ -219,3 +262,22 @@ def _refuse_foreign(part: str) -> None:
             f"This can match nothing: the name of a server holds only A-Z, a-z, 0-9, _ and -, not {found[0]!a}.",
             "Type the name anew; the character may only look like the right one.",
         )
+
+
+def _skill_names(prefix: str, uri: str, also: tuple[str, ...], known: tuple[str, ...]) -> SkillNames:
+    """Return the names of the skills of a URI, where `known` are those of which it is known that it belongs to them."""
+    found = spellings(uri)
+    every = [name for form in (*found.every, *also) for name in directories(form)]
+    # A resource of the scheme for skills is known by it to be a file of one, of which no list need tell.
+    allowing = known or (directories(found.canonical) if is_skill_scheme(uri) else ())
+    return SkillNames(
+        tuple(f"{prefix}.{name}" for name in dict.fromkeys((*every, *known))),
+        tuple((f"{prefix}.{name}", f"{prefix}.{_decoded(name)}") for name in allowing),
+    )
+
+
+_kept_skill_names: Final = lru_cache(maxsize=4_096)(_skill_names)
+
+
+def _decoded(name: str) -> str:
+    return directory_name(spellings(directory_uri(name)).decoded)

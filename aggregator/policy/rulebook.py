@@ -16,6 +16,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import folded_name
 from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotations, claimed_annotations, with_declared
 from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, by_field, collect_findings, decision
+from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
+from aggregator.policy.flow.flow_book import FlowBook
 from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import OF_RESULTS, Limits, limits_of
@@ -71,7 +73,8 @@ class Ruling(NamedTuple):
     """The decision on one tool for one agent with everything that goes with it.
 
     `retry` is the reason why a call may be repeated, None for no reason. `read_only`: an operator or a trusted server
-    says that the tool only reads. `scopes`: what a token must have for it, as the rules write it.
+    says that the tool only reads. `scopes`: what a token must have for it, as the rules write it. `flow`: the labels
+    that its results bring, and the flow rules about calls of it.
     """
 
     decision: Decision
@@ -81,6 +84,7 @@ class Ruling(NamedTuple):
     pinned: bool = False
     read_only: bool = False
     scopes: tuple[str, ...] = ()
+    flow: ToolFlow = NO_FLOW
 
 
 class SharedRules(NamedTuple):
@@ -90,6 +94,7 @@ class SharedRules(NamedTuple):
     indexes: Mapping[str, RuleIndex]
     claims: Mapping[str, tuple[str, Place]]  # server id -> the tenant that claims it, and where
     memory: dict[tuple[object, ...], Ruling]
+    flow: FlowBook
 
 
 class AgentRules:
@@ -155,13 +160,30 @@ class AgentRules:
         return known
 
     def decide_resource(
-        self, server: str, uri: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
+        self,
+        server: str,
+        uri: str,
+        *,
+        prefix: str | None = None,
+        listed: bool = False,
+        also: tuple[str, ...] = (),
+        skills: tuple[str, ...] = (),
     ) -> Decision:
         """Decide whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
 
-        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists.
+        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists; `skills` are
+        the names of the listed skills that it is a file of.
         """
-        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also), None)
+        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also, skills), None)
+
+    def decide_skill(
+        self, server: str, name: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> Decision:
+        """Decide whether the agent may see a skill, by the rules for it and for the URI of its SKILL.md.
+
+        `listed` and `also` are those of that URI, as in `decide_resource`.
+        """
+        return self.decide_target(Target("skill", server, prefix or server, name, listed, also), None)
 
     def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
         """Decide whether the agent may see and get a prompt."""
@@ -170,7 +192,7 @@ class AgentRules:
     def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
         """Decide about any target.
 
-        `claims` are the annotations of its server that count, None for resources and prompts.
+        `claims` are the annotations of its server that count, None for what is no tool.
         """
         return decision(self.findings(target, claims), hidden=self.denials == "hidden")
 
@@ -216,10 +238,14 @@ class AgentRules:
             yield from (MatchedRule(rule, step.route) for rule in rules)
 
     def scopes_of(self, target: Target) -> tuple[str, ...]:
-        """Return the scopes that a token must have for a tool, resource or prompt, as the rules write them."""
+        """Return the scopes that a token must have for a tool or an item, as the rules write them."""
         return _scopes(by_field(self.matching(target))["scopes"])
 
     # -- conditions of a call
+
+    def flow_of(self, target: Target) -> ToolFlow:
+        """Return the labels and flow rules of a resource, a prompt or another thing that no annotations speak of."""
+        return self._shared.flow.flow_of(target)
 
     def tightening(self, tool: ToolRecord) -> tuple[Tightening, ...]:
         """Return the JSON Schemas its arguments must all fit besides the tool's own."""
@@ -251,7 +277,8 @@ class AgentRules:
         limits = limits_of(self.agent_id, found["limits"])
         read_only = claims.read_only or bool(found["read_only"])
         pinned, scopes = bool(found["pinned"]), _scopes(found["scopes"])
-        return Ruling(decided, tightened, limits, _may_repeat(found, claims), pinned, read_only, scopes)
+        flow = self._shared.flow.flow_of(target, claims)
+        return Ruling(decided, tightened, limits, _may_repeat(found, claims), pinned, read_only, scopes, flow)
 
 
 class Rulebook:
@@ -263,7 +290,11 @@ class Rulebook:
         bodies = [*documents.agents.values(), *documents.roles.values()]
         bodies += [documents.defaults] if documents.defaults is not None else []
         indexes = {body.owner: RuleIndex(body.rules) for body in bodies}
-        shared = self._shared = SharedRules(documents, indexes, _claims(documents), {})
+        # The labels and flow rules. `has_flow`: there is a flow rule; without one a gateway has nothing to keep.
+        self.flow: Final = FlowBook(documents)
+        self.has_flow: Final = self.flow.has_rules
+        self.decay: Final = self.flow.decay
+        shared = self._shared = SharedRules(documents, indexes, _claims(documents), {}, self.flow)
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
         )

@@ -19,12 +19,21 @@ RuleField = Literal[
     "retry",
     "pinned",
     "scopes",
+    "labels",
 ]
+# The fields of agents, roles and the defaults; `labels` is none of them.
 RULE_FIELDS: Final[tuple[RuleField, ...]] = (
     "deny", "allow", "confirm", "confirm_people", "arguments", "limits", "read_only", "idempotent", "retry", "pinned",
     "scopes",
 )  # fmt: skip
 BodyKind = Literal["agent", "role", "defaults"]
+FlowOutcome = Literal["confirm", "deny"]
+
+# The labels that need no definition, because annotations of trusted servers and fields of results bring them.
+UNTRUSTED: Final = "untrusted"
+PRIVATE: Final = "private"
+OUTWARD: Final = "outward"
+BUILT_IN_LABELS: Final = (UNTRUSTED, PRIVATE, OUTWARD)
 
 
 class Place(NamedTuple):
@@ -61,6 +70,8 @@ class Rule:
     value: Any = None
 
     def __str__(self) -> str:
+        if self.field == "labels":
+            return f'label {self.value} "{self.pattern}"'
         return f'{self.field} "{self.pattern}"' + (f": {self.value}" if self.field == "confirm_people" else "")
 
 
@@ -128,11 +139,39 @@ class WhoRule:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowLabel:
+    """One label with its patterns from all files: rules of the field `labels` whose value is its name."""
+
+    name: str
+    place: Place
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRule:
+    """A rule about calls after something was read: once all of `after` are there, calls with one of `calls`."""
+
+    after: frozenset[str]
+    calls: frozenset[str]
+    then: FlowOutcome
+    place: Place
+
+    @property
+    def condition(self) -> str:
+        """The rule without its place and outcome: `after private and untrusted, calls outward`."""
+        return f"after {' and '.join(sorted(self.after))}, calls {' or '.join(sorted(self.calls))}"
+
+    def __str__(self) -> str:
+        return f"flow rule {self.place}: {self.condition}"
+
+
+@dataclass(frozen=True, slots=True)
 class Documents:
     """All policy files, merged and checked: every role and tenant named exists, no role inherits itself.
 
     `tenants`: name -> server id -> where it is claimed; no server is claimed twice. `revision` is a digest of the
-    files' names and contents. `who`: in the order of the one file that has them.
+    files' names and contents. `who`: in the order of the one file that has them. `labels`: by name; every label that a
+    flow rule names is there or built in. `decay`: in seconds.
     """
 
     agents: Mapping[str, Body]
@@ -142,6 +181,9 @@ class Documents:
     revision: str
     files: tuple[str, ...] = ()
     who: tuple[WhoRule, ...] = ()
+    labels: Mapping[str, FlowLabel] = field(default_factory=dict)
+    flow: tuple[FlowRule, ...] = ()
+    decay: Setting | None = None
 
 
 def made_by(documents: Documents) -> Iterator[Body]:

@@ -53,6 +53,18 @@ def globs(glob: str) -> Globs:
     return Globs(spelled(canonical), spelled(unquote), whole)
 
 
+def skill_globs(glob: str) -> Globs:
+    """Return the spellings of a pattern `server.skill`, where the names of skills are URIs without a scheme."""
+    head, dot, name = glob.partition(".")
+    if not dot or "://" in name or not name or _WILDCARD.match(name):
+        return globs(glob) if "://" in name else Globs(glob, glob, glob)
+    mark = f"{head}.skill://"
+    found = globs(mark + name)
+    return Globs(
+        *(f"{head}.{one.removeprefix(mark).removesuffix('/')}" if one.startswith(mark) else glob for one in found)
+    )
+
+
 def _split(glob: str) -> tuple[str, str]:
     """Return the part that matches servers, with its dot, and the part that matches their URIs."""
     colon = glob.find(":")

@@ -20,6 +20,19 @@ def default_url(environ: Mapping[str, str]) -> str:
     return f"{SQLITE}{data_folder(environ) / 'aggregator' / FILE}"
 
 
+def base_path(storage: str | None, environ: Mapping[str, str]) -> Path:
+    """Return the path that files beside the database are named after.
+
+    For a database that is no file, it is in the data folder; without a database it is never used.
+
+    Raises:
+        StorageError: there is no data folder.
+    """
+    if storage is None:
+        return Path(FILE)
+    return sqlite_path(full_url(storage)) or data_folder(environ) / "aggregator" / FILE
+
+
 def data_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder in which programs of this platform keep their data.
 

@@ -22,6 +22,7 @@ from aggregator.storage.engine.files import is_empty, make_file, make_folder, se
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.errors import StorageDamaged, StorageError
+from aggregator.storage.flow import FlowLabels
 from aggregator.storage.group.change_log import ChangeLog
 from aggregator.storage.group.leases import LeaseRows
 from aggregator.storage.group.limit_usage import LimitUsage
@@ -31,6 +32,7 @@ from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
+from aggregator.storage.pins import Pins
 from aggregator.storage.results.rows import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
@@ -66,6 +68,8 @@ class Database:
     vault: Vault
     results: KeptResults
     tool_vectors: ToolVectors
+    pins: Pins
+    flow: FlowLabels
     set_aside: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -151,6 +155,8 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         Vault(engine),
         KeptResults(engine),
         ToolVectors(engine),
+        Pins(engine),
+        FlowLabels(engine),
         lost,
     )
 

@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from aggregator.storage.records import Definition, KeptTools
+from aggregator.storage.records import BASELINE, Definition, KeptTools, PinRow
 
 # Readers wait only for a process that has locked the whole file.
 _PATIENCE: Final = 0.1
@@ -29,6 +29,15 @@ SELECT t.server, t.name FROM mcp_tools AS t
 JOIN (SELECT id, fingerprint, max(connected) FROM mcp_servers GROUP BY id) AS s
 ON t.server = s.id AND t.fingerprint = s.fingerprint
 ORDER BY t.server, t.position LIMIT 10000
+"""
+_HAS_PINS: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pinned_items'"
+_PINS: Final = """
+SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
+renamed_from, flags, held FROM pinned_items
+"""
+_PINS_OF: Final = """
+SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
+renamed_from, flags, held, definition, seen_definition FROM pinned_items WHERE server = ?
 """
 _AGENTS: Final = "SELECT DISTINCT agent_id FROM api_keys WHERE revoked IS NULL ORDER BY agent_id LIMIT 1000"
 
@@ -65,6 +74,36 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
     except sqlite3.Error:
         return {}
     return found
+
+
+def pin_rows(path: Path, server: str | None = None) -> tuple[list[PinRow], dict[str, frozenset[str]]] | None:
+    """Return what `Pins.all` and `Pins.baselines` do: of one server with definitions, or of all without them.
+
+    None: the file has to be opened to know it. A file that is not there, or has no such table, has no pins. Reads the
+    disk: call it in a thread.
+    """
+    if not path.exists():
+        return [], {}
+    rows: list[PinRow] = []
+    taken: dict[str, set[str]] = {}
+    try:
+        with closing(_opened(path)) as connection:
+            connection.execute("BEGIN")
+            if connection.execute(_HAS_PINS).fetchone() is None:
+                return [], {}
+            query, given = (_PINS, ()) if server is None else (_PINS_OF, (server,))
+            for row in connection.execute(query, given):
+                (server, kind, name, *values, classes, renamed_from, flags, held), texts = row[:14], row[14:]
+                if kind == BASELINE:
+                    taken.setdefault(server, set()).add(name)
+                    continue
+                named = (tuple(names.split(",")) if names else () for names in (classes, flags))
+                found: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held), *texts)
+                rows.append(PinRow(*found))
+    except sqlite3.Error:
+        return None
+    rows.sort(key=lambda row: (row.server, row.kind, row.name))
+    return rows, {server: frozenset(kinds) for server, kinds in taken.items()}
 
 
 def _opened(path: Path) -> sqlite3.Connection:

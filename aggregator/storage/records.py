@@ -13,10 +13,16 @@ ConsoleRole = Literal["viewer", "approver", "operator"]
 # How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
 SEEN_TO_THE: Final = 86400.0
 
-# The subjects of the changes by which processes tell each other of sessions of hosts, of keys, and of approvals.
+# The subjects of the changes by which processes tell each other of sessions of hosts, of keys, of approvals, of pinned
+# definitions, and of flow labels that were cleared.
 SESSIONS_SUBJECT: Final = "sessions"
 KEYS_SUBJECT: Final = "api_keys"
 APPROVALS_SUBJECT: Final = "approvals"
+PINS_SUBJECT: Final = "pins"
+FLOW_SUBJECT: Final = "flow"
+
+# The kind of the rows which say that a baseline of one kind of items was taken; the name is that kind.
+BASELINE: Final = "baseline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,62 @@ class VersionSeen:
     first_seen: float
     last_seen: float
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemText:
+    """One item of a server as it is to be pinned: a tool, prompt, template or skill, or the instructions.
+
+    `text` is its definition as JSON. `version` is the schema version, where the list has one.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    version: str
+    text: str = field(repr=False)
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenItem:
+    """One item as the server has it now, and what its change means; `digest` None for one that is gone."""
+
+    kind: str
+    name: str
+    digest: str | None
+    version: str = ""
+    text: str = field(default="", repr=False)
+    classes: tuple[str, ...] = ()
+    renamed_from: str | None = None
+    flags: tuple[str, ...] = ()
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """One item: what was approved, None while nothing was, and what the server has in its place, None where it is that.
+
+    `definition` and `seen_definition` are JSON; None also where they were not read. `flags` are those of what the
+    server has now.
+    """
+
+    server: str
+    kind: str
+    name: str
+    digest: str | None
+    version: str | None
+    approved: float | None
+    approved_by: str | None
+    seen_digest: str | None
+    seen_version: str | None
+    seen: float | None
+    classes: tuple[str, ...]
+    renamed_from: str | None
+    flags: tuple[str, ...]
+    held: bool
+    definition: str | None = field(default=None, repr=False)
+    seen_definition: str | None = field(default=None, repr=False)
 
 
 # The subject of `changes` by which replicas hear that a lease was taken or released.

@@ -230,6 +230,12 @@ def _state_families(now: Snapshot) -> Iterator[Family]:
         ((labels, upstream.tools) for labels, upstream in upstreams),
     )
     yield Family(
+        "aggregator_held_definitions",
+        "gauge",
+        "Definitions that changed since they were approved, and are not shown.",
+        ((labels, upstream.held) for labels, upstream in upstreams),
+    )
+    yield Family(
         "aggregator_upstream_refused_total",
         "counter",
         "Calls refused because too many waited for the upstream.",

@@ -41,7 +41,8 @@ class UpstreamSnapshot:
     """One server: its state by name, its tools in the catalog, connections made after the first, calls it works on.
 
     `refused` are the calls that were one too many for it; `since` is when it came into its state, as Unix time.
-    `answers` is False while calls are refused because it does not answer.
+    `held` are definitions that wait for an approval. `answers` is False while calls are refused because it does not
+    answer.
     """
 
     state: str
@@ -52,6 +53,7 @@ class UpstreamSnapshot:
     since: float = 0.0
     answers: bool = True
     lately: RecentCalls = _NOTHING
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)

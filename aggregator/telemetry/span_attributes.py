@@ -23,6 +23,8 @@ _ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
     "prompts/get": ("gen_ai.prompt.name", True),
     "resources/read": ("mcp.resource.uri", False),
     "completion/complete": ("aggregator.completion.ref", False),
+    "skills/get": ("mcp.resource.uri", False),
+    "resources/directory/read": ("mcp.resource.uri", False),
 }
 # What went wrong if the record has no code of its own. With None, nothing did: no one is to be alerted.
 FAILURES: Final[Mapping[Status, str | None]] = {
@@ -156,6 +158,7 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
         "aggregator.status": record.status,
         "aggregator.rule": record.rule,
         "aggregator.rule.source": record.rule_source,
+        "aggregator.flow": record.flow,
         "aggregator.retries": record.retries or None,
         "aggregator.queued": record.queued or None,
     }

@@ -1,17 +1,23 @@
-"""The kinds of lists that an upstream has, and the request for each (S/server, L/server)."""
+"""The kinds of lists that an upstream has, and the request for each (S/server, L/server, SEP-2640)."""
 
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-Kind = Literal["tool", "resource", "template", "prompt"]
+from aggregator.domain.versions import SKILLS
+
+Kind = Literal["tool", "resource", "template", "prompt", "skill"]
 
 
 class _ListMethod(NamedTuple):
-    """The request for one kind of list: its method, the member of the result with the items, and the capability."""
+    """The request for one kind of list: its method, the member of the result with the items, and the capability.
+
+    `extension` is the extension that a server has to declare besides, if any.
+    """
 
     method: str
     field: str
     capability: str
+    extension: str | None = None
 
 
 LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
@@ -19,6 +25,7 @@ LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
     "resource": _ListMethod("resources/list", "resources", "resources"),
     "template": _ListMethod("resources/templates/list", "resourceTemplates", "resources"),
     "prompt": _ListMethod("prompts/list", "prompts", "prompts"),
+    "skill": _ListMethod("skills/list", "skills", "resources", SKILLS),
 }
 # The filters of 2026-07-28 for changes of lists, by capability.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
@@ -28,3 +35,10 @@ LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
 }
 
 LISTS_CHANGED: Final = frozenset(f"notifications/{capability}/list_changed" for capability in LIST_CHANGE_FILTERS)
+
+
+def declared_extension(capabilities: Mapping[str, Any], extension: str) -> Mapping[str, Any] | None:
+    """Return the settings of an extension that a server declares; None where it declares none of that name."""
+    extensions = capabilities.get("extensions")
+    found = extensions.get(extension) if isinstance(extensions, Mapping) else None
+    return found if isinstance(found, Mapping) else None

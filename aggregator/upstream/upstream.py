@@ -360,8 +360,15 @@ class Upstream:
 
     async def read_tools_again(self) -> None:
         """Read its tools now: a call has shown that they are not as listed."""
+        await self._read_again("tool")
+
+    async def read_skills_again(self) -> None:
+        """Read its skills now: a host was told of one that is not as listed."""
+        await self._read_again("skill")
+
+    async def _read_again(self, kind: Kind) -> None:
         if (session := await self.shared.for_lists()) is not None:
-            await self.lists.refresh(session, "tool", self.shared)
+            await self.lists.refresh(session, kind, self.shared)
 
     # -- hosts
 

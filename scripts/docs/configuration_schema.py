@@ -78,6 +78,7 @@ def _open_server(definition: dict[str, Any]) -> None:
     tools = {key: value for key, value in properties["tools"].items() if key != "$ref"}
     whole = {"$ref": properties["tools"]["$ref"]}
     properties["auth"]["anyOf"].append({"type": "object", "required": [CURSOR_CLIENT]})
+    properties["trust"]["anyOf"].append({"type": "boolean", "description": "Ignored (Gemini CLI)."})
     names = {"type": "array", "items": {"type": "string"}}
     properties["tools"] = tools | {"anyOf": [whole, names]}
     for name, (field, _) in RENAMED.items():

@@ -12,7 +12,9 @@ from aggregator.policy.files.documents import (
     AgentPart,
     AnnotationsPart,
     DefaultsPart,
+    FlowPart,
     LimitsPart,
+    PolicyFile,
     RolePart,
     TenantPart,
     WhoPart,
@@ -29,6 +31,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "servers": "List of server names",
     "scopes": "List of scopes per pattern",
     **dict.fromkeys(("who.issuer", "who.subject", "who.client", "who.tenant"), "Text"),
+    "labels": "List of patterns per label",
+    "flow": "List of objects",
+    "decay": "Duration",
+    "cases.after": "List of full names and labels",
+    **dict.fromkeys(("flow.after", "flow.calls"), "Label, or list of labels"),
     "who.groups": "List of texts",
     "who.scopes": "List of scopes",
     "who.roles": "List of role names",
@@ -49,6 +56,10 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
     found["servers"] = TenantPart.model_fields["servers"], "tenants"
     for name, field in WhoPart.model_fields.items():
         found[f"who.{name}"] = field, "who"
+    for name in ("labels", "flow", "decay"):
+        found[name] = PolicyFile.model_fields[name], "a file, at its top"
+    for name, field in FlowPart.model_fields.items():
+        found[f"flow.{name}"] = field, "flow"
     for name, field in PolicyCase.model_fields.items():
         found[f"cases.{name}"] = field, "cases"
     return found

@@ -1,11 +1,13 @@
 """One entry: what it becomes, what is said about it, and that it never costs another."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import AcceptedChanges, ChangeClassName
+from aggregator.pins.values import ACCEPTED, CHANGE_CLASSES
 
 from .conftest import Load
 
@@ -49,6 +51,14 @@ def test_what_is_not_written_has_its_default(load_file: Load) -> None:
         ({"command": "x", "prefix": "px"}, {"id": "it", "prefix": "px"}),
         ({"command": "x", "max_message_bytes": "8MiB"}, {"max_message_bytes": 8 * 2**20}),
         ({"command": "x", "_why": "a remark", "//": 1}, {"command": "x"}),
+        (
+            {"command": "x"},
+            {"trust": "first_sight", "on_change": AcceptedChanges(accept=("cosmetic", "narrower", "new"))},
+        ),
+        ({"command": "x", "trust": "ask", "on_change": "hold"}, {"trust": "ask", "on_change": "hold"}),
+        ({"command": "x", "trust": True}, {"trust": "first_sight"}),  # Gemini CLI
+        ({"command": "x", "on_change": {"accept": ["new"]}}, {"on_change": AcceptedChanges(accept=("new",))}),
+        ({"command": "x", "on_change": {"accept": []}}, {"on_change": AcceptedChanges(accept=())}),
     ],
 )
 def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[str, object]) -> None:
@@ -287,3 +297,20 @@ def test_a_key_that_names_nothing_needs_a_prefix(load_file: Load) -> None:
     server, problems = one(load_file, {**GOOD, "prefix": ""}, key="\u5730\u56fe")
     assert server is None
     assert "has no letter or digit" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"trust": "never"}, {"trust": 3}, {"on_change": "ask"}, {"on_change": {"accept": ["better"]}}, {"on_change": []}],
+    ids=str,
+)
+def test_settings_of_pins_that_are_none_are_named(load_file: Load, settings: dict[str, Any]) -> None:
+    """A server whose settings are not understood is not connected under others."""
+    server, problems = one(load_file, {"command": "x", **settings})
+    assert server is None or server.disabled_reason or not server.enabled
+    assert any(f"it.{name}" in problem or name in problem for name in settings for problem in problems)
+
+
+def test_the_classes_of_the_configuration_are_those_of_pins() -> None:
+    assert get_args(ChangeClassName) == CHANGE_CLASSES
+    assert frozenset(AcceptedChanges().accept) == ACCEPTED

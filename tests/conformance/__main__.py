@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.processes import DIRECT, UPSTREAMS, targets
+from tests.conformance.processes import DIRECT, HANDSHAKE, UPSTREAMS, targets
 from tests.conformance.report import Report
 from tests.conformance.suite import EXTENSIONS, INSTALLED, NotInstalled, Suite
 from tests.conformance.verdicts import Check, Checks, read_accepted
@@ -23,11 +23,13 @@ from tests.end_to_end.scripted_host import VERSIONS
 _CLIENT: Final = "client"
 # How many scenarios each revision has: fewer would mean that something was not run.
 _SCENARIOS: Final[Mapping[str, Mapping[str, int]]] = {
-    DIRECT: {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40},
-    _CLIENT: {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33, EXTENSIONS: 3},
+    DIRECT: {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40, EXTENSIONS: 3},
+    _CLIENT: {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33, EXTENSIONS: 7},
 }
-# For clients alone: an older way to the authorization server, and extensions.
-_CLIENT_ONLY: Final = ("2025-03-26", EXTENSIONS)
+# For clients alone: an older way to the authorization server.
+_CLIENT_ONLY: Final = "2025-03-26"
+# The extension that passes through. Servers declare it in 2026-07-28 alone, as the SDK has it.
+_SKILLS: Final = "sep-2640-"
 # Scenarios in which tokens are got for the client.
 _ACCOUNTS: Final = "auth/"
 # Extensions that are proposals still, and that the aggregator does not have.
@@ -39,9 +41,8 @@ _AT_ONCE: Final = 4
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument(
-        "--revision", action="append", choices=(*VERSIONS, *_CLIENT_ONLY), help="this one only (may be repeated)"
-    )
+    revisions, repeated = (*VERSIONS, _CLIENT_ONLY, EXTENSIONS), "this one only (may be repeated)"
+    parser.add_argument("--revision", action="append", choices=revisions, help=repeated)
     parser.add_argument(
         "--upstream", action="append", choices=(*UPSTREAMS, _CLIENT), help="this one only (may be repeated)"
     )
@@ -56,7 +57,7 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self._suite = Suite.found(options.suite)
         self._scenario: str | None = options.scenario
-        self._revisions: Sequence[str] = options.revision or (*VERSIONS, *_CLIENT_ONLY)
+        self._revisions: Sequence[str] = options.revision or (*VERSIONS, _CLIENT_ONLY, EXTENSIONS)
         wanted = options.upstream or (*UPSTREAMS, _CLIENT)
         self._targets = (DIRECT, *(upstream for upstream in wanted if upstream != _CLIENT))
         self._clients = _CLIENT in wanted and (self._scenario is None or options.upstream == [_CLIENT])
@@ -80,19 +81,31 @@ class Run:
             # One suite after the other: they must not be two hosts at once.
             alone = {target: asyncio.Lock() for target in self._targets}
 
+            skills = [name for name in await self._suite.server_scenarios() if name.startswith(_SKILLS)]
+
             async def one(revision: str, target: str) -> tuple[str, str, dict[str, Checks]]:
                 async with alone[target], self._turns:
-                    kept = self._folder / target / revision
-                    checks = await self._suite.against_server(addresses[target], revision, kept, self._scenario)
-                    return revision, target, checks
+                    kept, url = self._folder / target / revision, addresses[target]
+                    if revision != EXTENSIONS:
+                        return revision, target, await self._suite.against_server(url, revision, kept, self._scenario)
+                    found: dict[str, Checks] = {}
+                    for name in skills:
+                        if self._scenario in (None, name):
+                            found |= await self._suite.against_server(url, revision, kept / name, name)
+                    return revision, target, found
 
-            revisions = [revision for revision in self._revisions if revision in VERSIONS]
-            pairs = [(revision, target) for target in self._targets for revision in revisions]
+            revisions = [revision for revision in self._revisions if revision in (*VERSIONS, EXTENSIONS)]
+            pairs = [
+                (revision, target)
+                for target in self._targets
+                for revision in revisions
+                if revision != EXTENSIONS or target not in HANDSHAKE
+            ]
             async with asyncio.TaskGroup() as tasks:
                 runs = [tasks.create_task(one(*pair)) for pair in pairs]
         found = {(revision, target): checks for revision, target, checks in (run.result() for run in runs)}
         for revision in revisions:
-            through = {target: found[revision, target] for target in self._targets[1:]}
+            through = {target: found[revision, target] for target in self._targets[1:] if (revision, target) in found}
             self.report.add(revision, found[revision, DIRECT], through)
 
     async def _all_clients(self) -> list[tuple[str, str, list[Check]]]:
@@ -118,8 +131,8 @@ class Run:
                 for revision in self._revisions
                 for scenario in await self._suite.client_scenarios(revision)
                 if scenario not in _LEFT_OUT and self._scenario in (None, scenario)
-                # What else there is of extensions is about what the aggregator passes on.
-                if revision != EXTENSIONS or scenario.startswith(_ACCOUNTS)
+                # What else there is of extensions is not declared.
+                if revision != EXTENSIONS or scenario.startswith((_ACCOUNTS, _SKILLS))
             ]
         return [run.result() for run in runs]
 

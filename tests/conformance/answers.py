@@ -60,6 +60,9 @@ class Answers:
             "resources/read": self._read,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
+            "resources/directory/read": self._read_directory,
+            "skills/list": self._list_skills,
+            "skills/get": self._get_skill,
             "prompts/list": self._list_prompts,
             "prompts/get": self._prompt,
             "completion/complete": self._complete,
@@ -161,6 +164,8 @@ class Answers:
             content = {"mimeType": "text/plain", "text": "This is the content of the static text resource."}
         elif uri == definitions.BINARY_URI:
             content = {"mimeType": "image/png", "blob": definitions.PNG}
+        elif uri in definitions.SKILL_FILES:
+            content = {"mimeType": "text/markdown", "text": definitions.SKILL_FILES[uri]}
         elif uri == definitions.WATCHED_URI:
             content = {"mimeType": "text/plain", "text": "Nothing has happened."}
         elif uri.startswith(head) and uri.endswith(tail):
@@ -171,6 +176,21 @@ class Answers:
             code = types.INVALID_PARAMS if ctx.protocol_version == MODERN else _RESOURCE_NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": uri})
         return {"contents": [{"uri": uri, **content}]}
+
+    async def _read_directory(self, ctx: Context, params: Params) -> Json:
+        uri = params["uri"]
+        if uri not in definitions.DIRECTORIES:
+            raise MCPError(types.INVALID_PARAMS, f"{uri} is not a directory resource", {"uri": uri})
+        return {"resources": definitions.DIRECTORIES[uri]}
+
+    async def _list_skills(self, ctx: Context, params: Params) -> Json:
+        return {"skills": definitions.SKILLS, **_hints(ctx)}
+
+    async def _get_skill(self, ctx: Context, params: Params) -> Json:
+        found = next((skill for skill in definitions.SKILLS if skill["uri"] == params["uri"]), None)
+        if found is None:
+            raise MCPError(types.INVALID_PARAMS, f"No skill is served at {params['uri']}", {"uri": params["uri"]})
+        return {"skill": found, **_hints(ctx)}
 
     async def _subscribe(self, ctx: Context, params: Params) -> Json:
         self._watched.add((_session(ctx), params["uri"]))
@@ -210,6 +230,10 @@ class Answers:
     async def _set_level(self, ctx: Context, params: Params) -> Json:
         self._level[_session(ctx)] = LEVELS.index(params["level"])
         return {}
+
+
+def _hints(ctx: Context) -> Json:
+    return {"ttlMs": 1_000, "cacheScope": "public"} if ctx.protocol_version == MODERN else {}
 
 
 def _session(ctx: Context) -> str:

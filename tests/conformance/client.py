@@ -60,6 +60,21 @@ async def _list(host: ScriptedHost) -> None:
     await host.list()
 
 
+async def _list_skills(host: ScriptedHost) -> None:
+    """List as a host does on connection: nothing is read ahead of need."""
+    skills = (await host.ask("skills/list").result())["skills"]
+    for skill in skills:
+        await host.ask("skills/get", {"uri": skill["uri"]}).message()
+
+
+async def _load_skills(host: ScriptedHost) -> None:
+    """Load every skill as a host does that compares nothing itself: the rest is read where SKILL.md was given."""
+    for skill in (await host.ask("skills/list").result())["skills"]:
+        loaded = await host.ask("resources/read", {"uri": skill["uri"]}).message()
+        for file in skill["resources"] if "result" in loaded else ():
+            await host.ask("resources/read", {"uri": file["uri"]}).message()
+
+
 # What differs from calling every tool there is.
 _SCENARIOS: Final[Mapping[str, Callable[[ScriptedHost], Awaitable[None]]]] = {
     "initialize": _list,
@@ -68,6 +83,10 @@ _SCENARIOS: Final[Mapping[str, Callable[[ScriptedHost], Awaitable[None]]]] = {
     "http-custom-headers": _call_as_told,
     "http-standard-headers": _read_everything,
     "json-schema-2020-12-preservation": _echo_schema,
+    "sep-2640-client-no-prefetch": _list_skills,
+    "sep-2640-client-verify-digest": _load_skills,
+    "sep-2640-client-verify-size": _load_skills,
+    "sep-2640-client-verify-frontmatter": _load_skills,
 }
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import wave
 import zlib
+from hashlib import sha256
 from typing import Final
 
 from tests.peers.toolbox import Json
@@ -105,10 +106,75 @@ TOOLS: Final[list[Json]] = [
 ]
 EXTRA_TOOL: Final[Json] = _tool("test_extra_tool", "Comes and goes.")
 
+SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
+DIRECTORY: Final = "inode/directory"
+_REFUNDS: Final = "skill://acme/billing/refunds"
+_REFUNDS_TEXT: Final = """---
+name: refunds
+description: Process customer refund requests per company policy
+license: Apache-2.0
+metadata:
+  version: "2.1"
+---
+
+# Refunds
+
+Answer with the text in `examples/email.md`.
+"""
+_DAILY_TEXT: Final = "---\nname: daily\ndescription: Assemble the report of the day\n---\n\nAsk for it.\n"
+# What is read of the skills, by URI.
+SKILL_FILES: Final = {
+    f"{_REFUNDS}/SKILL.md": _REFUNDS_TEXT,
+    f"{_REFUNDS}/examples/email.md": "Dear customer, your money is on its way. \u00e9\n",
+    "skill://reports/daily/SKILL.md": _DAILY_TEXT,
+}
+
+
+def _file(uri: str) -> Json:
+    raw = SKILL_FILES[uri].encode()
+    return {"uri": uri, "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
+
+
+SKILLS: Final[list[Json]] = [
+    {
+        "uri": f"{_REFUNDS}/SKILL.md",
+        "frontmatter": {
+            "name": "refunds",
+            "description": "Process customer refund requests per company policy",
+            "license": "Apache-2.0",
+            "metadata": {"version": "2.1"},
+        },
+        "resources": [_file(f"{_REFUNDS}/SKILL.md"), _file(f"{_REFUNDS}/examples/email.md")],
+    },
+    {
+        "uri": "skill://reports/daily/SKILL.md",
+        "frontmatter": {"name": "daily", "description": "Assemble the report of the day"},
+        "resources": "dynamic",
+    },
+]
+DIRECTORIES: Final = {
+    _REFUNDS: [
+        {"uri": f"{_REFUNDS}/SKILL.md", "name": "SKILL.md", "mimeType": "text/markdown"},
+        {"uri": f"{_REFUNDS}/examples", "name": "examples", "mimeType": DIRECTORY},
+    ],
+    f"{_REFUNDS}/examples": [
+        {"uri": f"{_REFUNDS}/examples/email.md", "name": "email.md", "mimeType": "text/markdown"},
+    ],
+}
+
 RESOURCES: Final[list[Json]] = [
     {"uri": TEXT_URI, "name": "static-text", "description": "Some text.", "mimeType": "text/plain"},
     {"uri": BINARY_URI, "name": "static-binary", "description": "A picture.", "mimeType": "image/png"},
     {"uri": WATCHED_URI, "name": "watched-resource", "description": "May change.", "mimeType": "text/plain"},
+    *(
+        {
+            "uri": skill["uri"],
+            "name": skill["frontmatter"]["name"],
+            "description": skill["frontmatter"]["description"],
+            "mimeType": "text/markdown",
+        }
+        for skill in SKILLS
+    ),
 ]
 TEMPLATES: Final[list[Json]] = [
     {

@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.conformance.answers import Answers
+from tests.conformance.definitions import SKILLS_EXTENSION
 from tests.peers.library import SseApp
 from tests.peers.sdk import Context, Events, LegacyOnly
 from tests.peers.serving import serving
@@ -37,6 +38,9 @@ _METHODS: Final[Mapping[str, type[types.RequestParams]]] = {
     "resources/read": types.ReadResourceRequestParams,
     "resources/subscribe": types.SubscribeRequestParams,
     "resources/unsubscribe": types.UnsubscribeRequestParams,
+    "resources/directory/read": types.ReadResourceRequestParams,
+    "skills/list": types.PaginatedRequestParams,
+    "skills/get": types.ReadResourceRequestParams,
     "prompts/list": types.PaginatedRequestParams,
     "prompts/get": types.GetPromptRequestParams,
     "completion/complete": types.CompleteRequestParams,
@@ -80,8 +84,9 @@ class Fixture(Server[Any]):
         protocol_version: str | None = None,
     ) -> types.ServerCapabilities:
         everything = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        skills: dict[str, dict[str, Any]] = {SKILLS_EXTENSION: {"directoryRead": True}}
         return super().get_capabilities(
-            everything, experimental_capabilities, extensions, protocol_version=protocol_version
+            everything, experimental_capabilities, {**(extensions or {}), **skills}, protocol_version=protocol_version
         )
 
 

@@ -19,6 +19,8 @@ from tests.replicas.group import group
 DIRECT: Final = "direct"
 # How the aggregator reaches the fixture; where it is not said, the fixture speaks both eras.
 UPSTREAMS: Final = ("stdio", "stdio-legacy", "sse", "http", "http-legacy", "replicas")
+# Those of which the fixture knows nothing of 2026-07-28.
+HANDSHAKE: Final = frozenset({"stdio-legacy", "sse", "http-legacy"})
 # Three processes on one PostgreSQL behind nginx, each request at the next of them; the fixture is reached as by `http`.
 REPLICAS: Final = "replicas"
 NAME: Final = "fx"

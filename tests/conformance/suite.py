@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance.verdicts import Checks, scenario_of, worst
+from tests.end_to_end.scripted_host import MODERN
 from tests.end_to_end.server_harness import ROOT
 
 # In place of a revision: the scenarios of extensions, which belong to none.
@@ -53,8 +54,14 @@ class Suite:
     async def against_server(
         self, url: str, revision: str, folder: Path, scenario: str | None = None
     ) -> dict[str, Checks]:
-        """Every server scenario of a revision, or this one, by name. What they wrote is kept in `folder`."""
-        which = ("--suite", "all") if scenario is None else ("--scenario", scenario)
+        """Every server scenario of a revision, or this one, by name. What they wrote is kept in `folder`.
+
+        Of extensions it has to be one.
+        """
+        which = ["--suite", "all"] if scenario is None else ["--scenario", scenario]
+        if revision == EXTENSIONS:
+            # They belong to no revision, and are played in the newest.
+            revision, which = MODERN, [*which, "--force"]
         await self._run(
             folder, "server", "--url", url, *which, "--spec-version", revision, "--timeout", _SCENARIO_BOUND
         )
@@ -70,9 +77,16 @@ class Suite:
 
     async def client_scenarios(self, revision: str) -> list[str]:
         """The names of a revision's client scenarios, or of those of extensions."""
+        return await self._scenarios("--client", revision)
+
+    async def server_scenarios(self) -> list[str]:
+        """The names of the server scenarios of extensions."""
+        return await self._scenarios("--server", EXTENSIONS)
+
+    async def _scenarios(self, side: str, revision: str) -> list[str]:
         asked = () if revision == EXTENSIONS else ("--spec-version", revision)
         process = await asyncio.create_subprocess_exec(
-            self.node, self.script, "list", "--client", *asked, stdout=asyncio.subprocess.PIPE
+            self.node, self.script, "list", side, *asked, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
         lines = [line.split() for line in out.decode().splitlines() if line.startswith("  - ")]

@@ -7,7 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from aggregator.app.console import console_parts
+from aggregator.frontends.console.pages.policy_pages.policies import PoliciesPage
 from aggregator.identity.keys import new_key, policy_line
+from aggregator.redaction.redactor import Redactor
+from aggregator.storage.audit.rule_counts import RefusalCount
 from tests.console.console_harness import OWN_PAGE, ConsoleHarness, post, token
 from tests.console.page_reader import PageReader
 from tests.end_to_end.scripted_host import MODERN
@@ -32,9 +36,16 @@ agents:
       shop.*: {{per_minute: 3, result_bytes: 64KiB, result_tokens: 4000}}
     # the old one: {KEY}
     keys: ["{KEY}"]
+  careful:
+    allow: ["shop.*"]
   reader:
     allow: [shop.get]
     keys: ["{OTHER}", "{ESCAPED.replace("b2-", "b2" + chr(92) + "x2d", 1)}"]
+labels:
+  strange: [shop.get]
+  outward: [shop.put]
+flow:
+  - {{after: [strange, private], calls: outward, then: deny}}
 """
 
 
@@ -107,6 +118,51 @@ async def test_arguments_are_held_against_the_rules_and_stand_in_no_address(cons
         shown = await post(client, "/console/policies/explain", **asked)
         assert "500" not in str(shown.url)
         assert [form for form, _ in PageReader("/console").read(shown.text).forms if "explain" in form]
+
+
+async def test_a_decision_after_a_read_names_the_flow_rule_and_its_line(console: ConsoleHarness) -> None:
+    async with console.signed_in("viewer") as client:
+        asked = {"agent": "careful", "tool": "shop.put", "after": "shop__get\n\n private \n"}
+        verdict = (await data(client, "/console/policies/explain", **asked))["verdict"]
+        assert verdict["sentence"] == "careful may not call shop.put."
+        assert verdict["after"] == [
+            {"name": "shop.get", "labels": ["strange"]},
+            {"name": "something private", "labels": ["private"]},
+        ]
+        assert '    after: ["shop.get", "private"]\n    expect: deny\n' in verdict["case"]
+        (decides,) = (one for one in verdict["findings"] if one["decides"])
+        assert decides["place"]["text"].endswith(f"{name(console)}:{line_of(console, 'after: [strange, private]')}")
+        page = await post(client, "/console/policies/explain", **asked)
+        assert "After <code><bdi>shop.get</bdi></code> (<bdi>strange</bdi>), <code><bdi>something private" in page.text
+        assert ">shop__get\n\n private</textarea>" in page.text
+        assert not PageReader("/console").read(page.text).problems
+        got = (await client.get("/console/policies.json?agent=careful&tool=shop.put&after=private")).json()["verdict"]
+        assert got["expect"] == "allow"
+        assert any("after private and strange: it is refused" in one for one in got["conditions"])
+        for after, said in (
+            ("nothing", "neither a label nor a full name"),
+            ("\n".join(["private"] * 21), "At most 20"),
+        ):
+            bad = await post(client, "/console/policies/explain", **{**asked, "after": after})
+            assert bad.status_code == 400
+            assert said in bad.text
+
+
+async def test_a_refusal_by_a_flow_rule_names_the_rule_to_change(console: ConsoleHarness) -> None:
+    """Without the reads before it, such a call is allowed: that says nothing about the refusal."""
+    page = PoliciesPage(console_parts(console.app, Redactor()))
+    refused = RefusalCount("careful", "shop.put", "flow: after strange, calls outward", "policies/main.yaml:5", 1, 0.0)
+    assert page._allowing(refused) == ["change flow: after strange, calls outward (policies/main.yaml:5)"]
+
+
+async def test_an_edit_of_labels_says_which_tools_get_them(console: ConsoleHarness) -> None:
+    text = "labels: {strange: [shop.wipe]}\n"
+    async with console.signed_in("operator") as client:
+        tried = await data(client, "/console/policies/diff", name="more.yaml", text=text)
+    lines = tried["result"]["confirmers"]
+    assert lines == [
+        'label strange: "shop.wipe" added (policies/more.yaml:1); 1 tool gets it (shop.wipe)',
+    ]
 
 
 async def test_a_case_of_a_call_passes_as_it_is_written(console: ConsoleHarness, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from aggregator.doctor.checks.host_limits import LIMITS, limits_of, long_names
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.checks.policies import Denial, of_denials
 from aggregator.doctor.checks.servers import ServerFacts, of_servers
-from aggregator.doctor.checks.storage import StorageFacts, of_storage
+from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding
 from aggregator.doctor.report import DoctorReport, in_order
@@ -183,6 +183,7 @@ UNSEEDED: Final = frozenset(
         "database_driver",
         "database_refused",
         "database_unreachable",
+        "definitions_held",
         "disk_low",
         "gateway_config_old",
         "gateway_other_version",
@@ -216,6 +217,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
         *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
+        *of_held({"shop": ("order",), "gone": ("x",)}, {"shop"}),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
         *of_certificate(TlsConfig(certificate="tls.crt", key="tls.key"), CertificateFacts(("x",), 60.0), None, 0.0),

@@ -179,7 +179,7 @@ async def test_what_differs_by_now_is_shown_and_told(gated: GatedServer, caplog:
     await seen_once(gated)
     assert "other tools" not in caplog.text
     gated.has({"name": "echo", "inputSchema": {"type": "object"}, "description": "Says it."}, "hang", "new")
-    async with running(gated) as harness:
+    async with running(gated, gated.config(on_change="warn")) as harness:
         heard = notified_methods(harness)
         assert await listed(harness) == ["shop.echo", "shop.gone", "shop.hang"]
         gated.open()

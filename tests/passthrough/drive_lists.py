@@ -9,7 +9,7 @@ from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.domain.uris.links import in_meta
 from tests.end_to_end.scripted_host import META, ScriptedHost
 from tests.passthrough.drives import FeatureCase, drive, drive_all, instead
-from tests.passthrough.everything import Everything
+from tests.passthrough.everything import SKILL, SKILL_TEXT, SKILLS, Everything
 from tests.passthrough.table import MODERN
 from tests.passthrough.upstreams import LISTS, UPSTREAMS, first_update, listed, read, subscribed_to, updates
 from tests.peers.library import BOOK, FILE, ITEM, LINKS, PAGE, VENDOR, VIEW, WORDS
@@ -267,9 +267,33 @@ async def apps(cells: Sequence[FeatureCase]) -> None:
         assert f"{case.upstream}.app" not in found["content"][0]["text"]
 
 
+# -- skills
+
+
+@drive
+async def skills(case: FeatureCase) -> None:
+    uri, root = wrapped(case.upstream, SKILL["uri"]), wrapped(case.upstream, "skill://team/notes")
+    expected = {**SKILL, "uri": uri, "resources": [{**SKILL["resources"][0], "uri": uri}]}
+    found = [one for one in (await case.host.ask("skills/list").result())["skills"] if one["uri"] == uri]
+    assert found == [expected]
+    assert (await case.host.ask("skills/get", {"uri": uri}).result())["skill"] == expected
+    assert (await read(case.host, uri))["text"] == SKILL_TEXT
+    inside = await case.host.ask("resources/directory/read", {"uri": root}).result()
+    assert inside["resources"] == [{"uri": uri, "name": "SKILL.md", **VENDOR}]
+
+
+@instead("skills")
+async def no_skills(case: FeatureCase) -> None:
+    uri = wrapped(case.upstream, SKILL["uri"])
+    assert uri not in [one["uri"] for one in (await case.host.ask("skills/list").result())["skills"]]
+    assert (await case.host.ask("skills/get", {"uri": uri}).error())["code"] == -32602
+
+
 @instead("apps_declared")
 async def no_extensions(case: FeatureCase) -> None:
-    assert not {"extensions", "experimental"} & case.host.greeting["capabilities"].keys()
+    declared = case.host.greeting["capabilities"]
+    assert "experimental" not in declared
+    assert declared["extensions"].keys() == {SKILLS}
     received = (await case.did("echo"))["structuredContent"]["received"]
     assert "extensions" not in received.get("_meta", {}).get(f"{META}clientCapabilities", {})
 

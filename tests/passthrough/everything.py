@@ -6,6 +6,7 @@
 import asyncio
 import warnings
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 import mcp_types as types
@@ -14,7 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from tests.conformance.input_requests import AskingTool, InputRequests, ToolContext, settle
-from tests.peers.library import Library
+from tests.peers.library import VENDOR, Library
 from tests.peers.sdk import Context
 from tests.peers.toolbox import Json, text, text_result, tool
 
@@ -32,6 +33,21 @@ QUESTIONS: Final[Mapping[str, Json]] = {
     "page": {"method": "elicitation/create", "params": {**_PAGE, "elicitationId": "its-own"}},
     "sampling": {"method": "sampling/createMessage", "params": {"messages": [_SAMPLED], "maxTokens": 10}},
     "roots": {"method": "roots/list", "params": {}},
+}
+SKILLS: Final = "io.modelcontextprotocol/skills"
+SKILL_TEXT: Final = "---\nname: notes\ndescription: Keep notes\nx-vendor: [1, null]\n---\nWrite\u200b them down.\n"
+SKILL: Final[Json] = {
+    "uri": "skill://team/notes/SKILL.md",
+    "frontmatter": {"name": "notes", "description": "Keep notes", "x-vendor": [1, None]},
+    "resources": [
+        {
+            "uri": "skill://team/notes/SKILL.md",
+            "digest": f"sha256:{sha256(SKILL_TEXT.encode()).hexdigest()}",
+            "size": len(SKILL_TEXT.encode()),
+            "x-vendor": "kept",
+        }
+    ],
+    **VENDOR,
 }
 _OWN: Final[list[Json]] = [
     tool("echo", "Everything it was sent."),
@@ -98,7 +114,20 @@ class Everything(Library):
 
         self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots)
 
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
+        extensions: dict[str, dict[str, Any]] = {SKILLS: {"directoryRead": True}}
+        return super().get_capabilities(*args, **kwargs).model_copy(update={"extensions": extensions})
+
     async def _made(self, ctx: Context, params: Json) -> Json | None:
+        match ctx.method, params.get("uri"):
+            case "skills/list", _:
+                return {"skills": [SKILL]}
+            case "skills/get", uri if uri == SKILL["uri"]:
+                return {"skill": SKILL, "ttlMs": 0, "cacheScope": "private"}
+            case "resources/directory/read", "skill://team/notes":
+                return {"resources": [{"uri": SKILL["uri"], "name": "SKILL.md", **VENDOR}]}
+            case "resources/read", uri if uri == SKILL["uri"]:
+                return {"contents": [{"uri": uri, "text": SKILL_TEXT}]}
         if (ctx.method, params.get("name") or params.get("uri")) in _ASKING:
             return await settle(ctx, params, _context)
         return await super()._made(ctx, params)

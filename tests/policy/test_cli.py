@@ -72,7 +72,8 @@ def test_init_allows_what_works_now(config: Path, capsys: pytest.CaptureFixture[
     assert Path("policies/main.yaml").read_text(encoding="utf-8") == text
     # What it shows in comments is right once the comment signs are gone.
     shown = "roles:\n" + text.split("  # reader:")[1].split("\n\n")[0].join(("  # reader:", "\n"))
-    shown += "defaults:" + text.split("# defaults:")[1]
+    shown += "defaults:" + text.split("# defaults:")[1].split("\n\n")[0]
+    shown += "\nlabels:" + text.split("# labels:")[1]
     Path("policies/main.yaml").write_text(re.sub(r"(?m)^(  )?# ?", r"\1", shown), encoding="utf-8")
     assert policy.check(config) == 0
     assert "1 file, 0 agents" in capsys.readouterr().out
@@ -131,6 +132,25 @@ def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy.explain(example, "courier", "maps_weather")
     with pytest.raises(OperatorError, match="Name an agent"):
         policy.explain(Path("aggregator.example.json"), None, None)
+
+
+def test_explain_after_what_was_read(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("policies/flow.yaml").write_text(
+        "labels:\n  untrusted: [legal.*]\n  outward: [amap.*]\n"
+        "flow:\n  - {after: untrusted, calls: outward, then: deny}\n",
+        encoding="utf-8",
+    )
+    assert policy.explain(example, "courier", "amap.maps_weather") == 0
+    assert "after untrusted: it is refused (policies/flow.yaml:5)" in capsys.readouterr().out
+    for after in ("legal.search_cases", "untrusted"):
+        assert policy.explain(example, "courier", "amap.maps_weather", after=[after]) == 1
+        assert "  <- decides" in capsys.readouterr().out
+    assert policy.explain(example, "courier", "amap.maps_weather", after=["lega.search_cases"]) == 0
+    assert capsys.readouterr().out.startswith("There is no server lega. Did you mean legal.search_cases?\n")
+    assert policy.explain(example, None, "amap.maps_weather", after=["untrusted"]) == 0
+    assert capsys.readouterr().out == ""
+    with pytest.raises(OperatorError, match="Did you mean `untrusted`"):
+        policy.explain(example, "courier", "amap.maps_weather", after=["untrustd"])
 
 
 def test_explain_of_a_name_that_nothing_has(example: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from aggregator.policy.files.documents import (
     AgentPart,
     AnnotationsPart,
     DefaultsPart,
+    FlowPart,
     LimitsPart,
     PolicyFile,
     RolePart,
@@ -46,6 +47,7 @@ def test_every_field_has_its_heading() -> None:
     wanted |= {f"limits.{name}" for name in LimitsPart.model_fields}
     wanted |= {f"annotations.{name}" for name in AnnotationsPart.model_fields}
     wanted |= {f"who.{name}" for name in WhoPart.model_fields}
+    wanted |= {"labels", "flow", "decay", *(f"flow.{name}" for name in FlowPart.model_fields)}
     wanted |= {f"cases.{name}" for name in PolicyCase.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
     assert set(headings) == wanted
@@ -56,11 +58,19 @@ def test_every_field_has_its_heading() -> None:
 
 def test_the_example_and_its_cases_work() -> None:
     made = book(BLOCKS[0])
-    cases = CasesFile.model_validate(parse_yaml(BLOCKS[1]).value).cases
+    (written, *_) = (block for block in BLOCKS if block.startswith("cases:"))
+    cases = CasesFile.model_validate(parse_yaml(written).value).cases
     for case in cases:
         assert case.expect == "invalid" or run_case(case, "", made, {}).passed, case
     assert verdict(made, "shop", "mall_a.mall4j.product.search") == "allow"
     assert verdict(made, "shop", "mall_b.mall4j.product.search") == "deny"
+
+
+def test_the_example_of_flow_rules_works() -> None:
+    (flow,) = (block for block in BLOCKS if block.startswith("labels:"))
+    made = book(flow)
+    assert [rule.then for rule in made.flow.rules] == ["deny", "confirm"]
+    assert VALIDATOR.is_valid(parse_yaml(flow).value)
 
 
 def test_the_patterns_of_the_guide_are_patterns() -> None:
@@ -112,6 +122,13 @@ def test_the_shipped_schemas_are_fresh(path: Path) -> None:
         ("agents: {a: {limits: {t.x: {per_minute: 0}}}}", False),
         ("agents: {a: {limits: {t.x: {result_bytes: 1 lot}}}}", False),
         ("roles: {r: {tenant: t}}", False),
+        (
+            "labels: {untrusted: [web.*], mine: }\nflow: [{after: untrusted, calls: [mine], then: deny}]\ndecay: 5m",
+            True,
+        ),
+        ("labels: {Mine: [web.*]}", False),
+        ("flow: [{after: untrusted, calls: [], then: deny}]", False),
+        ("flow: [{after: untrusted, calls: outward, then: allow}]", False),
         ("defaults: {roles: [r]}", False),
         ("agents: {a: {keys: [secret]}}", False),
     ],

@@ -8,7 +8,8 @@ import pytest
 from aggregator.policy.compare.diff import diff
 from aggregator.policy.explain import explain
 from aggregator.policy.files.cases import PolicyCase, read_cases, run_case
-from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.files.lint import lint
 from aggregator.policy.patterns import Target
 
 from .build import READ_ONLY, book, tool
@@ -252,7 +253,7 @@ def short(schemas: Any, arguments: Any) -> str | None:
         (
             {"tool": "delete_it", "expect": "deny"},
             "FAILED: c.yaml:1: clerk, delete_it: expected deny, got invalid: 'delete_it' is no full name. Write "
-            "server.tool, resource:server.uri or prompt:server.prompt.",
+            "server.tool, resource:server.uri, prompt:server.prompt or skill:server.skill.",
         ),
     ],
 )

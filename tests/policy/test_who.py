@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.policy.compare.diff import diff
 from aggregator.policy.files.cases import CaseOutcome, PolicyCase, run_case
-from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.files.lint import lint
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.scopes import lacking, together
 from tests.end_to_end.programs import run

@@ -36,7 +36,7 @@ from aggregator.domain.errors import (
     to_tool_result,
     to_wire,
 )
-from aggregator.domain.missing import InsufficientScope, LoginRequired
+from aggregator.domain.missing import InsufficientScope, LoginRequired, SkillMismatch
 from aggregator.schemas.refusal import input_refusal, output_refusal
 
 from .strategies import json_values
@@ -48,6 +48,7 @@ UPSTREAM: dict[type[UpstreamError], tuple[str, bool]] = {
     UpstreamBadAnswer: ("upstream_bad_answer", False),
     UpstreamHttpStatus: ("upstream_http_error", False),
     UpstreamRefused: ("upstream_refused", False),
+    SkillMismatch: ("skill_mismatch", True),
     LoginRequired: ("login_required", True),
 }
 

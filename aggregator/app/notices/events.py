@@ -1,7 +1,7 @@
 """Events of the program as notices: made of audit events and, for reached limits, of the records of calls."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -91,6 +91,12 @@ class NoticeEvents:
         added, removed, changed = map(tuple, (changes.added, changes.removed, changes.changed))
         self._notifier.announce(
             "tools.changed", None, server, lambda: self._writer.tools_changed(server, added, removed, changed)
+        )
+
+    def definitions_held(self, server: str, names: Sequence[str], why: str) -> None:
+        """Tell that definitions of a server wait for an approval."""
+        self._notifier.announce(
+            "definition.held", None, server, lambda: self._writer.definition_held(server, names, why)
         )
 
     def report(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.notices.events import NoticeEvents
+from aggregator.app.pins.sync import PinSync
 from aggregator.app.policies import trusted_servers
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.difference import ConfigChanges
@@ -35,7 +36,9 @@ class Reconfiguration:
         events: AuditEvents,
         notices: NoticeEvents,
         catalog_sync: CatalogSync | None,
+        pin_sync: PinSync | None = None,
     ) -> None:
+        self._pin_sync = pin_sync
         self.config = config
         self._supervisor = supervisor
         self._gateway = gateway
@@ -70,6 +73,8 @@ class Reconfiguration:
             self._catalog_sync.reconfigure()
         self._gateway.reconfigure(config)
         self._updates.reconfigure(config)
+        if self._pin_sync is not None:
+            self._pin_sync.reconfigure()
         self._notices.reconfigure(config.notify)
         self._events.upstreams_changed()
 

@@ -19,6 +19,7 @@ _KINDS: Final = {
     "names": "servers",
     "old": "servers",
     "server": "ids",
+    "servers": "ids",
     "tool": "tools",
     "call.name": "tools",
     "agent": "agents",

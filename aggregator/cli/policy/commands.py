@@ -30,14 +30,20 @@ def policy_explain(
         Path | None,
         typer.Option("--token-claims", help="A file with the claims of an access token, whose agent is meant."),
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after", help="A tool, resource:, prompt: or label that was read before, for flow rules; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Say why AGENT may or may not call TOOL; without TOOL, all it may. With --token-claims, name the TOOL alone."""
     from aggregator.cli.policy.policy import explain, explain_token
 
     if token_claims is not None:
-        run(explain_token, config, token_claims, agent, tool, connect)
+        run(explain_token, config, token_claims, agent, tool, connect, after or ())
     else:
-        run(explain, config, agent, tool, connect)
+        run(explain, config, agent, tool, connect, after or ())
 
 
 @policy_app.command("diff")
@@ -59,6 +65,14 @@ def policy_test(config: Config = None, connect: Connect = False) -> None:
     from aggregator.cli.policy.policy import run_cases
 
     run(run_cases, config, connect)
+
+
+@policy_app.command("suggest-labels")
+def policy_suggest_labels(config: Config = None, connect: Connect = False) -> None:
+    """Print labels for flow rules, proposed for the tools there are. Nothing is written."""
+    from aggregator.cli.policy.suggested import suggest
+
+    run(suggest, config, connect)
 
 
 @policy_app.command("init")

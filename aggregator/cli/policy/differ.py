@@ -49,6 +49,9 @@ def lines(diff: PolicyDiff) -> list[str]:
     made += [*map(str, diff.confirmers[:_GROUPS]), *diff.tokens[:_GROUPS]]
     if len(diff.tokens) > _GROUPS:
         made.append(f"and {len(diff.tokens) - _GROUPS} more changes of rules about tokens")
+    made += diff.flow[:_GROUPS]
+    if len(diff.flow) > _GROUPS:
+        made.append(f"and {len(diff.flow) - _GROUPS} more changes of labels and flow rules")
     if diff.uncounted:
         made.append(f"{diff.uncounted} more agents with changed rules were not compared")
     return made or ["No decision changes."]

@@ -3,37 +3,41 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
-
-from aggregator.app.build import build_app
 from aggregator.app.health_page import address, asked
 from aggregator.cli.policy.differ import print_difference
 from aggregator.cli.policy.kept_tools import kept_tools
+from aggregator.cli.policy.policy_setup import (
+    PolicySetup,
+    check_arguments,
+    check_schema,
+    loaded_config,
+    rulebook_of,
+    setup_for,
+    setup_of,
+    usable,
+)
 from aggregator.cli.policy.token_claims import facts_in, read_claims
 from aggregator.cli.policy.token_claims import lines as token_lines
 from aggregator.cli.policy.unknown_names import said_of_missing
-from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.config.errors import ConfigMissing
-from aggregator.config.load import Loaded
-from aggregator.config.model import Config
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.explain import agents_allowed, tools_allowed
+from aggregator.policy.explain import agents_allowed, earlier_reads, tools_allowed
 from aggregator.policy.explain import explain as explain_one
 from aggregator.policy.files import cases, schema
-from aggregator.policy.files.checking import check as check_files
 from aggregator.policy.files.folder import read_folder
-from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.files.lint import lint
 from aggregator.policy.files.starter import FILE, starter
+from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.rulebook import Rulebook, target_of
@@ -45,8 +49,8 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
 
     With `connect` the servers are connected, and the patterns compared with their tools.
     """
-    setup = _setup(path)
-    rulebook, problems = _read(setup)
+    setup = setup_for(path)
+    rulebook, problems = rulebook_of(setup)
     if rulebook is not None:
         problems = [*problems, *lint(rulebook, setup.known(connect))]
     errors = [problem for problem in problems if problem.severity == "error"]
@@ -67,22 +71,26 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
     return 1 if errors else 0
 
 
-def explain(path: Path | None, agent: str | None, tool: str | None, connect: bool = False) -> int:
+def explain(
+    path: Path | None, agent: str | None, tool: str | None, connect: bool = False, after: Sequence[str] = ()
+) -> int:
     """Print why an agent may or may not call a tool; return 1 for a denial.
 
-    Without `tool` print all that the agent may call, without `agent` all agents that may call the tool.
+    Without `tool` print all that the agent may call, without `agent` all agents that may call the tool. `after`: the
+    full names, or labels, of what was read before in the conversation.
 
     Raises:
         OperatorError: the policy files cannot be used, or the tool is not named as `server.tool`.
     """
     if agent is None and tool is None:
         raise OperatorError("Name an agent, a tool, or both.")
-    setup = _setup(path)
-    rulebook = _usable(setup)
+    setup = setup_for(path)
+    rulebook = usable(setup)
     known = setup.known(connect or tool is None)
+    earlier = _earlier(after, rulebook, setup, known)
     if tool is None:
         assert agent is not None
-        allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted)
+        allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted, earlier=earlier)
         for record, decision in allowed:
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
@@ -94,10 +102,10 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
             return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
-        for name, decision in agents_allowed(rulebook, thing, trusted=trusted):
+        for name, decision in agents_allowed(rulebook, thing, trusted=trusted, earlier=earlier):
             print(f"{decision.verdict:<7} {name}")
         return 0
-    explanation = explain_one(rulebook, agent, thing, trusted=trusted)
+    explanation = explain_one(rulebook, agent, thing, trusted=trusted, earlier=earlier)
     # Advice to change rules would mislead where the tool does not exist.
     print(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
@@ -106,7 +114,12 @@ def explain(path: Path | None, agent: str | None, tool: str | None, connect: boo
 
 
 def explain_token(
-    path: Path | None, claims: Path, tool: str | None, more: str | None = None, connect: bool = False
+    path: Path | None,
+    claims: Path,
+    tool: str | None,
+    more: str | None = None,
+    connect: bool = False,
+    after: Sequence[str] = (),
 ) -> int:
     """Print which agent a token with the claims in a file stands for, and why it may or may not call a tool; return 1
     for a denial. Without `tool` print all that it may call.
@@ -116,8 +129,8 @@ def explain_token(
     """
     if more is not None:
         raise OperatorError("With --token-claims the token says which agent is meant: name the tool alone.")
-    setup = _setup(path)
-    rulebook = _usable(setup)
+    setup = setup_for(path)
+    rulebook = usable(setup)
     if setup.config is None:
         raise OperatorError("The configuration names the issuers of tokens, and it cannot be read.")
     facts, refused = facts_in(read_claims(claims), setup.config.auth)
@@ -126,8 +139,9 @@ def explain_token(
     if found.agent_id is None:
         return 1
     known = setup.known(connect or tool is None)
+    earlier = _earlier(after, rulebook, setup, known)
     if tool is None:
-        allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found)
+        allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found, earlier)
         for record, decision in allowed:
             print(f"{decision.verdict:<7} {target_of(record)}")
         return 1 if refused is not None or not allowed else 0
@@ -136,7 +150,7 @@ def explain_token(
     if missing is not None:
         print(missing)
     trusted = setup.trusted.get(thing.server, False)
-    explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found)
+    explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found, earlier=earlier)
     print(explanation if missing is None else replace(explanation, changes=()))
     rules = rulebook.for_token(found)
     target = target_of(thing) if isinstance(thing, ToolRecord) else thing
@@ -147,14 +161,26 @@ def explain_token(
     return 0 if explanation.decision.visible and refused is None and not lacks else 1
 
 
+def _earlier(
+    after: Sequence[str], rulebook: Rulebook, setup: PolicySetup, known: KnownNames
+) -> tuple[EarlierRead, ...]:
+    """Return what was read before a call, and say which names nothing has."""
+    for text in after if known.servers else ():
+        if "." in text:
+            missing = said_of_missing(find_by_full_name(text, setup.servers, ()), known, setup.config, setup.storage)
+            if missing is not None:
+                print(missing)
+    return earlier_reads(after, rulebook, setup.servers, known.tools or (), setup.trusted)
+
+
 def run_cases(path: Path | None, connect: bool = False) -> int:
     """Run the cases beside the policies; return 1 if one fails or cannot be read.
 
     Raises:
         OperatorError: the policy files cannot be used, or there are no cases.
     """
-    setup = _setup(path)
-    rulebook = _usable(setup)
+    setup = setup_for(path)
+    rulebook = usable(setup)
     folder = setup.folder / cases.FOLDER
     found, problems = cases.read_cases(folder)
     for problem in problems:
@@ -164,7 +190,7 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
     tools = setup.known(connect).tools or ()
     issuers = [one.issuer for one in setup.config.auth.issuers] if setup.config is not None else []
     outcomes = [
-        cases.run_case(case, place, rulebook, setup.servers, tools, setup.trusted, _check_arguments, issuers)
+        cases.run_case(case, place, rulebook, setup.servers, tools, setup.trusted, check_arguments, issuers)
         for case, place in found
     ]
     failed = [outcome for outcome in outcomes if not outcome.passed]
@@ -180,7 +206,7 @@ def diff(path: Path | None, file: Path, remove: bool = False, connect: bool = Fa
     Raises:
         OperatorError: the file cannot be read, or its name is not that of a policy file.
     """
-    setup = _setup(path)
+    setup = setup_for(path)
     tools = setup.known(connect).tools or kept_tools(setup.config, setup.storage)
     return print_difference(LivePolicies(setup.folder, check_schema), file, remove, tools, setup.trusted)
 
@@ -195,10 +221,10 @@ def init(path: Path | None) -> int:
             be written.
     """
     try:
-        loaded = _loaded(path)
+        loaded = loaded_config(path)
     except ConfigMissing as error:
-        loaded = _loaded(_running(error))
-    setup = _setup_of(loaded)
+        loaded = loaded_config(_running(error))
+    setup = setup_of(loaded)
     sources, problems = read_folder(setup.folder)
     if sources or problems:
         raise OperatorError(f"{setup.folder} has policy files already; nothing was written.")
@@ -223,51 +249,6 @@ def print_schema(of_cases: bool = False) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class _Setup:
-    """The folder of the policy files, and the configuration they are for, if there is one."""
-
-    folder: Path
-    config: Config | None
-    storage: str | None = None
-
-    @property
-    def servers(self) -> Mapping[str, str]:
-        """The ids of the servers, by prefix."""
-        return (
-            {server.prefix or server.id: server.id for server in self.config.servers} if self.config is not None else {}
-        )
-
-    @property
-    def trusted(self) -> Mapping[str, bool]:
-        return {server.id: server.trusted for server in self.config.servers} if self.config is not None else {}
-
-    def known(self, connect: bool) -> KnownNames:
-        """Return what the rules can be compared with; the tools only if `connect` allows to ask the servers."""
-        tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
-        return KnownNames(self.servers, tools, self.trusted, self.issuers)
-
-    @property
-    def issuers(self) -> tuple[str, ...] | None:
-        """The issuers whose tokens are accepted; None without a configuration."""
-        return tuple(one.issuer for one in self.config.auth.issuers) if self.config is not None else None
-
-
-def _setup(path: Path | None) -> _Setup:
-    try:
-        return _setup_of(_loaded(path))
-    except ConfigMissing:
-        return _Setup(Path("policies"), None)
-
-
-def _setup_of(loaded: Loaded) -> _Setup:
-    return _Setup(_shown(loaded.policies), loaded.config, storage_url(loaded))
-
-
-def _loaded(path: Path | None) -> Loaded:
-    return load_config(path, log_level="error", report=False)
-
-
 def _running(missing: ConfigMissing) -> Path:
     """Return the configuration file of the aggregator that runs at the default address.
 
@@ -288,56 +269,7 @@ def _running(missing: ConfigMissing) -> Path:
     return Path(file)
 
 
-def _shown(folder: Path) -> Path:
-    """Return the path of a folder as it would be typed in the working folder."""
-    here = Path(os.path.abspath(folder))
-    return here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
-
-
-async def _tools(config: Config) -> tuple[ToolRecord, ...]:
-    app = build_app(config.all_started())
-    async with app.running():
-        await app.supervisor.wait_all_tried()
-        return tuple(app.gateway.catalog.tools)
-
-
-def _read(setup: _Setup) -> tuple[Rulebook | None, list[Problem]]:
-    checked = check_files(*read_folder(setup.folder), check_schema)
-    rulebook = Rulebook(checked.documents) if checked.documents is not None else None
-    return rulebook, list(checked.problems)
-
-
-def _usable(setup: _Setup) -> Rulebook:
-    rulebook, problems = _read(setup)
-    if rulebook is not None:
-        return rulebook
-    if not problems:
-        raise OperatorError(f"{setup.folder} has no policy files: the local agent may do everything.")
-    raise OperatorError("\n".join(str(problem) for problem in problems))
-
-
-def check_schema(wanted: Mapping[str, Any]) -> str | None:
-    """Return why a JSON Schema cannot be compiled; None if it can."""
-    try:
-        jsonschema_rs.validator_for(dict(wanted), retriever=_refuse)
-    except ValueError as error:
-        return f"The schema cannot be used: {str(error).splitlines()[0]}."
-    return None
-
-
-def _check_arguments(schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any]) -> str | None:
-    for wanted in schemas:
-        for error in jsonschema_rs.validator_for(dict(wanted), retriever=_refuse).iter_errors(dict(arguments)):
-            where = "/".join(str(step) for step in error.instance_path)
-            return f"argument {where}: {error.message}" if where else error.message
-    return None
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
-
-
-def _report(setup: _Setup, rulebook: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:
+def _report(setup: PolicySetup, rulebook: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:
     return {
         "folder": str(setup.folder),
         "revision": rulebook.revision if rulebook is not None else None,

@@ -6,7 +6,7 @@ from aggregator.cli.policy.kept_tools import of_server
 from aggregator.config.files.report import nearest
 from aggregator.config.model import Config
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.files.lint import KnownNames
+from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 

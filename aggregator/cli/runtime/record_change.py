@@ -4,6 +4,7 @@ import getpass
 import os
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aggregator.audit.single_event import note
@@ -22,10 +23,19 @@ def operator() -> str:
         return f"cli:{os.getuid()}"
 
 
+async def note_pins(database: "Database", server: str, summary: str, details: Mapping[str, Any]) -> None:
+    """Write one audit event about the pins of a server, as `noted` does."""
+    await _write(database, AuditEvent("pins", time.time(), summary, server=server, details=dict(details)))
+
+
 async def noted(database: "Database", kind: EventKind, summary: str, agent: str | None, **details: Any) -> None:
     """Write one audit event. The change is made already, so that a failure to write it is only reported on stderr."""
     known = {name: value for name, value in details.items() if value is not None}
+    await _write(database, AuditEvent(kind, time.time(), summary, agent, details=known))
+
+
+async def _write(database: "Database", event: AuditEvent) -> None:
     try:
-        await note(database.audit, AuditEvent(kind, time.time(), summary, agent, details=known))
+        await note(database.audit, event)
     except StorageError as error:
         print(f"It is done, but the audit log does not say so: {error}", file=sys.stderr)

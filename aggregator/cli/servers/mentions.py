@@ -14,7 +14,7 @@ from aggregator.editing.errors import EditError
 
 # Texts for people, in which a name is no reference.
 _PROSE: Final = frozenset({"why", "label", "description", "note"})
-_KINDS: Final = ("resource:", "prompt:", "")
+_KINDS: Final = ("resource:", "prompt:", "skill:", "")
 _CASES: Final = "cases"
 
 
@@ -122,7 +122,8 @@ def _pattern(text: str, path: ValuePath, names: ServerNames, new: str | None) ->
     for kind in _KINDS:
         if names.prefix and text.startswith(f"{kind}{names.prefix}."):
             return f"{kind}{prefix}{text[len(kind) + len(names.prefix) :]}"
-    kind, _, rest = text.rpartition(":") if text.split(":")[0] in ("resource", "prompt", "server") else ("", "", text)
+    has_kind = text.split(":")[0] in ("resource", "prompt", "skill", "server")
+    kind, _, rest = text.rpartition(":") if has_kind else ("", "", text)
     head = rest if kind == "server" else rest.partition(".")[0]
     wild = any(mark in head for mark in "*?[") and ("." in rest or kind == "server") and " " not in head
     if wild and fnmatchcase(names.id, head) and (new is None or not fnmatchcase(new, head)) and head != "*":

@@ -40,7 +40,6 @@ IGNORED: dict[str, str] = {
     "tags": "several hosts",
     "alwaysAllow": "Cline, Roo Code",
     "autoApprove": "Cline, Kiro",
-    "trust": "Gemini CLI",
     "extension": "Gemini CLI",
     "authProviderType": "Gemini CLI",
     "oauth": "Claude Code, Gemini CLI",
@@ -111,7 +110,7 @@ def translate(entry: Mapping[str, object]) -> Translated:
     unknown: list[str] = []
     implied: ServerType | None = None
     for key, value in entry.items():
-        if value is None or key in IGNORED or key == ENV_FILE or is_comment(key) or _is_cursors(key, value):
+        if value is None or key in IGNORED or key == ENV_FILE or is_comment(key) or _is_anothers(key, value):
             continue
         if key in OWN_KEYS:
             fields[key], written[key] = value, key
@@ -130,8 +129,10 @@ def translate(entry: Mapping[str, object]) -> Translated:
     return Translated(fields, written, tuple(unknown))
 
 
-def _is_cursors(key: str, value: object) -> bool:
-    """Return True for the client that Cursor signs in with, which stands under a key of ours."""
+def _is_anothers(key: str, value: object) -> bool:
+    """Return True for what another host has under a key of ours: Cursor's client, Gemini's consent to all calls."""
+    if key == "trust":
+        return isinstance(value, bool)
     return key == "auth" and isinstance(value, Mapping) and CURSOR_CLIENT in value
 
 

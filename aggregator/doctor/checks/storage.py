@@ -1,6 +1,6 @@
 """The database and its disk. This file decides."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -13,6 +13,8 @@ DatabaseFault = Literal[
     "url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable", "refused", "driver"
 ]
 
+# Names in one sentence.
+_NAMED: Final = 5
 _MIB: Final = 2**20
 _FULL: Final = 16 * _MIB
 _LOW: Final = 512 * _MIB
@@ -85,6 +87,20 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
             'Put the key back: "audit": {"chain_key": "${AGGREGATOR_CHAIN_KEY}"}.',
             "audit.chain_key",
         )
+
+
+def of_held(held: Mapping[str, Sequence[str]], servers: Collection[str]) -> Iterator[CheckFinding]:
+    """Yield the configured servers with definitions that are held, given by their names."""
+    for server, names in held.items():
+        if server in servers:
+            shown = ", ".join(f"{name!r:.60}" for name in names[:_NAMED])
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            yield found(
+                "definitions_held",
+                f"{server} changed definitions since they were approved, and they are held: {shown}{more}.",
+                f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`.",
+                server,
+            )
 
 
 def _faulty(facts: StorageFacts) -> CheckFinding:

@@ -36,6 +36,7 @@ _FAULTS: Final[Mapping[type[StorageError], DatabaseFault]] = {
     StorageReadOnly: "read_only",
 }
 _HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
+_HELD: Final = "SELECT server, kind, name FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
 
@@ -44,13 +45,14 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 class StorageRead:
     """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
     server, which are empty unless the audit is older than that. `chained` names the key that the audit
-    log was begun with.
+    log was begun with. `held` are the names of held definitions by server.
     """
 
     facts: StorageFacts
     keys: tuple[Mapping[str, object], ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict)
     chained: str | None = None
+    held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls) -> "StorageRead":
@@ -145,7 +147,8 @@ def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
                 return StorageRead(StorageFacts(path, True, "too_new", stamp=stamp, aside=aside, **common))
             if stamp != REVISION:
                 return StorageRead(facts)
-            return StorageRead(facts, _keys(connection), _calls(connection, now), _one(connection, _HEAD))
+            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection)
+            return StorageRead(facts, *read)
     except sqlite3.Error as error:
         said = str(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
@@ -155,6 +158,13 @@ def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
 def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:
     names = ("key_id", "agent_id", "expires", "revoked", "last_used")
     return tuple(dict(zip(names, row, strict=True)) for row in connection.execute(_KEYS))
+
+
+def _held(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for server, kind, name in connection.execute(_HELD):
+        found[server] = (*found.get(server, ()), name or kind)
+    return found
 
 
 def _calls(connection: sqlite3.Connection, now: float) -> dict[str, int]:

@@ -21,7 +21,8 @@ from aggregator.doctor.checks.servers import ServerFacts
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.hosts.own import identity
-from aggregator.policy.files.lint import KnownNames, lint
+from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.files.lint import lint
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.upstream import Upstream

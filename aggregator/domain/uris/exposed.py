@@ -34,6 +34,14 @@ def aliased(prefix: str, uri: str) -> str:
     return f"{_OWN}{prefix}/{uri}"
 
 
+def with_server(prefix: str, uri: str) -> str:
+    """Return the URI of a skill, or of a file of one, as hosts see it: the server is in it also where it is a URI that
+    is wrapped in no other place.
+    """
+    exposed = wrapped(prefix, uri)
+    return aliased(prefix, uri) if prefix and exposed == uri else exposed
+
+
 def unwrapped(uri: str) -> tuple[str, str] | None:
     """Return the (prefix, own URI) that an exposed one stands for; None for what was never wrapped.
 

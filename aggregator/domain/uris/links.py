@@ -9,7 +9,7 @@ that it leads back to the server that said it.
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-from aggregator.domain.uris.exposed import aliased, wrapped
+from aggregator.domain.uris.exposed import aliased, with_server, wrapped
 
 # Content blocks that name a resource (S/schema, ContentBlock).
 _LINK: Final = "resource_link"
@@ -81,6 +81,15 @@ def in_meta(prefix: str, holder: M) -> M:
     if type(uri := meta.get(_FLAT_UI_URI)) is str and uri:
         made = {**made, _FLAT_UI_URI: wrapped(prefix, uri)}
     return holder if made is meta else {**holder, "_meta": made}  # type: ignore[return-value]
+
+
+def in_skill(prefix: str, entry: M) -> M:
+    """Return an entry of a skill with the URIs of its files as hosts see them; its own `uri` is that already."""
+    resources = entry.get("resources")
+    if not prefix or type(resources) is not list:
+        return entry
+    made = [{**one, "uri": with_server(prefix, one["uri"])} for one in resources]
+    return {**entry, "resources": made}  # type: ignore[return-value]
 
 
 def _message(prefix: str, message: Any, elsewhere: Elsewhere) -> Any:

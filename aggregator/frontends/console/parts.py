@@ -102,13 +102,30 @@ class ConnectedGrants(Protocol):
     async def revoke(self, server: str, owner: GrantOwner) -> bool: ...
 
 
+class PinState(Protocol):
+    """The pins as the program knows them."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why pins cannot be read or written now."""
+
+    def is_locked(self, server: str) -> bool:
+        """Return whether the lock file says what is pinned of a server."""
+
+    def held_count(self, server: str) -> int:
+        """Return how many definitions of a server are held."""
+
+    def look_now(self) -> None:
+        """Take at once what was approved."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleParts:
     """The services that pages read from and act with.
 
     `upstreams` are the servers by id, in config order, and `servers` acts on them; `browser` shows tools. `policies` is
     None where there is no folder for policy files. `report` gives readiness and its details. `answers` are the calls of
-    this process that wait for a person. `grants` is None where no server has accounts.
+    this process that wait for a person. `grants` is None where no server has accounts, `pins` where nothing is pinned.
     """
 
     config: ConfigInForce
@@ -127,6 +144,7 @@ class ConsoleParts:
     hour: HourOfCalls
     record: EventRecorder
     grants: ConnectedGrants | None = None
+    pins: PinState | None = None
 
     async def opened(self) -> "Database":
         """Return the open database.

@@ -21,6 +21,7 @@ NAVIGATION: Final = (
     ("approvals", "Approvals", False),
     ("tools", "Tools", False),
     ("servers", "Servers", True),
+    ("pins", "Pins", True),
     ("connections", "Connections", True),
     ("policies", "Policies", True),
     ("health", "Health", True),

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from aggregator.catalog.search.explain import HitReasons
 from aggregator.domain.principal import Principal
@@ -25,6 +25,11 @@ def link(*parts: str) -> str:
     """Return a path below the console's, each part as one segment; `.json` at the end is not taken for a suffix."""
     path = "".join("/" + quote(part, safe="", errors="replace") for part in parts)
     return f"{path}/" if path.endswith(".json") else path
+
+
+def pin_link(server: str, kind: str, name: str) -> str:
+    """Return the path to the pinned definition of an item."""
+    return f"{link('pins', server).rstrip('/')}/item?{urlencode({'kind': kind, 'item': name}, errors='replace')}"
 
 
 def chosen_agent(parts: ConsoleParts, request: ConsoleRequest, given: Mapping[str, str]) -> Principal | None:

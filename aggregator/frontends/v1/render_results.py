@@ -27,6 +27,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "invalid_arguments": 400,
     "tool_not_allowed": 403,
     "insufficient_scope": 403,
+    "flow_denied": 403,
     "not_confirmed": 403,
     "not_read_only": 403,
     "unknown_tool": 404,

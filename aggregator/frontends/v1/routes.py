@@ -22,7 +22,7 @@ from aggregator.frontends.web.header_context import headers_of
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.gateway.views.finder import ServerSeen
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.identity.identify import Refused
 from aggregator.wire.codec import decode
 

@@ -130,7 +130,7 @@ class ApprovalStep:
         digest = _of_person(await going_through(arguments, argument_digest, arguments), call.principal)
         asks_host = confirmers(decision, confirming.by) == "host"
         if asks_host and caller.channel is not None and self._host_prompt.can_ask(host, call.version, call.params):
-            message = await going_through(arguments, _message, resolved, arguments)
+            message = await going_through(arguments, _message, resolved, arguments, decision)
             question = Confirmation(agent, tool.name, digest, message)
             reply = await self._host_prompt.ask(question, call.version, call.params, caller.channel)
             if reply.interim is not None:
@@ -215,7 +215,7 @@ class ApprovalStep:
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"
             raise _refused(asking.bound[1], f"its arguments take {size} bytes, {most}")
-        asking.shown = await asyncio.to_thread(self._shown, asking.resolved, asking.arguments)
+        asking.shown = await asyncio.to_thread(self._shown, asking.resolved, asking.arguments, asking.decision)
 
     async def _ask(self, asking: "_Asking") -> Approval:
         """Queue the question, if it does not wait there already."""
@@ -251,10 +251,10 @@ class ApprovalStep:
         cut = kept if len(kept) <= _NAME else f"{kept[: _NAME - 1]}…"
         return cut.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
-    def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Decision) -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
         redacted = self._redactor.value(dict(arguments))
-        return _message(resolved, redacted), encode_in_pieces(redacted).decode("utf-8", "replace")
+        return _message(resolved, redacted, decision), encode_in_pieces(redacted).decode("utf-8", "replace")
 
 
 def _refused(tool: str, why: str) -> NotConfirmed:
@@ -295,15 +295,21 @@ def _patience(confirming: ConfirmRule, caller: RequestCaller) -> float:
     return WAIT if caller.token is None else WAIT_WITH_PROGRESS
 
 
-def _message(resolved: ResolvedCall, arguments: Mapping[str, Any]) -> str:
-    """Return the question for the person: a host shows one server, so the upstream is named (S/client/elicitation)."""
+def _message(resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Decision) -> str:
+    """Return the question for the person: a host shows one server, so the upstream is named (S/client/elicitation).
+
+    Where that was decided by what happened before, the reason is told.
+    """
     tool = resolved.tool
     agent, name = _plain(resolved.call.principal.agent_id), _plain(tool.own_name)
     opening = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
+    why = [f"You are asked because {decision.reason}."] if decision.told else []
     if not arguments:
-        return f"{opening} no arguments. Allow it?"
+        return (
+            "\n".join([f"{opening} no arguments.", *why, "Allow it?"]) if why else f"{opening} no arguments. Allow it?"
+        )
     lines = shown_arguments(arguments, tool.definition.get("inputSchema"))
-    return "\n".join([f"{opening}:", *(f"- {line}" for line in lines), "Allow it?"])
+    return "\n".join([f"{opening}:", *(f"- {line}" for line in lines), *why, "Allow it?"])
 
 
 def _of_person(digest: str, principal: Principal) -> str:

@@ -31,6 +31,7 @@ from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
+from aggregator.gateway.flow.guard import labels_told
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
@@ -83,6 +84,7 @@ class DirectCalls:
         self._large_results = pipeline.large_results
         self.rate_limits = rate_limits
         self._agent_items = agent_items
+        self._flow = pipeline.flow
         # Calls that began since the last turn of the timer, and those before.
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
@@ -164,6 +166,14 @@ class DirectCalls:
             except OverLimit:
                 return None
         trace = begin(meta, None, observers.sample)
+        flow = state = None
+        if plain.has_flow:
+            rulebook = self._views.rulebook
+            assert rulebook is not None, "flow rules are in a rulebook"
+            flow = self._flow.begin(rulebook, ruling.flow, known.host, trace, tool.name)
+            state = self._flow.allows(ruling.decision, ruling.flow, flow.scope)
+            if state is None:
+                return None
         sent: dict[str, Any] = {"name": tool.own_name}
         if arguments or "arguments" in params:
             sent["arguments"] = arguments
@@ -182,6 +192,9 @@ class DirectCalls:
         call = DirectCall(self, deadline, known, plain, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.sent_at = perf_counter()
+        if flow is not None and state:
+            call.told = labels_told(state)
+        call.flow = flow
         on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
         if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
             return None
@@ -219,7 +232,9 @@ class DirectCalls:
         except Exception:  # of any kind: the pipeline then says what is wrong
             log.exception("a result of %s could not be prepared at once", call.plain.tool.name)
             return False
-        if made is None:
+        if made is None or (
+            call.flow is not None and not self._flow.note_at_once(call.flow, result, call.trace.trace_id)
+        ):
             return False
         record = call.record()
         record.result = made
@@ -315,7 +330,7 @@ class DirectCalls:
         if len(known.tools) >= _TOOLS:
             known.tools.clear()
         kept = self._pipeline.keeps_structured(tool, host.frontend)
-        plain = PlainTool(tool, ruling, upstream, check, self._terms(), keeps_structured=kept)
+        plain = PlainTool(tool, ruling, upstream, check, self._terms(), keeps_structured=kept, has_flow=view.has_flow)
         known.tools[name] = plain
         return plain
 

@@ -13,6 +13,7 @@ from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
 from aggregator.gateway.calls.known_host import KnownHost, PlainTool
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE
+from aggregator.gateway.flow.guard import CallFlow
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -45,6 +46,7 @@ class DirectCall(DirectRequest):
         "arguments",
         "charge",
         "checked",
+        "flow",
         "known",
         "meta",
         "params",
@@ -56,6 +58,7 @@ class DirectCall(DirectRequest):
         "started",
         "taken_over",
         "to_host",
+        "told",
         "trace",
     )
 
@@ -81,6 +84,9 @@ class DirectCall(DirectRequest):
         self.charge: AbstractContextManager[None] = FREE
         self.progress: Progress | None = None
         self.taken_over = False
+        # What its result brings, and the labels of its conversation, where the policies have flow rules.
+        self.flow: CallFlow | None = None
+        self.told: str | None = None
         self.started = time.time()
         # The clock of durations: when the call came, was permitted and checked, and was sent.
         self.received = self.permitted = self.checked = self.sent_at = 0.0
@@ -140,6 +146,7 @@ class DirectCall(DirectRequest):
             self.session.negotiated.version,
         )
         record.arguments = self.arguments
+        record.flow = self.told
         record.steps = [
             stage("policy", received, received, self.permitted),
             stage("check", received, self.permitted, self.checked),

@@ -27,10 +27,10 @@ class PlainTool:
     """A tool as one agent may call it without being asked.
 
     `terms` stands for the snapshots that this depends on, so that a host that is idle keeps none of them alive.
-    `keeps_structured`: its structured results are passed on whole.
+    `keeps_structured`: its structured results are passed on whole. `has_flow`: the policies have flow rules.
     """
 
-    __slots__ = ("check", "keeps_structured", "ruling", "terms", "tool", "upstream")
+    __slots__ = ("check", "has_flow", "keeps_structured", "ruling", "terms", "tool", "upstream")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class PlainTool:
         terms: object,
         *,
         keeps_structured: bool,
+        has_flow: bool,
     ) -> None:
         self.tool = tool
         self.ruling = ruling
@@ -48,6 +49,7 @@ class PlainTool:
         self.check = check
         self.terms = terms
         self.keeps_structured = keeps_structured
+        self.has_flow = has_flow
 
 
 class KnownHost:

@@ -34,6 +34,7 @@ from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
@@ -49,6 +50,7 @@ log = logging.getLogger(__name__)
 
 # The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
 _OF_MODELS: Final = "v1"
+_NO_LABELS: Final[frozenset[str]] = frozenset()
 
 
 class Pipeline:
@@ -66,6 +68,7 @@ class Pipeline:
         relay: Relay,
         rate_limits: RateLimits,
         large_results: LargeResults,
+        flow: FlowGuard,
         *,
         tells_schemas: bool,
     ) -> None:
@@ -79,6 +82,7 @@ class Pipeline:
         self._relay = relay
         self._rate_limits = rate_limits
         self.large_results = large_results
+        self.flow = flow
         # Whether lists have the output schemas of tools: hosts then expect structured results.
         self._tells_schemas = tells_schemas
         self.checker = Checker()
@@ -138,7 +142,8 @@ class Pipeline:
         async with self._call_log.reopen(direct.record()) as entry:
             name_tool(entry.record, tool)
             direct.arrive(channel)
-            checked = Checked(Permitted(ResolvedCall(call, tool), direct.plain.ruling, entry.record), direct.arguments)
+            permitted = Permitted(ResolvedCall(call, tool), direct.plain.ruling, entry.record, direct.flow)
+            checked = Checked(permitted, direct.arguments)
             target = CallTarget(direct.plain.upstream, CALL, tool.name, call.principal, direct.arguments)
             entry.finish(await self._relayed(checked, checked, target, caller, None, direct))
         return entry.result
@@ -170,7 +175,11 @@ class Pipeline:
         ruling = view.ruling(tool)
         if ruling.scopes:
             view.require_scopes(tool.name, ruling.scopes, tool)
-        return Permitted(ResolvedCall(call, tool), ruling, record)
+        if view.rulebook is None or not view.rulebook.has_flow:
+            return Permitted(ResolvedCall(call, tool), ruling, record)
+        flow = self.flow.begin(view.rulebook, ruling.flow, host, record.trace, tool.name, call.within)
+        decision = await self.flow.decide(ruling.decision, ruling.flow, flow, record, call.params, tool)
+        return Permitted(ResolvedCall(call, tool), ruling._replace(decision=decision), record, flow)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Hold the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
@@ -205,6 +214,8 @@ class Pipeline:
                 question = await self._approve(original, view, caller)
             if question is not None:
                 return question
+        # People take their time, and so do checks of arguments.
+        self._resolver.check_shown(tool)
         return await self._relayed(checked, original, target, caller, resumption)
 
     async def _relayed(
@@ -217,11 +228,19 @@ class Pipeline:
         direct: DirectCall | None = None,
     ) -> dict[str, Any]:
         """Relay the call, or what is left of a direct one, and prepare the result for the host."""
-        result = await self._relay.call_tool(checked, target, caller, resumption, direct)
+        record, flow, labels = checked.permitted.record, checked.permitted.flow, _NO_LABELS
+        try:
+            result = await self._relay.call_tool(checked, target, caller, resumption, direct)
+        except ANSWERED:
+            if flow is not None:
+                await self.flow.note(flow, None, record)
+            raise
         if not is_complete(result):
             return result
-        with timed(checked.permitted.record, "output"):
-            return await self._deliver(checked, original, caller.host, result)
+        with timed(record, "output"):
+            if flow is not None:
+                labels = await self.flow.note(flow, result, record)
+            return await self._deliver(checked, original, caller.host, result, labels)
 
     async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
         """Return None once a person has agreed, else the result that carries the question to the host.
@@ -236,8 +255,13 @@ class Pipeline:
         await self._rate_limits.check(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
         return await self._approval.obtain(resolved, original.arguments, decision, view.confirming, caller, record)
 
-    async def _deliver(self, checked: Checked, original: Checked, host: Host, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed."""
+    async def _deliver(
+        self, checked: Checked, original: Checked, host: Host, result: dict[str, Any], labels: frozenset[str]
+    ) -> dict[str, Any]:
+        """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed.
+
+        `labels` are the flow labels that it has.
+        """
         (call, tool), agent = checked.permitted.resolved, checked.permitted.resolved.call.principal.agent_id
         meant, upstream = original.permitted.resolved.tool, self._upstreams[tool.server]
         elsewhere = self._agent_items.elsewhere(host, upstream)
@@ -255,6 +279,7 @@ class Pipeline:
             keeps_structured=self.keeps_structured(meant, host.frontend, call.via),
             links=knows_links(host.frontend, call.version),
             for_program=call.within is not None,
+            labels=labels,
         )
         if is_long(result.get("content")):
             return await asyncio.to_thread(attributed, upstream.config, tool, result, time.time(), meant.server)
@@ -282,7 +307,11 @@ class Pipeline:
             return None
         if not view.may_stand_in(tool):
             return None
-        ruling = view.ruling(tool)
+        ruling, flow = view.ruling(tool), first.flow
+        if flow is not None:
+            if not await self.flow.may_stand_in(ruling.decision, ruling.flow, flow):
+                return None
+            flow = flow._replace(labels=flow.labels | ruling.flow.labels)
         try:
             config, agent = self._upstreams[tool.server].config, first.resolved.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
@@ -294,7 +323,7 @@ class Pipeline:
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
         # What was decided, and agreed to, is the call that the agent made.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(ResolvedCall(first.resolved.call, tool), ruling, first.record), arguments)
+        return Checked(Permitted(ResolvedCall(first.resolved.call, tool), ruling, first.record, flow), arguments)
 
 
 def _sent_once(checked: Checked) -> Checked:

@@ -71,8 +71,8 @@ class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
     `own` is what the upstream calls it, `requested` what the host wrote. `takes` are the names of the arguments that a
-    prompt declares, None where nothing is known of them. `listed` and `also` are what a rulebook has to know of a
-    resource (`AgentRules.decide_resource`).
+    prompt declares, None where nothing is known of them. `listed`, `also` and `skills` are what a rulebook has to know
+    of a resource (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -82,6 +82,7 @@ class ResolvedItem:
     takes: tuple[str, ...] | None = None
     listed: bool = False
     also: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -148,7 +149,7 @@ class Relay:
             NotRecorded: it is not on record that the call is sent, and has to be.
             HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
         """
-        resolved, ruling, record = checked.permitted
+        resolved, ruling, record = checked.permitted[:3]
         tool, call = resolved.tool, resolved.call
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
         params["name"] = tool.own_name

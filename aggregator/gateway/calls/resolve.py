@@ -13,6 +13,7 @@ from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.ask.accounts import MissingAccounts
 from aggregator.gateway.constant_time import evenly
+from aggregator.gateway.pins.answers import tool_held
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.lifecycle.states import LISTED_IF_KNOWN
@@ -65,6 +66,7 @@ class Resolver:
         `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.
 
         Raises:
+            ToolHeld: there is one, but its definition waits for an approval.
             UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
             NotAllowed: there is, but this agent may not call it.
             UpstreamUnavailable: its server is away.
@@ -74,6 +76,8 @@ class Resolver:
         visible = self.called(view, name)
         if visible is not None and not (to_call and self.is_only_remembered(visible)):
             return visible
+        if visible is None:
+            self._refuse_held(view, name)
         upstream = self._upstreams[visible.server] if visible is not None else self._named(view, name)
         if upstream is None or (visible is None and _hides(view, upstream, name)):
             # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
@@ -89,7 +93,8 @@ class Resolver:
             if to_call and self._upstreams[visible.server].state == "starting" and not self._is_covered(visible):
                 raise self._upstreams[visible.server].unavailable()
             return visible
-        readings = list(self._readings(view, name))
+        self._refuse_held(view, name)
+        readings = [*self._readings(view, name), *self._held_readings(view, name)]
         if not readings and upstream is not None and not upstream.listed and _might_call(view, upstream, name):
             raise (await self.login(view, upstream.config.id) if to_call else None) or upstream.unavailable()
         blame: Blame | None = None
@@ -125,7 +130,8 @@ class Resolver:
         return known
 
     def _is_known(self, view: View, name: str) -> bool:
-        decided = (view.ruling(tool).decision for tool in self._readings(view, name))
+        readings = [*self._readings(view, name), *self._held_readings(view, name)]
+        decided = (view.ruling(tool).decision for tool in readings)
         return any(decision.visible or not decision.hidden for decision in decided)
 
     async def login(self, view: View, server: str) -> LoginRequired | None:
@@ -142,6 +148,28 @@ class Resolver:
                 return tool
         return None
 
+    def held(self, view: View, name: str) -> ToolRecord | None:
+        """Return the tool that a name means, if it is held and this agent could call it else."""
+        for tool in self._held_readings(view, name):
+            if view.ruling(tool).decision.visible:
+                return tool
+        return None
+
+    def check_shown(self, tool: ToolRecord) -> None:
+        """Check that a tool has not come to be held since it was resolved.
+
+        Raises:
+            ToolHeld: it has.
+        """
+        held = self.current.held.tool(tool)
+        if held is not None:
+            raise tool_held(tool, held)
+
+    def _refuse_held(self, view: View, name: str) -> None:
+        tool = self.held(view, name) if self.current.held else None
+        if tool is not None and self.called(view, name) is None:
+            self.check_shown(tool)
+
     async def awake(self, tool: ToolRecord) -> None:
         """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
         if self.is_only_remembered(tool):
@@ -154,8 +182,13 @@ class Resolver:
         return self._upstreams[tool.server].lifecycle.state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
+        return self._meanings(view, name, self.current.tools)
+
+    def _held_readings(self, view: View, name: str) -> Iterable[ToolRecord]:
+        return self._meanings(view, name, self.current.held.tools) if self.current.held else ()
+
+    def _meanings(self, view: View, name: str, catalog: Catalog) -> Iterable[ToolRecord]:
         bound = view.binding(name)
-        catalog = self.current.tools
         if bound is None:
             return catalog.candidates(name)
         tool = catalog.of_server(bound, name)

@@ -4,15 +4,20 @@ from typing import Any, NamedTuple
 
 from aggregator.domain.call import ResolvedCall
 from aggregator.domain.call_record import CallRecord
+from aggregator.gateway.flow.guard import CallFlow
 from aggregator.policy.rulebook import Ruling
 
 
 class Permitted(NamedTuple):
-    """A call that the policy allows, perhaps once a person has agreed. Only the pipeline makes one."""
+    """A call that the policy allows, perhaps once a person has agreed. Only the pipeline makes one.
+
+    `flow` is what its result brings to its conversation, None where no policy has flow rules.
+    """
 
     resolved: ResolvedCall
     ruling: Ruling
     record: CallRecord
+    flow: CallFlow | None = None
 
 
 class Checked(NamedTuple):

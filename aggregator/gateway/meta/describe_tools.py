@@ -2,10 +2,14 @@
 
 from typing import Any, Final
 
+from aggregator.catalog.describe.levels import level1
 from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
+from aggregator.domain.records import ItemRecord
 from aggregator.gateway.meta.meant import WrittenNames, several
 from aggregator.gateway.meta.rendering import rendered
+from aggregator.gateway.meta.skills import described
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
+from aggregator.gateway.views.skill_finder import as_tool
 from aggregator.wire.codec import Raw, encode
 
 _MOST: Final = 50
@@ -35,7 +39,12 @@ async def describe_tools(asking: MetaToolCall) -> str:
     missing: dict[str, str] = {}
     names = WrittenNames(asking.finder, asking.resolver, asking.view)
     shown: set[str] = set()
+    skills: list[ItemRecord] = []
     for name in dict.fromkeys(await _parted(names, asking.arguments["names"])):
+        skill = await asking.finder.skills.named(asking.view, name)
+        if skill is not None:
+            skills.append(skill)
+            continue
         try:
             meant = await names.read(name)
             if len(meant.tools) > 1:
@@ -52,8 +61,10 @@ async def describe_tools(asking: MetaToolCall) -> str:
                 shown.add(tool.name)
                 found.append(render(held_to.get(tool.name, tool)))
     if level == 1:
-        return "\n".join([*found, *missing.values()])
+        return "\n".join([*found, *(level1(as_tool(skill)) for skill in skills), *missing.values()])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in found]}
+    if skills:
+        body["skills"] = [described(skill) for skill in skills]
     if missing:
         body["missing"] = missing
     return encode(body).decode()

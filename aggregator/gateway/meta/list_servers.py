@@ -10,7 +10,8 @@ from typing import Any, Final
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose
 from aggregator.gateway.meta.meant import is_every_server, no_server, server_named
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.views.finder import ServerSeen
+from aggregator.gateway.pins.answers import held_note
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.
@@ -54,7 +55,8 @@ def _lines(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[s
 def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
     config = seen.config
     facts = [_state(seen), *(["local"] if config.type == "local" else []), _count(seen.tools, "tool")]
-    facts += [_count(count, what) for count, what in ((seen.resources, "resource"), (seen.prompts, "prompt")) if count]
+    counted = ((seen.resources, "resource"), (seen.prompts, "prompt"), (seen.skills, "skill"))
+    facts += [_count(count, what) for count, what in counted if count]
     line = f"{seen.name} ({', '.join(facts)})"
     if config.description != config.key:
         line += f": {config.description}"
@@ -64,6 +66,7 @@ def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
         line += f": tools for {about}"
     amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
+    amiss.append(held_note(seen.held))
     notes = "; ".join(filter(None, amiss))
     return f"{line} [{notes}]" if notes else line
 

@@ -17,7 +17,8 @@ from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.forms import unfenced
 from aggregator.gateway.meta.rendering import rendered
-from aggregator.gateway.views.finder import Finder, ServerSeen
+from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View
 
 # Names shown of those that a name may stand for; lines about a server's tools, and the tokens they may cost.

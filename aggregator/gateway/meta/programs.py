@@ -28,6 +28,9 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.relay import ROUNDS
+from aggregator.gateway.flow.conversations import scope_of
+from aggregator.gateway.flow.guard import FlowGuard
+from aggregator.gateway.flow.scopes import ScopeKey
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.results.showing import LargeResults, knows_links
@@ -97,6 +100,7 @@ class RunPrograms:
         input_requests: InputRequests,
         call_log: CallLog,
         large_results: LargeResults,
+        flow: FlowGuard,
     ) -> None:
         check_code(views, config)
         self.sandbox = Sandbox()
@@ -105,6 +109,7 @@ class RunPrograms:
         self._input_requests = input_requests
         self._call_log = call_log
         self._large_results = large_results
+        self._flow = flow
 
     async def answer(
         self,
@@ -159,7 +164,13 @@ class RunPrograms:
         call = running.call
         links = knows_links(running.frontend, call.version)
         fitted = await self._large_results.fitted(
-            result, Limits(), call.principal, None, keeps_structured=False, links=links
+            result,
+            Limits(),
+            call.principal,
+            None,
+            keeps_structured=False,
+            links=links,
+            labels=self._flow.known(running.scope),
         )
         if fitted is not result:
             return fitted
@@ -185,6 +196,11 @@ class ProgramCalls:
         meta = call.params.get("_meta")
         # The token is of the program's own request.
         self._meta = {k: v for k, v in meta.items() if k != "progressToken"} if isinstance(meta, dict) else {}
+
+    @property
+    def scope(self) -> ScopeKey:
+        """The conversation that the program belongs to."""
+        return scope_of(self._caller.host, self._within)
 
     @property
     def frontend(self) -> str:

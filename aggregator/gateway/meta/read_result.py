@@ -51,11 +51,13 @@ async def read_result(asking: MetaToolCall) -> str:
     asked = PageRequest(offset, given.get("path"), given.get("grep"), limit)
     allowed = partial(asking.view.may_read_on, asking.resolver.catalog)
     try:
-        return await asking.keeper.page(asking.call.principal, given[_HANDLE], asked, allowed)
+        page = await asking.keeper.page(asking.call.principal, given[_HANDLE], asked, allowed)
     except NoSuchResult as error:
         raise UnknownResult(READ_RESULT, str(error)) from None
     except BadRead as error:
         raise BadArguments(READ_RESULT, str(error)) from None
+    await asking.note_kept(page.kept)
+    return page.text
 
 
 def without_handle(arguments: Any) -> Any:

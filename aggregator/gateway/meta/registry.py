@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
@@ -11,6 +11,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
@@ -20,9 +21,11 @@ from aggregator.gateway.meta.meant import MeantTools, WrittenNames
 from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
 from aggregator.gateway.meta.read_result import READ_RESULT, without_handle
 from aggregator.gateway.meta.read_result import TOOL as READ_RESULT_TOOL
+from aggregator.gateway.meta.skills import SkillReader
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.skill_finder import SKILL, as_tool
 from aggregator.gateway.views.views import View
 from aggregator.wire.peer import Channel
 
@@ -96,13 +99,16 @@ class MetaTools:
         pipeline: Pipeline,
         call_log: CallLog,
         programs: RunPrograms,
+        skill_reader: SkillReader,
     ) -> None:
+        self._skill_reader = skill_reader
         self._tools = tools
         self._finder = finder
         self._resolver = resolver
         self._pipeline = pipeline
         self._call_log = call_log
         self.programs = programs
+        self._kept_flow = KeptFlow(pipeline.flow, resolver.current)
         self._checker = pipeline.checker
         self._keeper = pipeline.large_results.keeper
 
@@ -121,6 +127,9 @@ class MetaTools:
                 if call.name == RUN_CODE and (programs or call.within is not None):
                     return await self._call_meta_tool(self._tools[RUN_CODE], call, view, host, channel)
                 tool = self._tools.get(call.name)
+                skill = await self._finder.skills.named(view, call.name) if call.via is not None else None
+                if skill is not None:
+                    return await self._skill_reader.read(skill, call, host, channel)
                 if tool is None:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
@@ -143,6 +152,9 @@ class MetaTools:
         async def read(name: str) -> MeantTools:
             # What a host calls a meta tool is never another tool: `mcp__aggregator__search_tools`.
             own = next((one for one in names.spellings(name) if one in self._tools), None)
+            skill = await self._finder.skills.named(view, name)
+            if skill is not None:
+                return MeantTools(name, (as_tool(skill),))
             return MeantTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
 
         return read
@@ -155,7 +167,9 @@ class MetaTools:
             # The name is an argument here, which a model can correct (SEP-1303).
             details = {"code": "unknown_tool", "status": 404, "message": error.message, **error.data}
             said = WrittenNames(self._finder, self._resolver, view).server(call.name)
-            text = said or f"{error.message} Find names with search_tools."
+            near = await self._finder.skills.nearest(view, call.name) if call.name.startswith(SKILL) else []
+            hint = f" Did you mean {' or '.join(near)}?" if near else " Find names with search_tools."
+            text = said or f"{error.message}{hint}"
             return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META_KEY: details}}
 
     async def _call_meta_tool(
@@ -180,7 +194,10 @@ class MetaTools:
         _refuse_unknown(tool.record, arguments)
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
-        text = await tool.answer(MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper))
+        note_kept = partial(self._kept_flow.note, view, host, record, call.within)
+        text = await tool.answer(
+            MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
+        )
         return {"content": [{"type": "text", "text": text}]}
 
 

@@ -6,15 +6,20 @@ from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server, server_named
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
+from aggregator.gateway.meta.skills import skill_lines
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
+from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import MOST_FOUND
 
 # Tools shown by default, by level.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}
 
+# Skills shown, beside the tools.
+_SKILLS: Final = 5
+
 _RECORD: Final = meta_record(
     "search_tools",
-    "Find tools by keywords, best first; without query: list them all",
+    "Find tools and skills by keywords, best first; without query: list them all",
     {
         "query": {"type": "string"},
         "level": {"enum": [1, 2, 3], "description": "1 line, 2 parameters, 3 schema"},
@@ -27,7 +32,7 @@ _RECORD: Final = meta_record(
 
 
 async def search_tools(asking: MetaToolCall) -> str:
-    """Return lines (level 1) or compact JSON (levels 2 and 3) of tools that the agent may call."""
+    """Return lines (level 1) or compact JSON (levels 2 and 3) of tools that the agent may call, and lines of skills."""
     finder, view, given = asking.finder, asking.view, asking.arguments
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
     level = given.get("level", 1)
@@ -43,7 +48,10 @@ async def search_tools(asking: MetaToolCall) -> str:
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
     missing = finder.not_indexed_of(view) if query else 0
+    skills = [] if cursor is not None else await _skills(asking, query, server)
     if not found:
+        if skills:
+            return "\n".join(skills)
         nothing = await _nothing(asking, query, server)
         return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
     judged = await finder.judge(view, query, found, server) if query else None
@@ -60,7 +68,15 @@ async def search_tools(asking: MetaToolCall) -> str:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []
     notes += [still_indexing(missing)] if missing else []
+    notes += skills
     return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, ranked=bool(query))
+
+
+async def _skills(asking: MetaToolCall, query: str, server: str | None) -> list[str]:
+    """Return lines about the skills that fit."""
+    max_tokens = asking.arguments.get("max_tokens")
+    skills, left_out = await asking.finder.skills.search(asking.view, query, _SKILLS, server)
+    return skill_lines(skills, left_out, None if max_tokens is None else max_tokens // 3)
 
 
 def _behind(found: list[ToolRecord], cursor: str) -> int | None:
@@ -76,8 +92,10 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     nearest = await finder.nearest(view, query) if query else []
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")
-    away = [seen for seen in servers if not seen.tools and server in (None, seen.config.id, seen.config.prefix)]
+    asked = [seen for seen in servers if server in (None, seen.config.id, seen.config.prefix)]
+    away = [seen for seen in asked if not seen.tools and not seen.held]
     sentences += [f"{seen.name} is {seen.state}: its tools cannot be found now." for seen in away]
+    sentences += [f"Of {seen.name}, {held_note(seen.held)}." for seen in asked if seen.held]
     if query:
         sentences.append(all_servers(servers))
     return " ".join(sentences)

@@ -1,6 +1,6 @@
 """The definition of a meta tool: a record that models are shown, and an answer in text."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -8,12 +8,18 @@ from aggregator.catalog.validate import definition_digest
 from aggregator.domain.call import ToolCall
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.resolve import Resolver
-from aggregator.gateway.results.keeper import ResultKeeper
+from aggregator.gateway.results.keeper import KeptResult, ResultKeeper
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 
 # The server id of the meta tools.
 SOURCE: Final = "aggregator"
+
+
+class NoteKept(Protocol):
+    """A function that notes what a kept result brings to the conversation that reads it, before it is answered."""
+
+    def __call__(self, kept: KeptResult, /) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class MetaToolCall:
     finder: Finder
     resolver: Resolver
     keeper: ResultKeeper
+    note_kept: NoteKept
 
 
 class MetaAnswer(Protocol):

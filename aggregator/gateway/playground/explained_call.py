@@ -1,6 +1,6 @@
 """One call as the policy decides it, in words and as plain data: rules, arguments, limits, and the line to change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
 from aggregator.policy.explain import Explanation, explain
+from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.limits import Limit, ResultLimit
 from aggregator.policy.open_mode import OPEN
 from aggregator.policy.patterns import Target
@@ -18,7 +19,7 @@ from aggregator.policy.rulebook import Ruling, target_of
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.workers import CheckInterrupted
 
-_MAY: Final = {"tool": "call", "resource": "read", "prompt": "get"}
+_MAY: Final = {"tool": "call", "resource": "read", "prompt": "get", "skill": "read"}
 _FAULTS: Final = 20
 
 
@@ -64,6 +65,7 @@ class ExplainedCall:
         """Return all of it as plain JSON values."""
         target = self.explanation.target
         name = target.full if target.kind == "tool" else f"{target.kind}:{target.full}"
+        after = [one.given for one in self.explanation.earlier]
         by: Any = self.confirm_by if self.expect == "confirm" else None
         return {
             **self.explanation.data(),
@@ -77,13 +79,16 @@ class ExplainedCall:
             "limits": list(self.limits),
             "result_limit": self.result_limit,
             "token_limit": self.token_limit,
-            "case": policy_case(self.explanation.agent, name, self.arguments, self.expect, by),
+            "case": policy_case(self.explanation.agent, name, self.arguments, self.expect, by, after),
         }
 
 
-def explain_item(view: View, target: Target, odd: str | None = None) -> ExplainedCall:
+def explain_item(
+    view: View, target: Target, odd: str | None = None, earlier: Sequence[EarlierRead] = ()
+) -> ExplainedCall:
     """Explain what would be decided about a resource or prompt; `odd` says why its spelling is refused before that."""
-    return ExplainedCall(_explanation(view, target, target), view.open, confirm_by=view.confirming.by, odd=odd)
+    explanation = _explanation(view, target, target, earlier)
+    return ExplainedCall(explanation, view.open, confirm_by=view.confirming.by, odd=odd)
 
 
 async def explain_call(
@@ -93,9 +98,10 @@ async def explain_call(
     arguments: dict[str, Any] | None,
     checker: Checker,
     rate_limits: RateLimits,
+    earlier: Sequence[EarlierRead] = (),
 ) -> ExplainedCall:
     """Explain what would be decided about a call for the agent of `view`; `server` is None where none has the tool."""
-    explanation = _explanation(view, tool, target_of(tool))
+    explanation = _explanation(view, tool, target_of(tool), earlier)
     if not explanation.decision.visible:
         return ExplainedCall(explanation, view.open, arguments=arguments, confirm_by=view.confirming.by)
     ruling = view.ruling(tool)
@@ -119,10 +125,10 @@ def _result_limit(limit: ResultLimit | None) -> Mapping[str, Any] | None:
     return limit._asdict() if limit is not None else None
 
 
-def _explanation(view: View, thing: ToolRecord | Target, target: Target) -> Explanation:
+def _explanation(view: View, thing: ToolRecord | Target, target: Target, earlier: Sequence[EarlierRead]) -> Explanation:
     if view.rulebook is not None:
         trusted = view.trusted.get(target.server, False)
-        return explain(view.rulebook, view.principal.agent_id, thing, trusted=trusted)
+        return explain(view.rulebook, view.principal.agent_id, thing, trusted=trusted, earlier=earlier)
     change = "write a policy file: without one nothing is denied"
     return Explanation(view.principal.agent_id, target, OPEN.decision, (), None, (change,), ())
 

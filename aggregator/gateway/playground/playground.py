@@ -1,7 +1,7 @@
 """The playground of the policy: decisions explained, what an agent sees, and edits of the files that are tried out."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,14 +22,19 @@ from aggregator.gateway.playground.explained_call import ExplainedCall, explain_
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
+from aggregator.gateway.views.skill_finder import SKILL, full_name
 from aggregator.gateway.views.views import Views
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
+from aggregator.policy.explain import earlier_reads
+from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.full_names import parse_full_name, record_of
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.patterns import Target
+from aggregator.policy.rules import BUILT_IN_LABELS
 from aggregator.upstream.upstream import Upstream
 
 _LONGEST_NAME: Final = 2_000
+_MOST_EARLIER: Final = 20
 # Edits that are tried or wait for that; each takes one of the few pages that are made at a time.
 _MOST_WAITING: Final = 3
 
@@ -86,23 +91,50 @@ class Playground:
         found = next(self._current.tools.candidates(name), None)
         if found is not None:
             return found
+        return record_of(parse_full_name(name, self._servers()))
+
+    def earlier(self, names: Sequence[str]) -> tuple[EarlierRead, ...]:
+        """Return what full names, in any spelling, and labels stand for, as read before a call.
+
+        Raises:
+            OperatorError: one is neither, or there are too many.
+        """
+        rulebook = self._views.rulebook
+        if rulebook is None or not names:
+            return ()
+        if len(names) > _MOST_EARLIER:
+            raise OperatorError(f"At most {_MOST_EARLIER} names can have been read before.")
+        labels = {*BUILT_IN_LABELS, *rulebook.documents.labels}
+        texts, tools = [], []
+        for name in (one[:_LONGEST_NAME] for one in names):
+            tool = next(self._current.tools.candidates(name), None) if name not in labels else None
+            if tool is not None:
+                tools.append(tool)
+            texts.append(tool.name if tool is not None else name)
+        return earlier_reads(texts, rulebook, self._servers(), tools, self._views.is_trusted)
+
+    def _servers(self) -> Mapping[str, str]:
+        """Return the ids of the servers by prefix."""
         configs = [upstream.config for upstream in self._upstreams.values()]
-        target = parse_full_name(name, {config.prefix or config.id: config.id for config in configs})
-        return record_of(target)
+        return {config.prefix or config.id: config.id for config in configs}
 
     async def explain(
-        self, agent: str, thing: ToolRecord | Target, arguments: dict[str, Any] | None = None
+        self,
+        agent: str,
+        thing: ToolRecord | Target,
+        arguments: dict[str, Any] | None = None,
+        earlier: Sequence[EarlierRead] = (),
     ) -> ExplainedCall:
-        """Explain what would be decided about a call, or read, of what `find` found."""
+        """Explain what would be decided about a call, or read, of what `find` found; `earlier`: see `earlier`."""
         view = self._views.of(Principal(agent))
         if isinstance(thing, Target):
             if thing.kind != "resource" or view.open or not self._knows(agent):
-                return explain_item(view, thing)
+                return explain_item(view, thing, earlier=earlier)
             had = await self._views.prepare_resources(view, self._current.resources, self._slices)
-            return explain_item(view, *_as_read(thing, had, self._current.resources))
+            return explain_item(view, *_as_read(thing, had, self._current.resources), earlier)
         upstream = self._upstreams.get(thing.server) if self.exists(thing) else None
         config = upstream.config if upstream is not None else None
-        return await explain_call(view, thing, config, arguments, self._checker, self._rate_limits)
+        return await explain_call(view, thing, config, arguments, self._checker, self._rate_limits, earlier)
 
     async def seen_by(self, agent: str, most: int = 200) -> Mapping[str, Any]:
         """Return what an agent sees: of each kind how many, and the first names; tokens are estimates."""
@@ -137,6 +169,10 @@ class Playground:
             "resources": _named(had.resources, most),
             "templates": _named(had.templates, most),
             "prompts": _named(had.prompts, most),
+            "skills": {
+                "count": len(had.skills),
+                "names": [full_name(one).removeprefix(SKILL) for one in had.skills.records[:most]],
+            },
         }
 
     def _knows(self, agent: str) -> bool:
@@ -164,6 +200,7 @@ class Playground:
 
 def _as_read(target: Target, had: ItemCatalog, items: ItemCatalog) -> tuple[Target, str | None]:
     """Return a resource as a read is decided about, and why its spelling is refused before that."""
+    target = replace(target, skills=items.skill_names(target.server, target.name))
     if had.lists(target.server, target.name):
         return replace(target, listed=True), None
     odd = fault(target.name)
@@ -176,7 +213,15 @@ def _as_read(target: Target, had: ItemCatalog, items: ItemCatalog) -> tuple[Targ
 def _nothing(agent: str, tools: int) -> Mapping[str, Any]:
     counts = {"count": 0, "of": tools, "listed": 0, "tokens": 0, "tokens_of_all": 0, "short": False, "names": []}
     none = {"count": 0, "names": []}
-    return {"agent": agent, "known": False, "tools": counts, "resources": none, "templates": none, "prompts": none}
+    return {
+        "agent": agent,
+        "known": False,
+        "tools": counts,
+        "resources": none,
+        "templates": none,
+        "prompts": none,
+        "skills": none,
+    }
 
 
 def _named(pages: Pages[Any], most: int) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """A call as a case of the policy tests, in YAML."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from aggregator.domain.decision import ConfirmBy
@@ -13,13 +13,20 @@ LONGEST: Final = 64 * 1024
 
 
 def policy_case(
-    agent: str, tool: str, arguments: Mapping[str, Any] | None, expect: Expected, confirm_by: ConfirmBy | None = None
+    agent: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None,
+    expect: Expected,
+    confirm_by: ConfirmBy | None = None,
+    after: Sequence[str] = (),
 ) -> str:
     """Return the case that expects what is decided now, as a file of `policies/cases/` has it."""
     lines = ["cases:", f"  - agent: {_yaml(agent)}", f"    tool: {_yaml(tool)}"]
     if arguments is not None:
         written = _yaml(arguments)
         lines.append(f"    arguments: {written}" if len(written) <= LONGEST else "    # arguments: too long to show")
+    if after:
+        lines.append(f"    after: {_yaml(list(after))}")
     lines.append(f"    expect: {expect}")
     if confirm_by is not None:
         lines.append(f"    confirm_by: {confirm_by}")

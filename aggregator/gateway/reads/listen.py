@@ -5,12 +5,13 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from aggregator.domain.errors import INVALID_PARAMS, HostError
+from aggregator.domain.errors import INVALID_PARAMS, CallRefused, HostError
+from aggregator.domain.missing import ItemRefused
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
-from aggregator.gateway.reads.permission import may_have
+from aggregator.gateway.reads.permission import ItemPermission, may_have
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
 from aggregator.gateway.request import Request
@@ -35,7 +36,9 @@ class ListenStreams:
         agent_items: AgentItems,
         resources: ResourceLookup,
         startup: StartupWait,
+        permission: ItemPermission,
     ) -> None:
+        self._permission = permission
         self._startup = startup
         self._changes = changes
         self._subscriptions = subscriptions
@@ -66,7 +69,7 @@ class ListenStreams:
         kinds = [kind for kind in LIST_KINDS if wanted.get(_filter(kind)) is True]
         honoured: dict[str, Any] = {_filter(kind): True for kind in kinds}
         try:
-            found = await self._subscriptions.subscribe_stream(subscriber, self._found(request, wanted))
+            found = await self._subscriptions.subscribe_stream(subscriber, await self._found(request, wanted))
             if found:
                 honoured[_RESOURCES] = [one.requested for one in found]
             channel.notify(_ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
@@ -85,10 +88,15 @@ class ListenStreams:
         await self._agent_items.ready(host)
         self._subscriptions.resume(host, self._visible(self._agent_items.view_of(host), uris), uris)
 
-    def _found(self, request: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
+    async def _found(self, request: Request, wanted: Mapping[str, Any]) -> list[ResolvedItem]:
         """Return the resources of the filter that the host may read, of servers that support subscriptions."""
         uris = wanted.get(_RESOURCES)
-        return self._visible(self._agent_items.view(request), uris if isinstance(uris, list) else ())
+        view, host = self._agent_items.view(request), request.host
+        visible = self._visible(view, uris if isinstance(uris, list) else ())
+        try:
+            return [found for found in visible if await self._permission.watched(found, view, host) is None]
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
 
     def _visible(self, view: View, uris: Collection[Any]) -> list[ResolvedItem]:
         placed = [self._resources.find_visible(view, uri) for uri in uris if isinstance(uri, str)]

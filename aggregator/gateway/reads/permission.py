@@ -1,17 +1,23 @@
-"""Permission to have a resource or a prompt: the rulebook decides, and a person where it says so."""
+"""Permission to have a resource, a prompt or a skill: the rulebook decides, and a person where it says so."""
 
 import logging
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
-from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource
+from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace_context import begin
 from aggregator.gateway.ask.approval import ApprovalStep
+from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.flow.guard import ANSWERED, CallFlow, FlowGuard
+from aggregator.gateway.flow.refusals import FlowDenied
+from aggregator.gateway.host import Host
 from aggregator.gateway.recording.timing import timed
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
@@ -19,25 +25,36 @@ from aggregator.gateway.views.views import View
 log = logging.getLogger(__name__)
 
 
-class ItemPermission:
-    """The check before every read, get and completion."""
+class ItemPermit(NamedTuple):
+    """The permission to have an item.
 
-    def __init__(self, approval: ApprovalStep) -> None:
+    `interim` is the result that carries a question to the host, where a person has to agree first; `confirm` who that
+    is. `flow` is what the item brings to the conversation, None where no policy has flow rules.
+    """
+
+    interim: dict[str, object] | None
+    confirm: ConfirmBy | None
+    flow: CallFlow | None
+
+
+class ItemPermission:
+    """The check before every read, get and completion, and the notes of what came back."""
+
+    def __init__(self, approval: ApprovalStep, guard: FlowGuard) -> None:
         self._approval = approval
+        self.guard = guard
 
     def check(self, found: ResolvedItem, view: View) -> Decision:
         """Return the decision, where it is not a denial.
 
         Raises:
-            UnknownResource, UnknownPrompt: a denial that is hidden from this agent.
+            UnknownResource, UnknownPrompt, UnknownSkill: a denial that is hidden from this agent.
             ItemRefused: a denial that is not, or a token without the scopes for it.
         """
         decision = decided(found, view)
         if decision.visible:
             try:
-                view.require_item_scopes(
-                    found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also
-                )
+                require_scopes(found, view)
             except InsufficientScope as refused:
                 raise ItemRefused.by(refused) from refused
             return decision
@@ -48,25 +65,72 @@ class ItemPermission:
             raise ItemRefused(f"{found.requested:.500} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
             raise UnknownPrompt(found.requested, [], blame)
+        if found.kind == "skill":
+            raise UnknownSkill(found.requested, blame=blame)
         raise UnknownResource(found.requested, blame=blame)
 
-    def confirms(self, found: ResolvedItem, view: View) -> ConfirmBy | None:
-        """Return who has to agree, if anyone has."""
-        decision = self.check(found, view)
-        return confirmers(decision, view.confirming.by) if decision.verdict == "confirm" else None
+    async def in_conversation(
+        self, found: ResolvedItem, view: View, request: Request
+    ) -> tuple[Decision, CallFlow | None]:
+        """Return the decision about an item in the conversation of a request, where it is not a denial, and what the
+        item brings there.
 
-    async def obtain(self, found: ResolvedItem, view: View, request: Request) -> dict[str, object] | None:
-        """Return None once the item may be had, else the interim result with the question for the host.
+        Raises:
+            UnknownResource, UnknownPrompt, ItemRefused: it is a denial.
+        """
+        decision = self.check(found, view)
+        if view.rulebook is None or not view.rulebook.has_flow:
+            return decision, None
+        assert request.entry is not None, "whatever gets here is on record"
+        record = request.entry.record
+        flow = view.item_flow(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        call = self.guard.begin(view.rulebook, flow, request.host, record.trace, found.name)
+        try:
+            return await self.guard.decide(decision, flow, call, record, request.params), call
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
+
+    async def completes(self, found: ResolvedItem, view: View, request: Request) -> CallFlow | None:
+        """Return what values for arguments of an item bring to the conversation.
+
+        Raises:
+            UnknownResource, UnknownPrompt, ItemRefused: the item is denied, or a flow rule wants a person to agree: no
+                person is asked with every key that one presses.
+        """
+        decision, flow = await self.in_conversation(found, view, request)
+        if decision.told:
+            refused = FlowDenied.by(found.name, decision)
+            raise ItemRefused.by(refused)
+        return flow
+
+    async def watched(self, found: ResolvedItem, view: View, host: Host) -> Decision | None:
+        """Return why a host may not have its server watch a resource, after what was read: None if it may. Its URI goes
+        to the server, and no person is asked.
+        """
+        if view.rulebook is None or not view.rulebook.has_flow:
+            return None
+        flow = view.item_flow(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        if not flow.rules:
+            return None
+        # Without a trace: nothing of the request says which one it belongs to.
+        call = self.guard.begin(view.rulebook, flow, host, begin(), found.name)
+        return await self.guard.stricter(decided(found, view), flow, call)
+
+    async def obtain(self, found: ResolvedItem, view: View, request: Request) -> ItemPermit:
+        """Return the permission to have an item, or the question for the host.
 
         A request that continues a parked one was checked before: the relay knows who agreed to it.
 
         Raises:
-            UnknownResource, UnknownPrompt, ItemRefused: the item is denied.
+            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied.
         """
         goes_on = request.modern and request.input_requests.claims(request.params)
-        decision = self.check(found, view)
-        if decision.verdict != "confirm" or goes_on:
-            return None
+        decision, flow = await self.in_conversation(found, view, request)
+        if decision.verdict != "confirm":
+            return ItemPermit(None, None, flow)
+        confirm = confirmers(decision, view.confirming.by)
+        if goes_on:
+            return ItemPermit(None, confirm, flow)
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
         record.rule, record.rule_source = decision.rule, decision.source
@@ -82,13 +146,38 @@ class ItemPermission:
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
-        return interim
+        return ItemPermit(interim, confirm, flow)
+
+    async def noted(self, flow: CallFlow | None, request: Request, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """Return what an upstream answers, once it is noted what that brings to the conversation.
+
+        Raises:
+            ItemRefused: it cannot be written, and the operator wants no answer without a record.
+            Exception: as `answer` does.
+        """
+        if flow is None:
+            return await answer
+        try:
+            result = await answer
+        except ANSWERED:
+            await self._note(flow, request, None)
+            raise
+        if is_complete(result):
+            await self._note(flow, request, result)
+        return result
+
+    async def _note(self, flow: CallFlow, request: Request, result: Mapping[str, Any] | None) -> None:
+        assert request.entry is not None, "whatever gets here is on record"
+        try:
+            await self.guard.note(flow, result, request.entry.record)
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
 
 
 def may_have(found: ResolvedItem, view: View) -> bool:
     """Return whether an item is visible, and the agent's token has the scopes for it."""
     try:
-        view.require_item_scopes(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        require_scopes(found, view)
     except InsufficientScope:
         return False
     return decided(found, view).visible
@@ -96,7 +185,18 @@ def may_have(found: ResolvedItem, view: View) -> bool:
 
 def decided(found: ResolvedItem, view: View) -> Decision:
     """Return the decision of the rulebook in force about an item."""
-    return view.decide(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+    server = found.upstream.config
+    return view.decide(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
+
+
+def require_scopes(found: ResolvedItem, view: View) -> None:
+    """Check that the agent's token has the scopes that rules want for an item.
+
+    Raises:
+        InsufficientScope: it has not.
+    """
+    server = found.upstream.config
+    view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

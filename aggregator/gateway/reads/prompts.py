@@ -11,6 +11,7 @@ from aggregator.domain.uris.links import in_prompt
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.pins.answers import item_held
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
 from aggregator.gateway.startup import StartupWait
@@ -47,13 +48,16 @@ class Prompts:
         view, name = self._agent_items.view(request), request.text("name")
         found = await self.find(view, name, request)
         request.about(found.upstream.config.id, found.own)
-        interim = await self._permission.obtain(found, view, request)
-        if interim is not None:
-            return interim
+        permit = await self._permission.obtain(found, view, request)
+        if permit.interim is not None:
+            return permit.interim
         try:
             params = {**request.params, "name": found.own}
-            confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "prompts/get", params, request, confirm=confirm)
+            result = await self._permission.noted(
+                permit.flow,
+                request,
+                self._relay.read_item(found, "prompts/get", params, request, confirm=permit.confirm),
+            )
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 raise UnknownPrompt(name, []) from error
@@ -69,10 +73,12 @@ class Prompts:
         Raises:
             UnknownPrompt: none that this agent may know of, with the nearest names in the host's own style.
             ItemRefused: one that it may not have.
+            ItemHeld: one whose definition waits for an approval.
         """
         found = self._seen(view, name)
         if found is not None:
             return found
+        self._refuse_held(view, name)
         named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
         upstream, own = next(named, (self._by_prefix.get(""), name))
         decision = view.decide("prompt", upstream.config, own) if upstream is not None else None
@@ -87,6 +93,7 @@ class Prompts:
             found = self._seen(view, name)
         if found is not None:
             return found
+        self._refuse_held(view, name)
         nearest = self._agent_items.of(view).prompts.nearest(name, view.style(request.host.style))
         for record in self._agent_items.all.prompt(name):
             # The prompt exists, so the check raises: with the reason, where the agent may know of it.
@@ -100,6 +107,17 @@ class Prompts:
         if upstream is not None and decision is not None and not upstream.listed and decision.visible:
             raise upstream.unavailable()
         raise UnknownPrompt(name, nearest)
+
+    def _refuse_held(self, view: View, name: str) -> None:
+        """Refuse a prompt that waits for an approval, if the agent may know of it.
+
+        Raises:
+            ItemHeld: it does.
+        """
+        held = self._agent_items.held
+        for record in held.items.prompt(name) if held else ():
+            if view.shows(record) and (why := held.item(record)) is not None:
+                raise item_held(name, why)
 
     def _seen(self, view: View, name: str) -> ResolvedItem | None:
         record = next(self._agent_items.of(view).prompt(name), None)

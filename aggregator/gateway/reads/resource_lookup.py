@@ -1,9 +1,13 @@
 """The look-up of URIs: which resource of which server a URI means, for an agent."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from aggregator.domain.missing import OddSpelling
 from aggregator.domain.uris.exposed import unwrapped
+from aggregator.domain.uris.skills import skill_name
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
@@ -11,6 +15,9 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.views.views import View
 from aggregator.upstream.upstream import Upstream
+
+# A query or a fragment belongs to one resource.
+_DIRECTORY: Final = re.compile("[^?#]+")
 
 
 class ResourceLookup:
@@ -36,13 +43,13 @@ class ResourceLookup:
         items = self._agent_items.of(view)
         listed = items.listed(uri)
         if listed is not None:
-            return ResolvedItem("resource", self._upstreams[listed.server], listed.own_name, uri, listed=True)
+            return self._resource(self._upstreams[listed.server], listed.own_name, uri, listed=True)
         pair = unwrapped(uri)
         upstream = self._named(pair[0]) if pair is not None else None
         if pair is not None and upstream is not None:
             return self.item(view, upstream, pair[1], uri)
         alone = self._by_prefix.get("")
-        own = items.sole_resource(uri) if alone is None else None
+        own = (items.sole_resource(uri) or items.sole_skill(uri)) if alone is None else None
         if own is not None:
             return self.item(view, self._upstreams[own.server], uri, uri)
         if alone is not None and items.lists(alone.config.id, uri):
@@ -78,13 +85,59 @@ class ResourceLookup:
         """
         server = upstream.config.id
         if self._agent_items.of(view).lists(server, own):
-            return ResolvedItem("resource", upstream, own, requested, listed=True)
+            return self._resource(upstream, own, requested, listed=True)
         if view.open:
-            return ResolvedItem("resource", upstream, own, requested)
+            return self._resource(upstream, own, requested)
         own = spelled(view, own, requested)
-        return ResolvedItem(
-            "resource", upstream, own, requested, also=self._agent_items.all.other_spellings(server, resolved(own))
-        )
+        also = self._agent_items.all.other_spellings(server, resolved(own))
+        return self._resource(upstream, own, requested, also=also)
+
+    def _resource(
+        self, upstream: Upstream, own: str, requested: str, *, listed: bool = False, also: tuple[str, ...] = ()
+    ) -> ResolvedItem:
+        skills = self._agent_items.all.skill_names(upstream.config.id, own)
+        return ResolvedItem("resource", upstream, own, requested, listed=listed, also=also, skills=skills)
+
+    def skill(self, view: View, uri: str) -> ResolvedItem | None:
+        """Return the skill whose SKILL.md a URI means by what is known now, readable or not, listed or not.
+
+        Raises:
+            OddSpelling: the URI could be taken for another one.
+        """
+        items = self._agent_items.of(view)
+        record = items.skill(uri)
+        if record is not None:
+            return ResolvedItem("skill", self._upstreams[record.server], record.own_name, uri, listed=True)
+        found = self.find_known(view, uri)
+        if found is None or skill_name(found.own) is None:
+            return None
+        return replace(found, kind="skill", skills=())
+
+    def directory(self, view: View, uri: str) -> ResolvedItem | None:
+        """Return the directory that a URI means by what is known now. It is decided about as what lies in it, by its
+        URI with a slash at its end; requests have it without.
+
+        Raises:
+            OddSpelling: the URI could be taken for another one.
+        """
+        bare = uri.rstrip("/")
+        if not _DIRECTORY.fullmatch(bare):
+            return None
+        pair = unwrapped(bare)
+        upstream = self._named(pair[0]) if pair is not None else None
+        if pair is not None and upstream is not None:
+            return self.inside(view, upstream, pair[1], uri)
+        alone = self._by_prefix.get("")
+        return self.inside(view, alone, bare, uri) if alone is not None else None
+
+    def inside(self, view: View, upstream: Upstream, own: str, requested: str) -> ResolvedItem:
+        """Return a directory, by its server's own URI without a slash at its end.
+
+        Raises:
+            OddSpelling: the URI could be taken for another one.
+        """
+        found = self.item(view, upstream, f"{own}/", requested)
+        return replace(found, also=(*found.also, found.own.removesuffix("/")))
 
     def _named(self, prefix: str) -> Upstream | None:
         """Return the server of a prefix; case is ignored, since hosts that normalise URIs write it in lower case."""

@@ -4,17 +4,28 @@ import asyncio
 from functools import partial
 from typing import Any
 
+from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.offload import for_each
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UpstreamBadAnswer, UpstreamRpcError
+from aggregator.domain.errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallRefused,
+    UpstreamBadAnswer,
+    UpstreamRpcError,
+)
 from aggregator.domain.freshness import Freshness, said
-from aggregator.domain.missing import RESOURCE_NOT_FOUND, UnknownResource
+from aggregator.domain.missing import RESOURCE_NOT_FOUND, ItemRefused, UnknownResource
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
+from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.flow.refusals import FlowDenied
+from aggregator.gateway.pins.answers import item_held
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
+from aggregator.gateway.reads.skill_files import SkillFiles
 from aggregator.gateway.request import Request
 from aggregator.gateway.results.handles import URI_HEAD
 from aggregator.gateway.results.keeper import NoSuchResult, ResultKeeper, whole_as_contents
@@ -42,6 +53,7 @@ class Resources:
         permission: ItemPermission,
         relay: Relay,
         keeper: ResultKeeper,
+        files: SkillFiles,
     ) -> None:
         self.lookup = lookup
         self._startup = startup
@@ -49,12 +61,15 @@ class Resources:
         self._permission = permission
         self._relay = relay
         self._keeper = keeper
+        self._kept_flow = KeptFlow(permission.guard, agent_items.current)
+        self._files = files
 
     async def read(self, request: Request) -> dict[str, Any]:
         """Return the result of `resources/read`.
 
         Raises:
             HostError: there is no such resource for this agent.
+            SkillMismatch: it is a file of a skill, and not as the skill's entry has it.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, uri = self._agent_items.view(request), request.text("uri")
@@ -62,13 +77,16 @@ class Resources:
             return await self._read_kept(request, view, uri)
         found = await self.find(view, uri)
         request.about(found.upstream.config.id, found.own)
-        interim = await self._permission.obtain(found, view, request)
-        if interim is not None:
-            return interim
+        permit = await self._permission.obtain(found, view, request)
+        if permit.interim is not None:
+            return permit.interim
         try:
             params = {**request.params, "uri": found.own}
-            confirm = self._permission.confirms(found, view)
-            result = await self._relay.read_item(found, "resources/read", params, request, confirm=confirm)
+            result = await self._permission.noted(
+                permit.flow,
+                request,
+                self._relay.read_item(found, "resources/read", params, request, confirm=permit.confirm),
+            )
         except UpstreamRpcError as error:
             raise _translated(error, found, request) from error
         if not is_complete(result):
@@ -76,6 +94,7 @@ class Resources:
         server = found.upstream.config
         if not isinstance(result.get("contents"), list):
             raise UpstreamBadAnswer(server.id, f"{server.id} answered `resources/read` without contents.")
+        await self._files.verify(found, result)
         elsewhere = self._agent_items.elsewhere(request.host, found.upstream)
         result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri, elsewhere)
         if not request.modern:
@@ -99,6 +118,11 @@ class Resources:
             raise UnknownResource(URI_HEAD, str(error)) from None
         if kept.bounds.bytes is not None:
             raise UnknownResource(URI_HEAD, "A policy bounds the size of this result: read it in pages by read_result.")
+        assert request.entry is not None, "whatever gets here is on record"
+        try:
+            await self._kept_flow.note(view, request.host, request.entry.record, None, kept)
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
         result = {"contents": await asyncio.to_thread(whole_as_contents, kept.document, uri)}
         return {**result, **Freshness(0).hints()} if request.modern else result
 
@@ -112,6 +136,12 @@ class Resources:
         view = self._agent_items.view(request)
         found = await self.find(view, request.text("uri"))
         self._permission.check(found, view)
+        try:
+            denied = await self._permission.watched(found, view, request.host)
+            if denied is not None:
+                raise FlowDenied.by(found.name, denied)
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
         return found
 
     async def find(self, view: View, uri: str) -> ResolvedItem:
@@ -120,6 +150,7 @@ class Resources:
         Raises:
             UnknownResource: none that this agent may know of.
             OddSpelling: the URI could be taken for another one.
+            ItemHeld: its template waits for an approval.
         """
         found = self.lookup.find_known(view, uri)
         if found is None or decided(found, view).hidden:
@@ -128,7 +159,26 @@ class Resources:
             found = self.lookup.find_known(view, uri)
         if found is None or not _reads(found.upstream):
             raise UnknownResource(uri)
+        self._refuse_held(view, found, uri)
         return found
+
+    def _refuse_held(self, view: View, found: ResolvedItem, uri: str) -> None:
+        """Refuse a URI that only a template leads to which waits for an approval.
+
+        Raises:
+            ItemHeld: it is one.
+        """
+        held, server = self._agent_items.held, found.upstream.config.id
+        if not held or found.listed:
+            return
+        shown = (one for one in self._agent_items.of(view).templates.records if one.server == server)
+        for record in held.items.templates.records:
+            names = (record.own_name, found.own)
+            if record.server != server or not (found.own == record.own_name or fits(*names)):
+                continue
+            why = held.item(record)
+            if why is not None and view.shows(record) and not any(fits(one.own_name, found.own) for one in shown):
+                raise item_held(uri, why)
 
 
 def _reads(upstream: Upstream) -> bool:

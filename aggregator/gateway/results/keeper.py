@@ -6,6 +6,7 @@ Law: a handle is given only for what is in the database. Any replica reads it, a
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -72,10 +73,22 @@ class PageBounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """A result that was read back; `bounds` are those of its pages."""
+    """A result that was read back; `bounds` are those of its pages.
+
+    `source` is the tool it is of, None for a program's; `labels` are the flow labels that it had when it was kept.
+    """
 
     document: ResultDocument
     bounds: PageBounds
+    source: "ResultSource | None" = None
+    labels: tuple[str, ...] = ()
+
+
+class KeptPage(NamedTuple):
+    """A page of a kept result."""
+
+    text: str
+    kept: KeptResult
 
 
 class PageRequest(NamedTuple):
@@ -95,12 +108,15 @@ class ResultSource(NamedTuple):
 
 
 class _Header(msgspec.Struct):
-    """The head of a sealed document: the bounds of its pages, about how much memory it takes, and whose it is."""
+    """The head of a sealed document: the bounds of its pages, about how much memory it takes, whose it is, and its flow
+    labels.
+    """
 
     tokens: int
     bytes: int | None
     size: int
     source: ResultSource | None = None
+    labels: tuple[str, ...] = ()
 
 
 class ResultKeeper:
@@ -117,17 +133,26 @@ class ResultKeeper:
         return self._store is not None
 
     async def keep(
-        self, principal: Principal, document: ResultDocument, bounds: PageBounds, source: ResultSource | None
+        self,
+        principal: Principal,
+        document: ResultDocument,
+        bounds: PageBounds,
+        source: ResultSource | None,
+        labels: Collection[str] = (),
     ) -> str | None:
-        """Keep a result for its caller and return its handle; None where it could not be stored."""
+        """Keep a result for its caller and return its handle; None where it could not be stored.
+
+        `labels` are its flow labels, which it brings to the conversation that reads it on.
+        """
         if self._store is None:
             return None
+        head = _Header(bounds.tokens, bounds.bytes, 0, source, tuple(sorted(labels)))
         config, now, handle, owner = self.config, self._clock(), new_handle(), owner_of(principal)
         try:
             rows = await self._store.results()
             if rows is None:
                 return None
-            parts = await asyncio.to_thread(_sealed, handle, owner, document, bounds, source)
+            parts = await asyncio.to_thread(_sealed, handle, owner, document, head)
             kept = await rows.add(
                 id_of(handle), owner, parts, now=now, expires=now + config.keep, max_bytes=config.max_bytes
             )
@@ -166,9 +191,9 @@ class ResultKeeper:
             raise NoSuchResult
         hold(header.size)
         document = await asyncio.to_thread(ResultDocument.from_bytes, data)
-        return KeptResult(document, PageBounds(header.tokens, header.bytes))
+        return KeptResult(document, PageBounds(header.tokens, header.bytes), header.source, header.labels)
 
-    async def page(self, principal: Principal, text: str, asked: PageRequest, may_read: MayRead) -> str:
+    async def page(self, principal: Principal, text: str, asked: PageRequest, may_read: MayRead) -> KeptPage:
         """Return a page of a kept result, with a last line that says how to go on.
 
         Raises:
@@ -176,7 +201,7 @@ class ResultKeeper:
             BadRead: there is no such path or offset, or the expression is none.
         """
         kept = await self.open(principal, text, may_read)
-        return await asyncio.to_thread(_page, kept, asked, self.config.preview_tokens)
+        return KeptPage(await asyncio.to_thread(_page, kept, asked, self.config.preview_tokens), kept)
 
 
 def _page(kept: KeptResult, asked: PageRequest, usual: int) -> str:
@@ -190,14 +215,12 @@ def _page(kept: KeptResult, asked: PageRequest, usual: int) -> str:
         most //= 2
 
 
-def _sealed(
-    handle: str, owner: str, document: ResultDocument, bounds: PageBounds, source: ResultSource | None
-) -> list[bytes]:
+def _sealed(handle: str, owner: str, document: ResultDocument, head: _Header) -> list[bytes]:
     from aggregator.gateway.results.sealing import seal
 
     data = document.to_bytes()
-    size = max(len(document.text), len(data))
-    header = msgspec.json.encode(_Header(bounds.tokens, bounds.bytes, size, source))
+    head.size = max(len(document.text), len(data))
+    header = msgspec.json.encode(head)
     return seal(handle, owner, header + b"\n" + data)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aggregator.config.answers.results import ResultsConfig
@@ -74,12 +74,13 @@ class LargeResults:
         keeps_structured: bool,
         links: bool,
         for_program: bool = False,
+        labels: Collection[str] = (),
     ) -> dict[str, Any]:
         """Return a result as its caller may have it: whole, or its beginning with a handle to read on.
 
         `source` is the tool it is of, None for a program's. `keeps_structured`: its host was told of an output schema,
         and so gets the structured result whole. `links`: the host knows links to resources. `for_program`: a program of
-        `run_code` reads it and no model, so that its tokens do not count.
+        `run_code` reads it and no model, so that its tokens do not count. `labels`: the flow labels that it has.
         """
         config, keeper = self.keeper.config, self.keeper
         bounds = [config.max_tokens] if config.max_tokens else []
@@ -106,7 +107,7 @@ class LargeResults:
         if found is None:
             return result
         page = PageBounds(most or _PAGE_TOKENS, limits.result.most if limits.result is not None else None)
-        handle = await keeper.keep(principal, found.document, page, source)
+        handle = await keeper.keep(principal, found.document, page, source, labels)
         if handle is None and found.limit is None:
             return result
         answer = await asyncio.to_thread(shown, found, handle, config.keep, links=links)

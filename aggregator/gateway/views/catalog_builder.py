@@ -6,27 +6,33 @@ a list that was not examined ahead is examined when it is needed.
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.catalog.catalog import Catalog, ServerTools, server_tools_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
 from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
-from aggregator.catalog.validate import validate_tools_steps
+from aggregator.catalog.validate import definition_digest, validate_tools_steps
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
+from aggregator.gateway.pins.book import PinBook
+from aggregator.gateway.pins.state import HeldItem, JudgedList, ListedItem, ServerPins
+from aggregator.gateway.views.current import HeldItems
+from aggregator.pins.values import PinKind
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
 
 log = logging.getLogger(__name__)
 
-# Up to so many resources, templates and prompts are built without slices.
+# Up to so many resources, templates, prompts and skills are built without slices.
 _AT_ONCE: Final = 1_000
+# The lists whose items are pinned, and as what.
+_PINNED: Final[Mapping[Kind, PinKind]] = {"tool": "tool", "template": "template", "prompt": "prompt"}
 
 Items = tuple[ItemRecord, ...]
 
@@ -46,19 +52,28 @@ def _naming(prefixes: Iterable[str], limit: int) -> _Naming:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _CheckedList:
-    """One examined list of a server. `found` are its records, `part` the part of a catalog that a list of tools
-    becomes.
+    """One examined list of a server. `valid` are its records, `found` those that are not held, `held` the others;
+    `part` and `held_part` are the parts of a catalog that a list of tools becomes. It was judged by `pins`.
     """
 
     definitions: list[Any]
     config: ServerConfig
     naming: _Naming
+    pins: ServerPins | None
+    valid: tuple[Any, ...]
     found: tuple[Any, ...]
+    held: tuple[Any, ...]
     part: ServerTools
+    held_part: ServerTools
+    judged: JudgedList | None
     warnings: tuple[str, ...]
 
-    def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
-        """Return whether this is the given list, examined under the given settings."""
+    def holds(self, definitions: list[Any], config: ServerConfig, naming: _Naming, pins: ServerPins | None) -> bool:
+        """Return whether this is the given list, examined under the given settings and pins."""
+        return self.is_of(definitions, config, naming) and self.pins is pins
+
+    def is_of(self, definitions: list[Any], config: ServerConfig, naming: _Naming) -> bool:
+        """Return whether this is the given list under the given settings; its pins may be others."""
         return self.definitions is definitions and self.config is config and self.naming == naming
 
 
@@ -69,7 +84,10 @@ class Coverage(Protocol):
 
 
 class CatalogBuilder:
-    """The builder of the snapshots that are shown. `reserved` are names that no tool without a prefix may have."""
+    """The builder of the snapshots that are shown. `reserved` are names that no tool without a prefix may have.
+
+    Items that are held by `pins` are in none of them, but for `held`. `slices` runs long work in pieces.
+    """
 
     def __init__(
         self,
@@ -79,16 +97,19 @@ class CatalogBuilder:
         reserved: Collection[str] = (),
         failover: Coverage | None = None,
         slices: Slices | None = None,
+        pins: PinBook | None = None,
     ) -> None:
         self._upstreams = upstreams
+        self._pins = pins
         self._reserved = reserved
         self._failover = failover
-        self._slices = slices or Slices()
+        self.slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
         self._known: dict[tuple[str, Kind], _CheckedList] = {}
         self._examined_ahead: dict[tuple[str, Kind], _CheckedList] = {}
         self._warned: dict[tuple[str, str], frozenset[str]] = {}
         self._built: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
+        self._held: tuple[tuple[JudgedList | None, ...], HeldItems] = ((), HeldItems())
 
     # -- ahead of need
 
@@ -96,7 +117,18 @@ class CatalogBuilder:
         """Examine, in slices, a list that an upstream is about to have."""
         while not self._is_examined(upstream.config, kind, definitions, self._naming):
             steps = self._examine_steps(upstream.config, kind, definitions, self._naming)
-            self._examined_ahead[upstream.config.id, kind] = await self._slices.run(steps)
+            self._examined_ahead[upstream.config.id, kind] = await self.slices.run(steps)
+
+    async def examine_again(self, upstream: Upstream) -> None:
+        """Examine, in slices, the current lists of an upstream whose pins have changed."""
+        for kind in LIST_METHODS:
+            await self.examine(upstream, kind, upstream.lists[kind])
+
+    def examined(self, upstream: Upstream, kind: Kind) -> JudgedList | None:
+        """Return what the pins mean for the list that was examined last, be it shown already or not."""
+        key = upstream.config.id, kind
+        found = self._examined_ahead.get(key) or self._known.get(key)
+        return found.judged if found is not None else None
 
     async def prepare(self, servers: Iterable[ServerConfig], name_limit: int) -> None:
         """Examine the current lists, in slices, as they will be shown under another configuration."""
@@ -110,11 +142,17 @@ class CatalogBuilder:
             ):
                 if not self._is_examined(config, kind, definitions, naming):
                     steps = self._examine_steps(config, kind, definitions, naming)
-                    self._examined_ahead[server.id, kind] = await self._slices.run(steps)
+                    self._examined_ahead[server.id, kind] = await self.slices.run(steps)
 
     def _is_examined(self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming) -> bool:
-        known = self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))
-        return any(one is not None and one.holds(definitions, config, naming) for one in known)
+        known, pins = (
+            (self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))),
+            self._of(config),
+        )
+        return any(one is not None and one.holds(definitions, config, naming, pins) for one in known)
+
+    def _of(self, config: ServerConfig) -> ServerPins | None:
+        return self._pins.of(config.id) if self._pins is not None else None
 
     def reconfigure(self, prefixes: Iterable[str], name_limit: int) -> None:
         """Take the servers and name settings of a new configuration."""
@@ -131,6 +169,21 @@ class CatalogBuilder:
         """Return the tools of every shown server, and those of other servers that failover covers."""
         return Catalog(parts=[part for upstream in self._upstreams.values() if (part := self._part(upstream)).tools])
 
+    def held(self) -> HeldItems:
+        """Return what is held of every enabled server; the same object while that does not change."""
+        if self._pins is None:
+            return self._held[1]
+        enabled = [one for one in self._upstreams.values() if one.state != "disabled"]
+        lists = [one for upstream in enabled for kind in _PINNED if (one := self._current(upstream, kind)).held]
+        if not _alike(made_of := tuple(one.judged for one in lists), self._held[0]):
+            why: dict[tuple[str, str, str], HeldItem] = {
+                (item.server, item.kind, item.name): item for one in lists for item in _judged(one).held.values()
+            }
+            items = chain.from_iterable(one.held for one in lists if _judged(one).kind != "tool")
+            tools = Catalog(parts=[one.held_part for one in lists if one.held_part.tools])
+            self._held = made_of, HeldItems(tools, ItemCatalog(items), why)
+        return self._held[1]
+
     def absent(self) -> tuple[ToolRecord, ...]:
         """Return the tools for hosts that are known of enabled servers, but that `tools` is without."""
         away = (one for one in self._upstreams.values() if not one.listed and one.state != "disabled")
@@ -145,13 +198,13 @@ class CatalogBuilder:
         return self._failover is not None and self._failover.covers(tool)
 
     def resources(self) -> ItemCatalog | None:
-        """Return the resources, templates and prompts of every shown server; the same object while they do not change.
+        """Return the items of every shown server; the same object while they do not change.
 
         None: there are many, and `build_resources` has not gone through them yet.
         """
         before, offer = self._built
         parts = self._parts()
-        if _same(parts, before):
+        if _alike(parts, before):
             return offer
         if sum(map(len, parts)) > _AT_ONCE:
             return None
@@ -160,8 +213,8 @@ class CatalogBuilder:
 
     async def build_resources(self) -> None:
         """Build the resources snapshot in slices, so that `resources` returns it."""
-        while not _same(parts := self._parts(), self._built[0]):
-            self._built = parts, await self._slices.run(item_catalog_steps(chain.from_iterable(parts)))
+        while not _alike(parts := self._parts(), self._built[0]):
+            self._built = parts, await self.slices.run(item_catalog_steps(chain.from_iterable(parts)))
 
     def _parts(self) -> tuple[Items, ...]:
         parts = (
@@ -177,11 +230,12 @@ class CatalogBuilder:
         return self._current(upstream, "tool").part.tools
 
     def items_of(self, upstream: Upstream, kind: ItemKind) -> Items:
-        """Return the valid resources, templates or prompts of one server, whether or not it is shown."""
+        """Return the valid resources, templates, prompts or skills of one server, whether or not it is shown."""
         return self._current(upstream, kind).found
 
     def _current(self, upstream: Upstream, kind: Kind) -> _CheckedList:
-        key, asked = (upstream.config.id, kind), (upstream.lists[kind], upstream.config, self._naming)
+        key, pins = (upstream.config.id, kind), self._of(upstream.config)
+        asked = upstream.lists[kind], upstream.config, self._naming, pins
         known = self._known.get(key)
         if known is None or not known.holds(*asked):
             ahead = self._examined_ahead.get(key)
@@ -191,12 +245,39 @@ class CatalogBuilder:
                 known = at_once(self._examine_steps(upstream.config, kind, upstream.lists[kind], self._naming))
             self._known[key] = known
             self._log_warnings(upstream, kind, known.warnings)
+            if known.judged is not None and self._pins is not None:
+                self._pins.took_effect(known.judged)
         return known
 
     def _examine_steps(
         self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
     ) -> Steps[_CheckedList]:
         """Examine one list, one definition a step. Records that did not change stay the same objects."""
+        pins, before = self._of(config), self._known.get((config.id, kind))
+        if before is not None and before.is_of(definitions, config, naming):
+            valid, warnings = before.valid, list(before.warnings)
+        else:
+            valid, warnings = yield from self._valid_steps(config, kind, definitions, naming)
+        judged: JudgedList | None = None
+        found: tuple[Any, ...] = valid
+        held: tuple[Any, ...] = ()
+        if self._pins is not None and pins is not None and kind in _PINNED:
+            listed = yield from _listed_steps(kind, valid, definitions)
+            judged = yield from self._pins.judge_steps(config, _PINNED[kind], listed, pins)
+            found, held = _apart(valid, judged.held)
+        if before is not None and _alike(before.found, found) and _alike(before.held, held):
+            found, held, part, held_part = before.found, before.held, before.part, before.held_part
+        else:
+            part = yield from server_tools_steps(found if kind == "tool" else ())
+            held_part = yield from server_tools_steps(held if kind == "tool" else ())
+        return _CheckedList(
+            definitions, config, naming, pins, valid, found, held, part, held_part, judged, tuple(warnings)
+        )
+
+    def _valid_steps(
+        self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
+    ) -> Steps[tuple[tuple[Any, ...], list[str]]]:
+        """Return the records of a list, and warnings about the rest of it."""
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
         if kind == "tool":
@@ -209,7 +290,7 @@ class CatalogBuilder:
             )
         before_it = self._known.get((config.id, kind))
         before: dict[str, Any] = {}
-        for record in before_it.found if before_it is not None else ():
+        for record in before_it.valid if before_it is not None else ():
             yield
             before[record.own_name] = record
         kept: list[Any] = []
@@ -222,8 +303,7 @@ class CatalogBuilder:
             else:
                 own = record.own_name
                 warnings.append(f"{config.id}: {kind} {own!r:.80} is left out: without a prefix {problem}")
-        part = yield from server_tools_steps(kept if kind == "tool" else ())
-        return _CheckedList(definitions, config, naming, tuple(kept), part, tuple(warnings))
+        return tuple(kept), warnings
 
     def _log_warnings(self, upstream: Upstream, kind: str, warnings: Collection[str]) -> None:
         """Log the warnings about a list that were not logged the last time."""
@@ -239,16 +319,57 @@ class CatalogBuilder:
             yield "its name is that of a tool of the aggregator"
         if kind in ("tool", "prompt") and reads_as_anothers(own, naming.prefixes):
             yield "its name reads as one of another server"
-        if kind in ("resource", "template"):
+        if kind in ("resource", "template", "skill"):
             pair = unwrapped(own)
             if pair is not None and pair[0] in naming.prefixes:
                 yield "its URI reads as one of another server"
 
 
-def _same(one: tuple[Items, ...], other: tuple[Items, ...]) -> bool:
-    return len(one) == len(other) and all(mine is others for mine, others in zip(one, other, strict=True))
-
-
 def _says_the_same(one: ToolRecord | ItemRecord, other: ToolRecord | ItemRecord) -> bool:
     """Return whether two records are equal, also for JSON, which distinguishes true from 1."""
     return one == other and encode_sorted(one.definition) == encode_sorted(other.definition)
+
+
+def _judged(checked: _CheckedList) -> JudgedList:
+    assert checked.judged is not None, "only what was judged is held"
+    return checked.judged
+
+
+def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether two lists have the very same records."""
+    return len(one) == len(other) and all(mine is others for mine, others in zip(one, other, strict=True))
+
+
+def _listed_steps(kind: Kind, records: Iterable[Any], definitions: Iterable[Any]) -> Steps[list[ListedItem]]:
+    """Return the records as they are compared with pins: by the definitions that the server gave."""
+    key = "name" if kind == "tool" else NAMED_BY[kind]
+    given: dict[str, Any] = {}
+    for definition in definitions:
+        yield
+        own = definition.get(key) if isinstance(definition, dict) else None
+        if isinstance(own, str):
+            given.setdefault(own, definition)
+    listed: list[ListedItem] = []
+    for record in records:
+        yield
+        definition = given[record.own_name]
+        version = record.version if kind == "tool" else definition_digest(definition)
+        listed.append(ListedItem(record.own_name, version, definition))
+    return listed
+
+
+def _apart(records: tuple[Any, ...], held: Mapping[str, HeldItem]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the records that are shown, and those that are held; no text of these is left in those."""
+    if not held:
+        return records, ()
+    apart = tuple(record for record in records if record.own_name in held)
+    hidden = {id(record.definition) for record in apart}
+    shown = (record for record in records if record.own_name not in held)
+    return tuple(_without(record, hidden) for record in shown), apart
+
+
+def _without(record: Any, hidden: Collection[int]) -> Any:
+    """Return a tool without the siblings that are hidden, given by the ids of their definitions."""
+    if not isinstance(record, ToolRecord) or not any(id(one) in hidden for one in record.siblings):
+        return record
+    return replace(record, siblings=tuple(one for one in record.siblings if id(one) not in hidden), rendered={})

@@ -1,10 +1,36 @@
 """The catalog snapshots in force, read by everything that lists, finds or calls."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.records import ItemRecord, ToolRecord
+from aggregator.gateway.pins.state import HeldItem
+
+
+@dataclass(frozen=True, slots=True)
+class HeldItems:
+    """The held items of all servers: tools, prompts and templates as they would be listed, and why each is held.
+
+    The keys of `why` are a server's id, a kind of item and the own name.
+    """
+
+    tools: Catalog = field(default_factory=Catalog)
+    items: ItemCatalog = field(default_factory=ItemCatalog)
+    why: Mapping[tuple[str, str, str], HeldItem] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.why)
+
+    def tool(self, tool: ToolRecord) -> HeldItem | None:
+        """Return why a tool is held, None if it is not."""
+        return self.why.get((tool.server, "tool", tool.own_name)) if self.why else None
+
+    def item(self, item: ItemRecord) -> HeldItem | None:
+        """Return why a prompt or a template is held, None if it is not."""
+        return self.why.get((item.server, item.kind, item.own_name))
 
 
 class CurrentCatalog:
@@ -16,6 +42,8 @@ class CurrentCatalog:
         self.resources = ItemCatalog()
         # The tools that are known of servers which are away, and can neither be listed nor called now.
         self.absent: tuple[ToolRecord, ...] = ()
+        # What is held: it is in no list, and cannot be called.
+        self.held = HeldItems()
         self._replaced = asyncio.Event()
 
     def replace_tools(self, tools: Catalog) -> None:

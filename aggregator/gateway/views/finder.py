@@ -22,11 +22,13 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
+from aggregator.gateway.pins.book import PinBook
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.meanings import Likeness, Meanings
+from aggregator.gateway.views.server_seen import ServerSeen, server_seen
+from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.health.health import Health
-from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -49,33 +51,6 @@ _AT_ONCE: Final = 10_000
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSeen:
-    """A server as an agent may know it, with the number of its visible tools, resources, templates and prompts.
-
-    `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
-    now.
-    """
-
-    config: ServerConfig
-    state: State
-    reason: str
-    tools: int
-    health: Health
-    resources: int = 0
-    templates: int = 0
-    prompts: int = 0
-    version: str | None = None
-    instructions: str = ""
-    since: float = 0.0
-    answered_by: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The prefix of its tool names, or its id where they have none."""
-        return self.config.prefix or self.config.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +81,11 @@ class Finder:
         failover: FailoverStatus,
         slices: Slices,
         meanings: Meanings | None = None,
+        pins: PinBook | None = None,
     ) -> None:
+        self._pins = pins
         self.meanings = meanings if meanings is not None else Meanings()
+        self.skills = SkillFinder(views, current, slices)
         self._config = config
         self._failover = failover
         self._upstreams = upstreams
@@ -236,15 +214,28 @@ class Finder:
         call.
         """
         offer = self._views.resources(view, self._current.resources)
-        pages = (self._views.listing(view, self._current.tools), offer.resources, offer.templates, offer.prompts)
+        listing = self._views.listing(view, self._current.tools)
+        pages = (listing, offer.resources, offer.templates, offer.prompts, offer.skills)
         counts = [part.by_server for part in pages]
+        held = self._held(view)
         known = {
-            server: _seen(upstream, *(part.get(server, 0) for part in counts))
+            server: server_seen(upstream, self._pins, held.get(server, ()), *(part.get(server, 0) for part in counts))
             for server, upstream in self._upstreams.items()
-            if any(server in part for part in counts)
+            if any(server in part for part in (*counts, held))
             or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
         }
         return [self._with_others(seen, known) for seen in known.values()]
+
+    def _held(self, view: View) -> Mapping[str, Sequence[HeldItem]]:
+        """Return by server what is held of it, as far as the agent would see it else."""
+        held, found = self._current.held, dict[str, list[HeldItem]]()
+        if held:
+            items = (held.item(item) for item in held.items.items if view.shows(item))
+            tools = (held.tool(tool) for tool in held.tools.tools if view.is_visible(tool))
+            for one in (*tools, *items):
+                if one is not None:
+                    found.setdefault(one.server, []).append(one)
+        return found
 
     def _with_others(self, seen: ServerSeen, known: Mapping[str, ServerSeen]) -> ServerSeen:
         """Add the servers that answer for one now, as far as the agent may know of them."""
@@ -357,25 +348,6 @@ def check_search(config: Config) -> None:
         from aggregator.catalog.search.semantic.installed import model_folder
 
         model_folder()
-
-
-def _seen(upstream: Upstream, *counts: int) -> ServerSeen:
-    negotiated = upstream.negotiated
-    version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")
-    tools, resources, templates, prompts = counts
-    return ServerSeen(
-        upstream.config,
-        upstream.state,
-        upstream.reason,
-        tools,
-        upstream.health,
-        resources,
-        templates,
-        prompts,
-        version,
-        said,
-        upstream.since,
-    )
 
 
 def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:

@@ -18,8 +18,10 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
+from aggregator.domain.uris.skills import skill_name
 from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.policy.annotations import claimed_annotations
+from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN
@@ -30,7 +32,7 @@ from aggregator.wire.codec import encode
 
 # Agents whose lists are cached.
 _KEPT: Final = 256
-# Decisions about resources and prompts that are remembered for one agent, those about removed items included.
+# Decisions about items that are remembered for one agent, those about removed items included.
 _REMEMBERED: Final = 50_000
 # Up to so many tools or items are decided about without slices.
 _AT_ONCE: Final = 200
@@ -67,6 +69,11 @@ class View:
     def open(self) -> bool:
         """True if there are no rules, so that everything is allowed."""
         return self.rulebook is None
+
+    @property
+    def has_flow(self) -> bool:
+        """True if there are flow rules, so that it counts what each conversation reads."""
+        return self.rulebook is not None and self.rulebook.has_flow
 
     @property
     def limits_results(self) -> bool:
@@ -119,17 +126,34 @@ class View:
             raise InsufficientScope(name, said, together(token.scopes, missing), meant=meant)
 
     def require_item_scopes(
-        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
+        self,
+        kind: ItemKind,
+        server: ServerConfig,
+        own: str,
+        *,
+        listed: bool = False,
+        also: tuple[str, ...] = (),
+        skills: tuple[str, ...] = (),
     ) -> None:
-        """Check the scopes for a resource or a prompt, as `require_scopes` does; the arguments are those of `decide`.
+        """Check the scopes for an item, as `require_scopes` does; the arguments are those of `decide`.
 
         Raises:
             InsufficientScope: they do not suffice.
         """
         if self._rules is not None and self.principal.token is not None:
-            kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
-            target = Target(kind_of, server.id, server.prefix or server.id, own, listed, also)
-            self.require_scopes(f"{kind_of} {own}", self._rules.scopes_of(target))
+            target = _target(kind, server.id, server.prefix, own, listed, also, skills)
+            self.require_scopes(f"{target.kind} {own}", self._rules.scopes_of(target))
+
+    def item_flow(
+        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool, also: tuple[str, ...]
+    ) -> ToolFlow:
+        """Return the flow labels of a resource or a prompt, and the flow rules about it. The arguments are those of
+        `decide`.
+        """
+        if self._rules is None:
+            return NO_FLOW
+        kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
+        return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also))
 
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""
@@ -141,20 +165,36 @@ class View:
         return tool is None or self.is_visible(tool)
 
     def decide(
-        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool = False, also: tuple[str, ...] = ()
+        self,
+        kind: ItemKind,
+        server: ServerConfig,
+        own: str,
+        *,
+        listed: bool = False,
+        also: tuple[str, ...] = (),
+        skills: tuple[str, ...] = (),
     ) -> Decision:
-        """Return the decision about a resource, by its server's own URI, or about a prompt, by its own name.
+        """Return the decision about a resource or a skill, by its server's own URI, or about a prompt, by its own name.
 
-        `listed` and `also` are those of `AgentRules.decide_resource`.
+        `listed`, `also` and `skills` are those of `AgentRules.decide_resource`.
         """
-        return self._decide(kind, server.id, server.prefix, own, listed, also)
+        return self._decide(kind, server.id, server.prefix, own, listed, also, skills)
 
-    def shows(self, item: ItemRecord) -> bool:
-        """Return whether a resource, template or prompt is visible; a template counts as the URI it looks like."""
-        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, ()).visible
+    def shows(self, item: ItemRecord, skills: tuple[str, ...] = ()) -> bool:
+        """Return whether an item is visible; a template counts as the URI it looks like. `skills` are those that it is
+        a file of.
+        """
+        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, (), skills).visible
 
     def _decide(
-        self, kind: ItemKind, server: str, prefix: str, own: str, listed: bool, also: tuple[str, ...]
+        self,
+        kind: ItemKind,
+        server: str,
+        prefix: str,
+        own: str,
+        listed: bool,
+        also: tuple[str, ...],
+        skills: tuple[str, ...],
     ) -> Decision:
         if self.rulebook is None:
             return OPEN.decision
@@ -162,7 +202,10 @@ class View:
             return unknown_agent(self.principal.agent_id)
         if kind == "prompt":
             return self._rules.decide_prompt(server, own, prefix=prefix)
-        return self._rules.decide_resource(server, own, prefix=prefix, listed=listed, also=also)
+        name = skill_name(own) if kind == "skill" else None
+        if name is not None:
+            return self._rules.decide_skill(server, name, prefix=prefix, listed=listed, also=also)
+        return self._rules.decide_resource(server, own, prefix=prefix, listed=listed, also=also, skills=skills)
 
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
         """Return whether a server without a known catalog may be named to this agent: it could call a tool of that
@@ -196,7 +239,7 @@ class Views:
         self.trusted = trusted
         self._listings: SnapshotCache[Listing] = SnapshotCache(_KEPT)
         self._item_catalogs: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
-        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str], bool]] = SnapshotCache(_KEPT)
+        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str, tuple[str, ...]], bool]] = SnapshotCache(_KEPT)
         self._parts: SnapshotCache[dict[ServerTools, tuple[ToolRecord, ...]]] = SnapshotCache(_KEPT)
 
     @property
@@ -220,7 +263,7 @@ class Views:
         return self._listings.get(view.key, made_of, lambda: at_once(self._listing(view, catalog)))
 
     def resources(self, view: View, items: ItemCatalog) -> ItemCatalog:
-        """Return the resources, templates and prompts that an agent may have."""
+        """Return the resources, templates, prompts and skills that an agent may have."""
         if view.open:
             return items
         made_of = items, view.rulebook
@@ -277,12 +320,25 @@ class Views:
         seen: list[ItemRecord] = []
         for item in items.items:
             yield
-            key = item.kind, item.server, item.own_name
+            skills = items.skill_names(item.server, item.own_name) if item.kind in ("resource", "template") else ()
+            key = item.kind, item.server, item.own_name, skills
             if key not in known:
-                known[key] = view.shows(item)
+                known[key] = view.shows(item, skills)
             if known[key]:
                 seen.append(item)
         return (yield from item_catalog_steps(seen))
+
+
+def _target(
+    kind: ItemKind, server: str, prefix: str, own: str, listed: bool, also: tuple[str, ...], skills: tuple[str, ...]
+) -> Target:
+    """Return an item as patterns see it: one without a prefix by the id of its server."""
+    if kind == "prompt":
+        return Target("prompt", server, prefix or server, own)
+    name = skill_name(own) if kind == "skill" else None
+    if name is not None:
+        return Target("skill", server, prefix or server, name, listed, also)
+    return Target("resource", server, prefix or server, own, listed, also, skills)
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:

@@ -7,6 +7,7 @@ Terms:
   tool sets: the tools of one catalog as bits, with those that each pattern matches; see `tool_sets.py`
   decided tools: the tools that an agent is allowed, denied, and asked about; see `decided_tools.py`
   cause: the line that makes a change, added or removed; see `causes.py`
+  flow changes: the labels and flow rules that differ, with the tools that get or lose a label; see `flow.py`
   edit: a policy file in another text than the one in force; see `edits.py`
 
 Entry point: `diff.diff`, or `edits.try_edit` for a text that is no file yet.

@@ -14,6 +14,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted
 from aggregator.policy.compare.causes import Cause, Side, agent_cause, causes
 from aggregator.policy.compare.decided_tools import DecidedTools, RuledTools, rule_keys
+from aggregator.policy.compare.flow import flow_changes
 from aggregator.policy.compare.tokens import token_changes
 from aggregator.policy.compare.tool_sets import ToolSet, ToolSets
 from aggregator.policy.rulebook import AgentRules, Rulebook
@@ -87,7 +88,7 @@ class PolicyDiff(NamedTuple):
 
     `confirmers`: agents of both rulebooks with another `confirm_by`. `affected`: agents whose list may look different
     now, changed argument rules included. `uncounted`: how many agents were left out because comparing would take too
-    long. `tokens`: a line for each change of what is said of access tokens.
+    long. `tokens`: a line for each change of what is said of access tokens; `flow`: of labels and flow rules.
     """
 
     groups: tuple[ChangeGroup, ...] = ()
@@ -98,6 +99,7 @@ class PolicyDiff(NamedTuple):
     confirmers: tuple[ConfirmerChange, ...] = ()
     sets: ToolSets | None = None
     tokens: tuple[str, ...] = ()
+    flow: tuple[str, ...] = ()
 
     def changes(self) -> Iterator[VerdictChange]:
         """Yield every change; there may be as many as agents times tools."""
@@ -129,7 +131,7 @@ class PolicyDiff(NamedTuple):
             shown = ", ".join(names) + (f" and {more} more" if more else "")
             made.append(f"{agent} {'gained' if gained else 'lost'} {shown}")
         left_out = max(0, len(by_agent) - room - 1)
-        made += [*map(str, self.confirmers), *self.tokens]
+        made += [*map(str, self.confirmers), *self.tokens, *self.flow]
         if self.uncounted:
             made.append(f"{self.uncounted} more agents with changed rules were not compared")
         total = len(made) + left_out
@@ -164,6 +166,7 @@ def diff_steps(old: Rulebook | None, new: Rulebook | None, sets: ToolSets) -> St
             continue
         if not (yield from comparing.add(name, was, now, most)):
             uncounted += 1
+    flow = yield from flow_changes(old, new, sets, most)
     return PolicyDiff(
         tuple(sorted(comparing.groups(), key=_by_size)),
         tuple(name for name in everyone if name not in before),
@@ -177,6 +180,7 @@ def diff_steps(old: Rulebook | None, new: Rulebook | None, sets: ToolSets) -> St
         ),
         sets,
         tuple(token_changes(old, new)),
+        flow,
     )
 
 

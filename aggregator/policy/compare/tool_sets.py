@@ -59,6 +59,7 @@ class ToolSets:
             at: folded for at, target in enumerate(self._targets) if (folded := folded_name(target.name)) != target.name
         }
         self._claims = _claims(ordered)
+        self._saying_open_world = sum(1 << at for at, one in enumerate(ordered) if one.claims.says_open_world)
         self._matching: dict[tuple[str, bool], ToolSet] = {}
 
     def __repr__(self) -> str:
@@ -88,6 +89,11 @@ class ToolSets:
     def claiming(self, trait: Annotation) -> ToolSet:
         """Return the tools that have a trait, by the annotations that count."""
         return self._claims[trait]
+
+    @property
+    def saying_open_world(self) -> ToolSet:
+        """The tools whose trusted servers say that they reach the open world."""
+        return self._saying_open_world
 
     def matching(self, rule: Rule) -> ToolSet:
         """Return the tools that a rule speaks of, as `AgentRules.matching` finds them."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import OperatorError
@@ -13,10 +13,11 @@ from aggregator.domain.principal import TokenFacts
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted, is_trusted
-from aggregator.policy.explain import explain
+from aggregator.policy.explain import earlier_reads, explain
 from aggregator.policy.files.checking import read_model
-from aggregator.policy.files.documents import People, PolicyModel
+from aggregator.policy.files.documents import PolicyModel
 from aggregator.policy.files.folder import read_folder
+from aggregator.policy.files.values import EarlierName, People, no_list
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Tightening, target_of
@@ -64,7 +65,8 @@ class PolicyCase(PolicyModel):
     )
     tool: str = Field(
         min_length=1,
-        description="The full name of a tool, or of a resource or prompt with `resource:` or `prompt:` before it.",
+        description="The full name of a tool, or of an item with its kind before it: `resource:`, `prompt:` or "
+        "`skill:`.",
         examples=["time.convert_time"],
     )
     arguments: Mapping[str, Any] | None = Field(
@@ -72,6 +74,12 @@ class PolicyCase(PolicyModel):
         description="What it is called with, where that matters: checked against the `arguments` rules, and against "
         "the tool's own schema with `--connect`.",
         examples=[{"city": "Beijing"}],
+    )
+    after: Annotated[list[EarlierName], BeforeValidator(no_list)] = Field(
+        default=[],
+        description="What was read before in the conversation, for flow rules: full names of tools, resources and "
+        "prompts, or labels.",
+        examples=[["web.fetch"]],
     )
     expect: Expected = Field(
         description="`allow`, `deny`, `confirm`, or `invalid`: allowed or to confirm, but not with these arguments.",
@@ -109,7 +117,7 @@ class CaseOutcome:
     reason: str
     by: ConfirmBy | None = None
     people: int | None = None
-    # The token of the case stands for another agent.
+    # The token of the case stands for another agent, or something in `after` means nothing.
     other: bool = False
 
     @property
@@ -122,7 +130,8 @@ class CaseOutcome:
 
     def __str__(self) -> str:
         case = self.case
-        what = f"{self.place}: {case.agent}, {case.tool}"
+        after = f" after {', '.join(case.after)}" if case.after else ""
+        what = f"{self.place}: {case.agent}, {case.tool}{after}"
         if self.passed:
             return f"ok: {what}: {self.got}"
         why = f" ({case.why})" if case.why else ""
@@ -165,6 +174,11 @@ def run_case(
         thing = find_by_full_name(case.tool, servers, tools)
     except OperatorError as error:
         return CaseOutcome(case, place, "invalid", str(error))
+    tools = tuple(tools)
+    try:
+        earlier = earlier_reads(case.after, rulebook, servers, tools, trusted)
+    except OperatorError as error:
+        return CaseOutcome(case, place, "deny", str(error), other=True)
     known = is_trusted(trusted, thing.server)
     facts = case.token.facts(issuers) if case.token is not None else None
     found = rulebook.who(facts, one_issuer=len(issuers) < 2) if facts is not None else None
@@ -172,7 +186,7 @@ def run_case(
         stands = f"agent {found.agent_id}" if found.agent_id is not None else "no agent"
         said = f"the token stands for {stands}: {found.reason}"
         return CaseOutcome(case, place, "deny", said, other=found.agent_id is not None)
-    decided = explain(rulebook, case.agent, thing, trusted=known, found=found).decision
+    decided = explain(rulebook, case.agent, thing, trusted=known, found=found, earlier=earlier).decision
     reason = _reason(decided)
     rules = rulebook.for_agent(case.agent) if found is None else rulebook.for_token(found)
     lacks = _lacking(rules, thing, facts) if decided.visible else ()

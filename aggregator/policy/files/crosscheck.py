@@ -7,8 +7,11 @@ from aggregator.config.files.report import did_you_mean
 from aggregator.domain.principal import LOCAL
 from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
-from aggregator.policy.rules import Body, Documents, Place, WhoRule, made_by
+from aggregator.policy.rules import BUILT_IN_LABELS, Body, Documents, Place, WhoRule, made_by
 
+# Each call that flow rules speak of is decided by one after another, and a conversation may have every label.
+MOST_FLOW_RULES: Final = 500
+MOST_LABELS: Final = 100
 # Levels of roles below a role, itself counted.
 DEEPEST: Final = 50
 # Roles that a ring is looked for from, and roles of it that are named.
@@ -19,6 +22,7 @@ _SHOWN: Final = 20
 def crosscheck(documents: Documents) -> list[Problem]:
     """Return every problem between bodies. Without an error here every agent's rules can be worked out."""
     problems = [*_roles(documents), *_tenants(documents), *_keys(documents), *_who(documents), *_one_name(documents)]
+    problems += _flow(documents)
     return problems or [*_conflicts(documents)]
 
 
@@ -132,6 +136,23 @@ def _who(documents: Documents) -> Iterator[Problem]:
         if rule.tenant is not None and rule.tenant not in documents.tenants:
             fix = did_you_mean(rule.tenant, documents.tenants) or "Define it under `tenants:`, in this file or another."
             yield Problem(rule.place.whole, f"{where}.tenant", f"There is no tenant {rule.tenant}.", fix, "error")
+
+
+def _flow(documents: Documents) -> Iterator[Problem]:
+    for what, most, places in (
+        ("labels", MOST_LABELS, [label.place for label in documents.labels.values()]),
+        ("flow", MOST_FLOW_RULES, [rule.place for rule in documents.flow]),
+    ):
+        if len(places) > most:
+            said = f"There are {len(places):,} of them in all files, and {most:,} are taken at most."
+            yield Problem(places[most].whole, what, said, "Put some together.", "error")
+            return
+    known = dict.fromkeys((*BUILT_IN_LABELS, *documents.labels))
+    for rule in documents.flow:
+        for field, names in (("after", rule.after), ("calls", rule.calls)):
+            for name in sorted(names - known.keys()):
+                fix = did_you_mean(name, known) or "Define it under `labels:`, in this file or another."
+                yield Problem(rule.place.whole, f"flow.{field}", f"There is no label {name}.", fix, "error")
 
 
 def _one_name(documents: Documents) -> Iterator[Problem]:

@@ -1,77 +1,34 @@
 """The models of policy files. The docs and the JSON Schema are made from the descriptions here."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from aggregator.config.durations import DURATION_PATTERN, parse_duration
 from aggregator.config.fields import Bytes
-
-Verdict = Literal["allow", "deny", "confirm"]
-NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-SERVER_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
-# `{subject}` and `{client}` stand for claims of a token, after something that no claim can change.
-WHO_AGENT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(\{(subject|client)\})?$"
-# RFC 6749, 3.3; of several with `|` between, one is enough.
-SCOPE_PATTERN: Final = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
-KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
-# How many different people a rule may want, and for how many seconds a call may wait for them.
-PEOPLE_AT_MOST: Final = 10
-LONGEST_WAIT: Final = 3600.0
-
-
-def _count(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("expected a whole number from 1 up")
-    return value
-
-
-def _people(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= PEOPLE_AT_MOST:
-        raise ValueError(f"expected a number of people from 1 to {PEOPLE_AT_MOST}")
-    return value
-
-
-def _wait(value: object) -> object:
-    if (type(value) in (int, float) and value == 0) or (isinstance(value, str) and value.strip() in ("0", "0s")):
-        return 0.0
-    seconds = parse_duration(value)
-    if seconds > LONGEST_WAIT:
-        raise ValueError("expected at most an hour")
-    return seconds
-
-
-def _none_is_empty(value: object) -> object:
-    """Read `allow:` with nothing after it as an empty object."""
-    return {} if value is None else value
-
-
-def _no_list(value: object) -> object:
-    return [] if value is None else value
-
-
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=64)]
-Server = Annotated[str, StringConstraints(pattern=SERVER_PATTERN, max_length=128)]
-HashedKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=1000)]
-PatternText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
-WhoAgent = Annotated[str, StringConstraints(pattern=WHO_AGENT_PATTERN, max_length=52)]
-Claim = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=500)]
-Claims = Annotated[list[Claim], BeforeValidator(_no_list)]
-Scopes = Annotated[list[Scope], BeforeValidator(_no_list)]
-Count = Annotated[int, BeforeValidator(_count), Field(ge=1, le=10**9)]
-People = Annotated[
-    int, BeforeValidator(_people), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": PEOPLE_AT_MOST})
-]
-Wait = Annotated[
-    float,
-    BeforeValidator(_wait),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": DURATION_PATTERN}]}),
-]
-Patterns = Annotated[list[PatternText], BeforeValidator(_no_list)]
-Names = Annotated[list[Name], BeforeValidator(_no_list)]
-Servers = Annotated[list[Server], BeforeValidator(_no_list)]
+from aggregator.policy.files.values import (
+    Claim,
+    Claims,
+    Count,
+    Decay,
+    HashedKey,
+    Label,
+    LabelNames,
+    LabelPatterns,
+    Name,
+    Names,
+    Patterns,
+    PatternText,
+    People,
+    Scopes,
+    Server,
+    Servers,
+    Verdict,
+    Wait,
+    WhoAgent,
+    no_list,
+    none_is_empty,
+)
 
 
 class PolicyModel(BaseModel):
@@ -157,14 +114,14 @@ class DefaultsPart(PolicyModel):
         description="What a person must agree to, each time. It grants nothing: the tool must be allowed too.",
         examples=[["shop.pay_*"]],
     )
-    confirm_people: Annotated[Mapping[PatternText, People], BeforeValidator(_none_is_empty)] = Field(
+    confirm_people: Annotated[Mapping[PatternText, People], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Per pattern how many different people must agree, each time. From two on the host is not asked: "
         "they answer in the queue, one no ends it, and each person counts once. Of several patterns that match the "
         "largest number counts. It grants nothing: the tool must be allowed too.",
         examples=[{"erp.post_*": 2}],
     )
-    arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(_none_is_empty)] = Field(
+    arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Per pattern a JSON Schema that the arguments must fit besides the tool's own. The agent is shown "
         "both and held to both; every schema whose pattern matches counts.",
@@ -172,12 +129,12 @@ class DefaultsPart(PolicyModel):
             {"amap.maps_weather": {"properties": {"city": {"enum": ["Beijing", "Shanghai"]}}, "required": ["city"]}}
         ],
     )
-    limits: Annotated[Mapping[PatternText, LimitsPart], BeforeValidator(_none_is_empty)] = Field(
+    limits: Annotated[Mapping[PatternText, LimitsPart], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Per pattern how much may be used. Every limit whose pattern matches counts, each for itself.",
         examples=[{"amap.*": {"per_minute": 30}}],
     )
-    scopes: Annotated[Mapping[PatternText, Scopes], BeforeValidator(_none_is_empty)] = Field(
+    scopes: Annotated[Mapping[PatternText, Scopes], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Per pattern the scopes that an access token must have for a call or a read; every line whose "
         "pattern matches counts. `issues.read|issues` is content with either, and asks for the first. It grants "
@@ -205,7 +162,7 @@ class DefaultsPart(PolicyModel):
         description="Tools whose calls may be repeated after a failure although nothing declares them idempotent.",
         examples=[["mail.queue_draft"]],
     )
-    bindings: Annotated[Mapping[PatternText, Server], BeforeValidator(_none_is_empty)] = Field(
+    bindings: Annotated[Mapping[PatternText, Server], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Plain tool names and the server each is taken from, where several servers have a tool of one "
         "name. It grants nothing: the tool must be allowed too.",
@@ -273,7 +230,7 @@ class AgentPart(RolePart):
         description="The tenant it belongs to. Without one it sees only servers that no tenant claims.",
         examples=["acme"],
     )
-    keys: Annotated[list[HashedKey], BeforeValidator(_no_list)] = Field(
+    keys: Annotated[list[HashedKey], BeforeValidator(no_list)] = Field(
         default=[],
         repr=False,
         description="Its hashed API keys, as `KEYID:HASH`. A key id stands for one agent only.",
@@ -319,22 +276,58 @@ class WhoPart(PolicyModel):
     roles: Names = Field(default=[], description="The roles of an agent that no file has.", examples=[["reader"]])
 
 
+class FlowPart(PolicyModel):
+    """A rule about calls after something was read in the same conversation. It only tightens."""
+
+    after: LabelNames = Field(
+        description="The label, or the labels, that must all have come into the conversation before.",
+        examples=["untrusted", ["untrusted", "private"]],
+    )
+    calls: LabelNames = Field(
+        description="The label of the tools, resources or prompts that the rule is about; of several, one is enough.",
+        examples=["outward"],
+    )
+    then: Literal["confirm", "deny"] = Field(
+        description="`confirm` asks a person each time, `deny` refuses. The strictest rule that holds counts.",
+        examples=["confirm"],
+    )
+
+
 class PolicyFile(PolicyModel):
     """One file of `policies/`. All files count together, in no order."""
 
-    agents: Annotated[Mapping[Name, AgentPart | None], BeforeValidator(_none_is_empty)] = Field(
+    agents: Annotated[Mapping[Name, AgentPart | None], BeforeValidator(none_is_empty)] = Field(
         default={}, description="Agents by id."
     )
-    roles: Annotated[Mapping[Name, RolePart | None], BeforeValidator(_none_is_empty)] = Field(
+    roles: Annotated[Mapping[Name, RolePart | None], BeforeValidator(none_is_empty)] = Field(
         default={}, description="Roles by name: rules that agents have in common."
     )
-    tenants: Annotated[Mapping[Name, TenantPart | None], BeforeValidator(_none_is_empty)] = Field(
+    tenants: Annotated[Mapping[Name, TenantPart | None], BeforeValidator(none_is_empty)] = Field(
         default={}, description="Tenants by name, and the servers that belong to each."
     )
     defaults: DefaultsPart | None = Field(default=None, description="What every agent has, as if it were a role.")
-    who: Annotated[list[WhoPart], BeforeValidator(_no_list)] = Field(
+    who: Annotated[list[WhoPart], BeforeValidator(no_list)] = Field(
         default=[],
         description="Which agent an access token stands for. The first rule that fits counts; a token that none fits "
         "is refused. They stand in one file.",
         examples=[[{"groups": ["engineering"], "agent": "dev-{subject}", "roles": ["reader"]}]],
+    )
+    labels: Annotated[Mapping[Label, LabelPatterns], BeforeValidator(none_is_empty)] = Field(
+        default={},
+        description="Per label the tools, resources and prompts that have it: what their results bring into a "
+        "conversation, and what calls of them do. Names of your own are possible beside `untrusted`, `private` and "
+        "`outward`. What no pattern matches has labels only by the annotations of a trusted server: a tool that says "
+        "`openWorldHint: true` is `untrusted`, and `outward` too unless it only reads.",
+        examples=[{"untrusted": ["web.*", "mail.read_*"], "outward": ["mail.send*"]}],
+    )
+    flow: Annotated[list[FlowPart], BeforeValidator(no_list)] = Field(
+        default=[],
+        description="What becomes of calls after something with a label was read in the same conversation.",
+        examples=[[{"after": "untrusted", "calls": "outward", "then": "confirm"}]],
+    )
+    decay: Decay | None = Field(
+        default=None,
+        description="How long it counts what was read, where calls have neither a session nor a trace and only their "
+        "key is known; at most 30 days. All files say one value. Built in: `30m`.",
+        examples=["30m"],
     )

@@ -4,39 +4,17 @@ Law: only warnings; the policy in force does not depend on them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from aggregator.config.files.report import nearest
 from aggregator.domain.principal import METRICS_ROLE
 from aggregator.domain.problems import Problem
-from aggregator.domain.records import ToolRecord
-from aggregator.policy.annotations import Trusted, is_trusted
+from aggregator.policy.annotations import is_trusted
+from aggregator.policy.files.known_names import KnownNames, nothing_matches
+from aggregator.policy.files.lint_flow import lint_flow
 from aggregator.policy.patterns import Pattern
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
 from aggregator.policy.rules import Body, Place, Rule, WhoRule
 from aggregator.policy.who import covers
-
-
-@dataclass(frozen=True)
-class KnownNames:
-    """The servers and tools to compare with: ids of servers by prefix, and tools, or None where no server was asked."""
-
-    servers: Mapping[str, str] = field(default_factory=dict)
-    tools: tuple[ToolRecord, ...] | None = None
-    trusted: Trusted = None
-    # Those whose tokens are accepted; None where the configuration is not known.
-    issuers: tuple[str, ...] | None = None
-
-    @cached_property
-    def ids(self) -> frozenset[str]:
-        """The ids of the servers."""
-        return frozenset(self.servers.values())
-
-    @cached_property
-    def listing(self) -> frozenset[str]:
-        """The prefixes of the servers that list tools now."""
-        return frozenset(tool.prefix for tool in self.tools or ())
 
 
 def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
@@ -45,7 +23,7 @@ def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
     found = [*_idle(rulebook, reached)]
     for body in _bodies(rulebook):
         for rule in body.rules:
-            unmatched = _unmatched(rule.pattern, known)
+            unmatched = nothing_matches(rule.pattern, known)
             if unmatched is not None:
                 found.append(_warning(rule.place, body, rule.field, *unmatched))
             elif (never := _without_effect(rule, reached.get(body.owner, []), known)) is not None:
@@ -54,6 +32,7 @@ def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
     found += _tenants(rulebook, known)
     found += _confirmed(rulebook, reached)
     found += _who(rulebook, known)
+    found += lint_flow(rulebook, known)
     return sorted(found, key=lambda problem: (problem.file.rpartition(":")[0], _line(problem), problem.where))
 
 
@@ -124,34 +103,6 @@ def _issuer(rule: WhoRule, issuers: tuple[str, ...]) -> tuple[str, str] | None:
     return f"It fits no token: `auth.issuers` has no issuer {rule.issuer}.", fix
 
 
-def _unmatched(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
-    """Return a message and a fix where nothing matches a pattern."""
-    if pattern.kind == "server":
-        servers = {id: prefix for prefix, id in known.servers.items()}
-        if not servers or any(pattern.fits(server) for server in servers):
-            return None
-        return f'No server matches "{pattern}".', _suggestion(pattern, nearest(pattern.glob, servers), "server:{}")
-    if pattern.head is not None and known.servers and pattern.head not in known.servers:
-        suggestion = nearest(pattern.head, known.servers)
-        rest = pattern.text.split(".", 1)[1]
-        mark = "" if pattern.kind == "tool" else f"{pattern.kind}:"
-        return f'No {pattern.kind} matches "{pattern}".', _suggestion(pattern, suggestion, f"{mark}{{}}.{rest}")
-    if pattern.kind != "tool" or not known.tools:
-        return None
-    if pattern.head is not None and pattern.head not in known.listing:
-        return None  # its server is down: its tools are not known
-    if any(pattern.matches(target_of(tool)) for tool in known.tools):
-        return None
-    near = [tool.name for tool in known.tools if pattern.head in (None, tool.prefix)]
-    return f'No tool matches "{pattern}".', _suggestion(pattern, nearest(pattern.glob, near), "{}")
-
-
-def _suggestion(pattern: Pattern, found: str | None, shape: str) -> str:
-    if found is None:
-        return "Correct it, or take it out."
-    return f'Did you mean "{shape.format(found)}"?'
-
-
 def _without_effect(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
     """Return a message where a rule counts for none of its agents, because all it speaks of is denied to them."""
     if rule.field not in ("allow", "confirm", "confirm_people", "arguments", "limits", "scopes") or not holders:
@@ -218,6 +169,7 @@ def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Kno
 
 def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
     """Yield warnings about settings for calls that wait for a person which make no difference to any agent."""
+    by_flow = any(rule.then == "confirm" for rule in rulebook.documents.flow)
     for body in _bodies(rulebook):
         holders = reached.get(body.owner, [])
         fallback, by = body.settings.get("confirm_fallback"), body.settings.get("confirm_by")
@@ -226,7 +178,7 @@ def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> I
             yield _warning(fallback.place, body, "confirm_fallback", message, "Take it out.")
         wait = body.settings.get("confirm_wait")
         for name, setting in (("confirm_by", by), ("confirm_wait", wait)):
-            if setting is not None and holders and not any(_wants_confirmation(rules) for rules in holders):
+            if setting is not None and holders and not by_flow and not any(map(_wants_confirmation, holders)):
                 message = "It has no effect: nothing makes a call wait for a person."
                 fix = "Add `confirm:`, or `annotations` with `confirm`."
                 yield _warning(setting.place, body, name, message, fix)

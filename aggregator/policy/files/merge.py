@@ -18,6 +18,8 @@ from aggregator.policy.rules import (
     Body,
     BodyKind,
     Documents,
+    FlowLabel,
+    FlowRule,
     Key,
     Place,
     Rule,
@@ -27,7 +29,7 @@ from aggregator.policy.rules import (
     owner,
 )
 
-# Rules for tools only: `resource:` and `prompt:` patterns are errors in them.
+# Rules for tools only: `resource:`, `prompt:` and `skill:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
 _SCALARS = ("confirm_by", "confirm_fallback", "confirm_wait", "denials", "names", "expose", "tenant")
 
@@ -86,6 +88,9 @@ def merge(
         revision=revision,
         files=files,
         who=merging.who,
+        labels=merging.flow_labels(),
+        flow=tuple(merging.flow.values()),
+        decay=merging.decay,
     )
     problems += crosscheck(documents)
     return documents
@@ -101,6 +106,10 @@ class _Merging:
         self.defaults: _Draft | None = None
         self.tenants: dict[str, dict[str, Place]] = {}
         self.who: tuple[WhoRule, ...] = ()
+        self.labels: dict[str, Place] = {}
+        self.label_rules: dict[tuple[str, str], Rule] = {}
+        self.flow: dict[tuple[frozenset[str], frozenset[str], str], FlowRule] = {}
+        self.decay: Setting | None = None
 
     def add(self, part: CheckedFile) -> None:
         """Merge all of one file."""
@@ -125,6 +134,31 @@ class _Merging:
             self._error(here, ("who",), f"Another file has rules `who` already ({self.who[0].place}).", fix)
         elif content.who:
             self.who = tuple(_who_rules(content.who, here))
+        self._flow(content, here)
+
+    def flow_labels(self) -> dict[str, FlowLabel]:
+        """Return the labels of all files so far."""
+        patterns: dict[str, list[Rule]] = {name: [] for name in sorted(self.labels)}
+        for (name, _), rule in sorted(self.label_rules.items()):
+            patterns[name].append(rule)
+        return {name: FlowLabel(name, self.labels[name], tuple(rules)) for name, rules in patterns.items()}
+
+    def _flow(self, content: PolicyFile, here: "_Position") -> None:
+        for name, texts in content.labels.items():
+            self.labels.setdefault(name, here.place("labels", name))
+            for at, text in enumerate(texts):
+                where = ("labels", name, at)
+                if (pattern := self._pattern("labels", text, here, where)) is not None:
+                    rule = Rule("labels", pattern, f"label {name}", here.place(*where), name)
+                    self.label_rules.setdefault((name, text), rule)
+        for at, part in enumerate(content.flow):
+            after, calls = frozenset(part.after), frozenset(part.calls)
+            new = FlowRule(after, calls, part.then, here.place("flow", at))
+            self.flow.setdefault((after, calls, part.then), new)
+        if content.decay is not None:
+            self.decay = self.decay or Setting(content.decay, "decay", here.place("decay"))
+            if self.decay.value != content.decay:
+                self._differ(here, ("decay",), self.decay.place)
 
     def _draft(self, drafts: dict[str, _Draft], kind: BodyKind, name: str, place: Place) -> _Draft:
         return drafts.setdefault(name, _Draft(kind, name, place))
@@ -196,7 +230,7 @@ class _Merging:
         except PatternError as error:
             self._error(here, path, error.message, error.fix)
             return None
-        if name in _TOOLS_ONLY and pattern.kind in ("resource", "prompt"):
+        if name in _TOOLS_ONLY and pattern.kind in ("resource", "prompt", "skill"):
             self._error(here, path, f"`{name}` is for tools.", f"Take {pattern.kind}: patterns out.")
             return None
         return pattern

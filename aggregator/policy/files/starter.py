@@ -51,6 +51,15 @@ roles:
 # defaults:
 #   deny: ["*.drop_*"]
 #   denials: explicit                # or hidden: as if there were no such tool
+
+# What may follow on what in one conversation: after a tool that reads what strangers write, ask before one that sends.
+# `aggregator policy suggest-labels` proposes labels for the tools there are; docs/policies.md, "Flow rules".
+#
+# labels:
+#   untrusted: [web.*, mail.read_*]
+#   outward: [web.*, mail.send*]
+# flow:
+#   - {{ after: untrusted, calls: outward, then: confirm }}
 """
 
 

@@ -22,8 +22,14 @@ _EXPECTED: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than_equal": ("a number from 1 up", "Correct the value. To forbid something, write it under `deny`."),
     "less_than_equal": ("a smaller number", "Correct the value."),
     "string_too_short": ("a text that is not empty", "Correct or remove it."),
+    "too_short": ("at least one", "Name one, or remove the line."),
+    "too_long": ("a shorter list", "Take some out, or put them into another rule."),
     "string_too_long": ("a shorter text", "Correct or remove it."),
 }
+_LABEL_SHAPE: Final = (
+    "the name of a label",
+    "Use a-z, 0-9, _ and -, beginning with a letter, at most 32 characters.",
+)
 _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     "keys": (
         "KEYID:HASH",
@@ -31,6 +37,7 @@ _SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "servers": ("the name of a server", "Use A-Z, a-z, 0-9, _ and -, as `aggregator check` prints it."),
     "bindings": ("the name of a server", "Use A-Z, a-z, 0-9, _ and -, as `aggregator check` prints it."),
+    **dict.fromkeys(("labels", "flow"), _LABEL_SHAPE),
 }
 _NAME_SHAPE: Final = ("a name", "Use A-Z, a-z, 0-9 and . _ -, beginning with a letter or a digit.")
 _ELSEWHERE: Final[Mapping[str, str]] = {
@@ -124,7 +131,9 @@ def describe_value(value: object) -> str:
         return f"the number {value}"
     if isinstance(value, str):
         return f"{value!a}" if len(value) <= 40 else "a text"
-    return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    return "an object"
 
 
 def _words(expected: Any) -> list[str]:

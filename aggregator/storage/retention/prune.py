@@ -20,6 +20,7 @@ from aggregator.storage.tables import (
     changes,
     console_links,
     console_sessions,
+    flow_labels,
     host_sessions,
     kept_result_parts,
     kept_results,
@@ -38,7 +39,7 @@ from aggregator.storage.tool_vectors import VECTORS_KEPT
 # Seconds. A replica that did not look for changes for so long reads everything anew.
 CHANGES_KEPT: Final = 3600.0
 REPLICAS_KEPT: Final = 86400.0
-# Beyond the time at which a sealed state or a session expires: clocks differ.
+# Beyond the time at which a sealed state, a session or a flow label expires: clocks differ.
 MARGIN: Final = 300.0
 # Rows removed in one transaction.
 STEP: Final = 2000
@@ -156,6 +157,7 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         ("sealed states", used_states),
         ("sessions of hosts", host_sessions),
         ("use of limits", limit_usage),
+        ("flow labels", flow_labels),
     ):
         yield _Kind(name, "expired", table, table.c.expires, table.c.expires <= now - MARGIN)
     over = select(kept_results.c.id).where(kept_results.c.expires <= now)

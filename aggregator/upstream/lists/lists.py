@@ -15,7 +15,13 @@ from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.state import OnChange
-from aggregator.upstream.list_kinds import LIST_CHANGE_FILTERS, LIST_METHODS, LISTS_CHANGED, Kind
+from aggregator.upstream.list_kinds import (
+    LIST_CHANGE_FILTERS,
+    LIST_METHODS,
+    LISTS_CHANGED,
+    Kind,
+    declared_extension,
+)
 from aggregator.upstream.lists.paging import DrainedList, read_pages
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.negotiate import Negotiated
@@ -78,6 +84,10 @@ class UpstreamLists:
     def put(self, kind: Kind, items: list[Any]) -> None:
         """Replace a list."""
         self._items[kind] = items
+
+    def was_read(self, kind: Kind) -> bool:
+        """Return whether the server has answered a request for this list."""
+        return kind in self._fresh
 
     # -- freshness
 
@@ -145,6 +155,10 @@ class UpstreamLists:
             if capability in (None, method.capability):
                 self._stale[kind].set()
 
+    def read_kind_again(self, kind: Kind) -> None:
+        """Read one list again in the background."""
+        self._stale[kind].set()
+
     async def keep(self, kind: Kind, sessions: SessionHolder) -> None:
         """Read one list each time it may have changed, until cancelled; a burst of changes is read once."""
         failures = 0
@@ -197,7 +211,9 @@ class UpstreamLists:
 
     async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
         method = LIST_METHODS[kind]
-        if method.capability not in session.negotiated.capabilities:
+        offered = session.negotiated.capabilities
+        lacks = method.extension is not None and declared_extension(offered, method.extension) is None
+        if method.capability not in offered or lacks:
             return DrainedList([], None)
         try:
             drained = await read_pages(
@@ -211,6 +227,10 @@ class UpstreamLists:
         # In a thread, since a long list takes a while.
         named = kind in ("tool", "prompt")
         items = await asyncio.to_thread(self._redaction.definitions, drained.items, named=named)
+        if kind == "skill" and items is not drained.items:
+            # Hosts compare an entry with the files: changed, it would be of no use, and say less than it should.
+            items = await self._slices.run(_unchanged(drained.items, items))
+            log.warning("%s: skills whose entries hold secrets are left out", self._config.value.id)
         return drained._replace(items=items)
 
     async def listen(self, session: UpstreamSession, sessions: SessionHolder) -> None:
@@ -240,6 +260,16 @@ class UpstreamLists:
                 log.debug("%s: its subscription broke off: %s", self._config.value.id, error)
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
             await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
+
+
+def _unchanged(before: list[Any], after: list[Any]) -> Steps[list[Any]]:
+    """Return the items that redaction left as they were."""
+    kept: list[Any] = []
+    for old, new in zip(before, after, strict=True):
+        yield
+        if old is new or old == new:
+            kept.append(new)
+    return kept
 
 
 def _listed(capability: Any) -> bool:

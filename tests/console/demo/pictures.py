@@ -30,6 +30,8 @@ PAGES: Final[Mapping[str, str]] = {
     "tool-versions": "/tools/crm.send_offer/versions",
     "servers": "/servers",
     "server": "/servers/erp",
+    "pins": "/pins",
+    "pins-server": "/pins/erp",
     "agents": "/agents",
     "agent": "/agents/sales-desk",
     "policies": "/policies",

@@ -1,12 +1,15 @@
 """The agents: their roles, what they see and what that costs, and what they did and were refused lately."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, view_of
 from aggregator.frontends.console.view import ConsoleRequest, NotThere, PageRoute, PageView
+from aggregator.policy.flow.decide_flow import how_long_ago
 from aggregator.storage.audit.recent import RecentCall, calls_of_agent
+from aggregator.storage.flow import FlowRow
 
 _CALLS: Final = 10
 _NAME: Final = 200
@@ -61,7 +64,8 @@ class AgentsPage:
             raise NotThere(f"There is no agent {name[:_NAME]!r} in the policies.")
         view = view_of(self._parts, principal)
         cost = await self._browser.cost(principal)
-        engine = (await self._parts.opened()).engine
+        database = await self._parts.opened()
+        engine, now = database.engine, time.time()
         by_server: dict[str, int] = {}
         for tool in await self._browser.tools(view):
             by_server[tool.server] = by_server.get(tool.server, 0) + 1
@@ -87,6 +91,7 @@ class AgentsPage:
                 for server, count in list(by_server.items())[:ROWS]
             ],
             "server_count": len(by_server),
+            "read": [_read(row, now) for row in (await database.flow.show(name, now=now))[:ROWS]],
             "calls": list(map(_call, await calls_of_agent(engine, name, _CALLS))),
             "refusals": list(map(_call, await calls_of_agent(engine, name, _CALLS, refused=True))),
         }
@@ -94,6 +99,19 @@ class AgentsPage:
 
     def _is_open(self) -> bool:
         return self._parts.policies is None or self._parts.policies.rulebook is None
+
+
+def _read(row: FlowRow, now: float) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "scope": row.shown,
+        "label": row.label,
+        "tool": row.tool[:_NAME],
+        "trace_id": row.trace_id,
+        "last": row.last,
+        "ago": how_long_ago(now - row.last),
+        "expires": row.expires,
+    }
 
 
 def _call(call: RecentCall) -> dict[str, Any]:

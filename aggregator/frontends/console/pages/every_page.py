@@ -10,8 +10,9 @@ from aggregator.frontends.console.pages.connections import ConnectionsPage
 from aggregator.frontends.console.pages.events import EventsPage
 from aggregator.frontends.console.pages.health import HealthPage
 from aggregator.frontends.console.pages.overview import OverviewPage
-from aggregator.frontends.console.pages.policies import PoliciesPage
-from aggregator.frontends.console.pages.policy_edit import PolicyEditPage
+from aggregator.frontends.console.pages.pins import PinsPage
+from aggregator.frontends.console.pages.policy_pages.policies import PoliciesPage
+from aggregator.frontends.console.pages.policy_pages.policy_edit import PolicyEditPage
 from aggregator.frontends.console.pages.servers import ServersPage
 from aggregator.frontends.console.pages.tool import ToolPage
 from aggregator.frontends.console.pages.tools import ToolsPage
@@ -35,6 +36,7 @@ def all_pages(parts: ConsoleParts) -> list[PageGroup]:
         ToolsPage(parts),
         ToolPage(parts),
         ServersPage(parts),
+        PinsPage(parts),
         ConnectionsPage(parts),
         AgentsPage(parts),
         PoliciesPage(parts),

@@ -151,6 +151,8 @@ class ServersPage:
             "since": current.since,
             "reason": bounded(reason, _REASON),
             "tools": tools.get(upstream.config.id, 0),
+            "held": self._parts.pins.held_count(upstream.config.id) if self._parts.pins is not None else 0,
+            "pins_href": link("pins", upstream.config.id),
             "in_flight": upstream.in_flight,
             "p50": figures.get("p50"),
             "p95": figures.get("p95"),

@@ -13,7 +13,6 @@ from aggregator.catalog.pages import render
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
-from aggregator.frontends.console.pages.trial import Trial, Trials
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.schema_form import FormFault, FormField, form_fields, read_form, read_json, sample
 from aggregator.frontends.console.tool_data import (
@@ -22,9 +21,11 @@ from aggregator.frontends.console.tool_data import (
     chosen_agent,
     link,
     offered_agents,
+    pin_link,
     pretty,
     view_of,
 )
+from aggregator.frontends.console.trial import Trial, Trials
 from aggregator.frontends.console.view import BadInput, ChangedMeanwhile, ConsoleRequest, NotThere, PageRoute, PageView
 from aggregator.gateway.browse.tools import LEVELS
 from aggregator.gateway.views.views import View as AgentView
@@ -167,6 +168,7 @@ class ToolPage:
             "own_name": tool.own_name[:_NAME],
             "server": tool.server,
             "server_href": link("servers", tool.server),
+            "pin_href": pin_link(tool.server, "tool", tool.own_name),
             "server_state": upstream.state,
             "source": self._browser.source(tool),
             "version": tool.version,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
-from aggregator.frontends.console.pages.policy_texts import PolicyTexts
+from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
 from aggregator.policy.explain import explain
@@ -20,6 +20,8 @@ _REFUSALS: Final = 12
 _AGENTS: Final = 50
 _NAME: Final = 2_000
 _NAMES: Final = 60
+# Characters of what was read before that are shown again.
+_AFTER: Final = 20_000
 _LARGEST_ARGUMENTS: Final = 256 * 1024
 # Lines of a file on one page.
 _LINES: Final = 300
@@ -27,7 +29,8 @@ _LINE: Final = 500
 
 _FIELDS: Final = {
     "agent": "the agent",
-    "tool": "a tool as server.tool, or resource:server.uri, or prompt:server.name",
+    "tool": "a tool as server.tool, or resource:server.uri, prompt:server.name, skill:server.name",
+    "after": "what was read before, for flow rules: full names or labels, one a line; optional",
     "arguments": "the arguments of the call, as a JSON object; optional",
 }
 
@@ -42,6 +45,7 @@ _VERDICT: Final = {
         "findings": _OBJECTS,
         "changes": _STRINGS,
         "conditions": _STRINGS,
+        "after": _OBJECTS,
         "faults": {"type": ["array", "null"], "items": {"type": "object"}},
         "limits": _OBJECTS,
         "case": {"type": "string", "description": "The call as a file of policies/cases."},
@@ -89,12 +93,11 @@ class PoliciesPage:
 
     async def show(self, request: ConsoleRequest) -> PageView:
         """Return the page."""
-        return await self._page(request, request.query.get("agent", ""), request.query.get("tool", ""), "")
+        return await self._page(request, request.query, "")
 
     async def explain(self, request: ConsoleRequest) -> PageView:
         """Return the page with the decision on a call; its arguments are in no address."""
-        form = request.form
-        return await self._page(request, form.get("agent", ""), form.get("tool", ""), form.get("arguments", ""))
+        return await self._page(request, request.form, request.form.get("arguments", ""))
 
     async def file(self, request: ConsoleRequest) -> PageView:
         """Return a policy file, with one line lit."""
@@ -123,15 +126,16 @@ class PoliciesPage:
         }
         return PageView("policy_file.html", f"Policies: {name}", data)
 
-    async def _page(self, request: ConsoleRequest, agent: str, tool: str, arguments: str) -> PageView:
-        agent, tool = agent.strip()[:_NAME], tool.strip()[:_NAME]
+    async def _page(self, request: ConsoleRequest, asked: Mapping[str, str], arguments: str) -> PageView:
+        agent, tool = (asked.get(name, "").strip()[:_NAME] for name in ("agent", "tool"))
+        after = asked.get("after", "").strip()
         verdict: Mapping[str, Any] | None = None
         nearest: list[str] = []
         failed = None
         try:
             given = _arguments(arguments)
             if agent and tool:
-                verdict, nearest = await self._verdict(agent, tool, given)
+                verdict, nearest = await self._verdict(agent, tool, given, after)
         except BadInput as bad:
             if request.as_json:
                 raise
@@ -141,6 +145,7 @@ class PoliciesPage:
         data = {
             "agent": agent,
             "tool": tool,
+            "after": after[:_AFTER],
             "arguments": arguments,
             "agents": self._playground.agents(agent if verdict is None else "", _AGENTS),
             "failed": failed,
@@ -159,13 +164,17 @@ class PoliciesPage:
         return PageView("policies.html", "Policies", data, status, fragment="_policy_answer.html")
 
     async def _verdict(
-        self, agent: str, tool: str, given: dict[str, Any] | None
+        self, agent: str, tool: str, given: dict[str, Any] | None, after: str
     ) -> tuple[Mapping[str, Any] | None, list[str]]:
         try:
             thing = self._playground.find(tool)
         except OperatorError as error:
             raise BadInput("tool", str(error)) from None
-        explained = await self._playground.explain(agent, thing, given)
+        try:
+            earlier = self._playground.earlier([line.strip() for line in after.splitlines() if line.strip()])
+        except OperatorError as error:
+            raise BadInput("after", str(error)) from None
+        explained = await self._playground.explain(agent, thing, given, earlier)
         nearest: list[str] = []
         exists = self._playground.exists(thing)
         if not exists:
@@ -221,7 +230,7 @@ class PoliciesPage:
         if found.decision.verdict == "deny":
             return list(found.changes)
         rule = one.rule or ""
-        if rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
+        if "flow: " in rule or rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
             return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
         asked = ", once a person agreed" if found.decision.verdict == "confirm" else ""
         return [f"It is allowed now{asked}: the rules were changed."]

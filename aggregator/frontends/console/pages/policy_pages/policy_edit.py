@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
-from aggregator.frontends.console.pages.policies import problem_data
-from aggregator.frontends.console.pages.policy_texts import PolicyTexts, visible
+from aggregator.frontends.console.pages.policy_pages.policies import problem_data
+from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyTexts, visible
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, PageRoute, PageView
 from aggregator.policy.compare.diff import ChangeGroup, PolicyDiff, worded
@@ -146,7 +146,7 @@ class PolicyEditPage:
             "decisions": sum(group.size for group in diff.groups),
             "appeared": _some(diff.appeared),
             "vanished": _some(diff.vanished),
-            "confirmers": [str(one) for one in (*diff.confirmers, *diff.tokens)[:_AGENTS]],
+            "confirmers": [str(one) for one in (*diff.confirmers, *diff.tokens, *diff.flow)[:_AGENTS]],
             "uncounted": diff.uncounted,
             "looked_at": looked if count else None,
             "calls": _hit(diff, diff.groups, uses)[0] if count else None,

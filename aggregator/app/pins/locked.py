@@ -1,0 +1,60 @@
+"""The lock file beside the configuration, read again when it changes. Reads the disk: its method is run in a thread."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from aggregator.config.files.watch import Stamp, stamp
+from aggregator.pins.lock_file import LOCK_FILE, LockFileError, read_lock
+from aggregator.pins.values import ItemKey, PinnedItem
+
+log = logging.getLogger(__name__)
+
+
+def lock_beside(config: Path | None) -> Path | None:
+    """Return where the lock file of a configuration file is, be it there or not; None for a configuration without a
+    file.
+    """
+    return config.parent / LOCK_FILE if config is not None else None
+
+
+class LockWatch:
+    """The pins of the lock file at `path`, None where none is looked for.
+
+    servers: the pins by server, of the last file that could be used.
+    problem: why the file cannot be used as it is now; None while it can, or is not there.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.servers: Mapping[str, Mapping[ItemKey, PinnedItem]] = {}
+        self.problem: str | None = None
+        self._stamp: Stamp | None = None
+        self._good = False
+
+    @property
+    def unusable(self) -> bool:
+        """True if no file could be used since the start, and there is one."""
+        return self.problem is not None and not self._good
+
+    def read(self) -> bool:
+        """Read the file if it is another one; return whether other pins count now."""
+        if self.path is None:
+            return False
+        now = stamp(self.path)
+        if now == self._stamp:
+            return False
+        self._stamp = now
+        before, problem = self.servers, self.problem
+        try:
+            self.servers = read_lock(self.path.read_bytes(), self.path.name)
+            self._good, self.problem = True, None
+        except FileNotFoundError:
+            self.servers, self._good, self.problem = {}, True, None
+        except (OSError, LockFileError) as error:
+            self.problem = str(error)
+            stays = "; the pins that were in force stay" if self._good else ""
+            log.error("the lock file of pins cannot be used%s: %s", stays, error)
+        if problem is not None and self.problem is None:
+            log.info("the lock file of pins can be used again")
+        return self.servers is not before

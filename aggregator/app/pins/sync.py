@@ -1,0 +1,383 @@
+"""The pins of the running program, kept in step with the database and the lock file.
+
+Rule: no list and no call waits for this longer than a start waits for the database. What cannot be read is decided by
+the settings of each server.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aggregator.app.pins.known import seen_of, server_pins, signature, text_of
+from aggregator.app.pins.locked import LockWatch
+from aggregator.app.pins.news import PinNews
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.gateway.pins.book import PinBook
+from aggregator.gateway.pins.state import JudgedList
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.pins.values import ItemChange, PinKind
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.quick_read import pin_rows
+from aggregator.storage.records import PinRow
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from aggregator.storage.engine.engine import Version
+    from aggregator.storage.opening import Database
+    from aggregator.storage.pins import Pins
+
+log = logging.getLogger(__name__)
+
+# Seconds that a list waits for the pins at the start.
+PATIENCE: Final = 2.0
+# Seconds between two looks at what other processes did, while anything waits for an approval, and at the lock file.
+LOOK_EVERY: Final = 0.5
+# Seconds until the database is tried again after a failure.
+AGAIN: Final = 5.0
+# Seconds that lists which come together are waited for, and for the last write when the process ends.
+COALESCE: Final = 0.05
+LAST_MOMENT: Final = 1.0
+# How often lists are written and judged anew before others get a turn: a list that is written is not new again.
+_ROUNDS: Final = 8
+
+BY_FIRST_SIGHT: Final = "first sight"
+BY_SETTINGS: Final = "on_change"
+
+
+class PinDatabase(Protocol):
+    """The database that keeps pins; `url` is None where there is none."""
+
+    @property
+    def url(self) -> str | None: ...
+
+    async def open(self) -> "Database | None": ...
+
+
+class PinSync:
+    """The reader and writer of pins.
+
+    rebuild: replaces the snapshots in force, after lists were judged anew.
+    """
+
+    def __init__(
+        self,
+        book: PinBook,
+        builder: CatalogBuilder,
+        upstreams: Mapping[str, Upstream],
+        database: PinDatabase,
+        lock: Path | None,
+        news: PinNews,
+        rebuild: Callable[[], None],
+    ) -> None:
+        self._book = book
+        self._builder = builder
+        self._upstreams = upstreams
+        self._database = database
+        self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
+        self._lock = LockWatch(lock)
+        self._news = news
+        self._rebuild = rebuild
+        self._loaded = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._look = self._ending = False
+        self._rows: dict[str, list[PinRow]] = {}
+        self._taken: Mapping[str, frozenset[str]] = {}
+        self._with_texts: set[str] = set()
+        self._made_of: dict[str, object] = {}
+        self._version: Version | None = None
+        # Whether the rows are those of the database, as they were at some time.
+        self._read = False
+        self._written: dict[tuple[str, str], object] = {}
+        self._turn = asyncio.Lock()
+        self._fault: str | None = None
+        book.on_news = self._wake.set
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why pins cannot be read or written as they are now; None while they can."""
+        return self._fault or self._lock.problem
+
+    @property
+    def settled(self) -> bool:
+        """True if everything was read, and nothing that is new is still to be written."""
+        ready = self._loaded.is_set() and self._quiet.is_set()
+        return ready and not self._turn.locked() and not self._wake.is_set() and not self._unwritten()
+
+    def __repr__(self) -> str:
+        problem = f", {self.problem}" if self.problem else ""
+        return f"<PinSync of {len(self._rows)} servers{problem}>"
+
+    # -- for lists that are about to count
+
+    async def wait_loaded(self) -> None:
+        """Wait until the pins are known, or will not be known soon."""
+        if not self._loaded.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._loaded.wait()
+
+    async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
+        """Examine a list that an upstream is about to have, with all that is needed to judge it."""
+        await self.wait_loaded()
+        if kind == "tool" and upstream.negotiated is not None:
+            steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
+            await self._builder.slices.run(steps)
+        await self._builder.examine(upstream, kind, definitions)
+        judged = self._builder.examined(upstream, kind)
+        if judged is not None and judged.provisional:
+            with suppress(StorageError, TimeoutError):
+                async with asyncio.timeout(PATIENCE), self._turn:
+                    await self._read_texts([upstream.config.id])
+            await self._builder.examine(upstream, kind, definitions)
+
+    # -- for what changes pins
+
+    def look_now(self) -> None:
+        """Look at the database at once: another process, or a person at the console, has changed pins."""
+        self._look = True
+        self._wake.set()
+
+    def is_locked(self, server: str) -> bool:
+        """Return whether the lock file says what is pinned of a server."""
+        return server in self._lock.servers
+
+    def held_count(self, server: str) -> int:
+        """Return how many definitions of a server are held."""
+        return len(self._book.held(server))
+
+    def lists_changed(self) -> None:
+        """Take note that an upstream changed: a list that is empty may have been read by now."""
+        if self._loaded.is_set() and self._unwritten():
+            self._wake.set()
+
+    def reconfigure(self) -> None:
+        """Take the servers of a new configuration."""
+        self._book.keep_only(self._upstreams)
+        self._wake.set()
+
+    @asynccontextmanager
+    async def running(self, quiet: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Read the pins, then write what is new and follow what others approve, inside; on the way out, write the
+        rest within a moment.
+
+        quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
+        """
+        async with Tasks("the pins") as tasks:
+            work = tasks.start(self._run())
+            tasks.start(self._wait_quiet(quiet))
+            try:
+                yield
+            finally:
+                self._ending = True
+                self._quiet.set()
+                self._wake.set()
+                await asyncio.wait([work], timeout=LAST_MOMENT)
+
+    async def _wait_quiet(self, quiet: Callable[[], Awaitable[None]]) -> None:
+        await quiet()
+        self._quiet.set()
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            ending = self._ending
+            pause = await self._step()
+            if ending or (self._ending and not self._unwritten()):
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            self._wake.clear()
+            if not (self._look or self._ending):
+                await asyncio.sleep(COALESCE)
+
+    async def _step(self) -> float | None:
+        """Do what is to be done now; return the seconds until the next look, None where nothing is looked for."""
+        try:
+            async with self._turn:
+                await self._catch_up()
+                await self._write()
+        except StorageError as error:
+            self._report(str(error))
+            self._take_rows()
+            await self._judge_again()
+            return AGAIN
+        except Exception as error:  # it is tried again
+            log.error("pins: an error of ours", exc_info=error)
+            self._report("an error of ours; the log says more")
+            return AGAIN
+        finally:
+            self._loaded.set()
+        if self._fault is not None:
+            log.info("pins can be read and written again")
+            self._fault = None
+        return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
+
+    def _report(self, problem: str) -> None:
+        if self._fault is None:
+            log.error("pins cannot be read or written: %s", problem)
+        self._fault = problem
+
+    # -- reading
+
+    async def _catch_up(self) -> None:
+        """Read what is new in the database or in the lock file, and judge the lists anew that it is about."""
+        changed = await asyncio.to_thread(self._lock.read)
+        look, self._look = self._look, False
+        if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
+            quick = await asyncio.to_thread(pin_rows, self._path)
+            if quick is not None:
+                self._group(*quick)
+                self._read = True
+                self._take_rows(readable=True)
+                await self._judge_again()
+                return
+        unread = self._book.default_unread and not self._read
+        if unread or look or self._book.held_count() or self._unwritten():
+            changed = await self._read_rows() or changed
+        if changed or self._book.default_unread:
+            self._take_rows(readable=True)
+            await self._judge_again()
+
+    async def _read_rows(self) -> bool:
+        """Read all rows if another process has changed any; return whether they were read."""
+        pins = await self._pins()
+        if pins is None:
+            self._read = True
+            return False
+        version = await pins.version()
+        if version == self._version:
+            return False
+        rows = await pins.all(texts=False)
+        self._group(rows, await pins.baselines())
+        for server in sorted(self._with_texts):
+            self._rows[server] = await pins.all(server)
+        self._version, self._read = version, True
+        return True
+
+    async def _read_texts(self, servers: Iterable[str]) -> None:
+        """Read the pinned definitions of these servers, which have changed, and take them."""
+        for server in servers:
+            # Straight from the file, as at the start: a writer that locks it holds up no list.
+            quick = await asyncio.to_thread(pin_rows, self._path, server) if self._path is not None else None
+            if quick is not None:
+                self._rows[server] = quick[0]
+            elif (pins := await self._pins()) is not None:
+                self._rows[server] = await pins.all(server)
+            self._with_texts.add(server)
+        self._take_rows(readable=True)
+
+    async def _pins(self) -> "Pins | None":
+        database = await self._database.open()
+        return database.pins if database is not None else None
+
+    def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]]) -> None:
+        self._rows, self._taken = {}, taken
+        for row in rows:
+            self._rows.setdefault(row.server, []).append(row)
+
+    def _take_rows(self, *, readable: bool = False) -> None:
+        """Give the book the pins of each server for which they differ from what it has."""
+        # Of which servers a file has the pins that cannot be read, is not known.
+        readable = readable and not self._lock.unusable
+        if readable:
+            self._book.default_unread = False
+        for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of}:
+            if not readable and server not in self._lock.servers:
+                continue
+            locked = self._lock.servers.get(server)
+            rows, taken = self._rows.get(server, []), self._taken.get(server, frozenset())
+            made_of = rows, taken, locked, server in self._with_texts
+            if self._made_of.get(server) != made_of:
+                self._made_of[server] = made_of
+                # What was written may be gone again.
+                self._written = {key: one for key, one in self._written.items() if key[0] != server}
+                self._book.put(server, server_pins(rows, taken, locked, texts=server in self._with_texts))
+
+    async def _judge_again(self) -> None:
+        """Judge the lists of servers whose pins are others now, in slices, and show what follows."""
+        for upstream in list(self._upstreams.values()):
+            if upstream.negotiated is not None:
+                steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
+                await self._builder.slices.run(steps)
+            await self._builder.examine_again(upstream)
+        self._rebuild()
+
+    # -- writing
+
+    def _unwritten(self) -> list[JudgedList]:
+        """Return the lists with something to write. What is not in a list is gone once the server was asked for it."""
+        return [
+            judged
+            for server, upstream in self._upstreams.items()
+            for judged in self._book.judged(server)
+            if judged.has_news
+            and (judged.baseline or _was_read(upstream, judged.kind))
+            and (judged.baseline is None or self._quiet.is_set())
+            and self._written.get((server, judged.kind)) != signature(judged)
+        ]
+
+    async def _write(self) -> None:
+        """Write what is new in the lists that are shown, until nothing is."""
+        for _ in range(_ROUNDS):
+            unwritten = self._unwritten()
+            if not unwritten:
+                return
+            provisional = {judged.server for judged in unwritten if judged.provisional}
+            if provisional:
+                await self._read_texts(provisional)
+                await self._judge_again()
+            for judged in unwritten:
+                if not judged.provisional:
+                    await self._write_list(judged)
+                self._written[judged.server, judged.kind] = signature(judged)
+            if await self._read_rows():
+                self._take_rows(readable=True)
+                await self._judge_again()
+
+    async def _write_list(self, judged: JudgedList) -> None:
+        """Write what one list is to be remembered by, and tell of what no process told before."""
+        pins, now, server = await self._pins(), time.time(), judged.server
+        if judged.baseline is not None and pins is not None:
+            items = [text_of(item, judged.flagged.get(item.name, ())) for item in judged.baseline]
+            rows = await pins.take_baseline(server, items, BY_FIRST_SIGHT, now, [judged.kind])
+            ours = [row for row in rows if row.kind == judged.kind and row.approved == now]
+            self._news.baseline(judged, len(ours))
+        noted = seen_of(judged)
+        if pins is None:
+            self._news.changed(judged, noted)
+            return
+        if noted:
+            self._news.changed(judged, await pins.note_seen(server, noted, now))
+        adopted = [one.change for one in judged.changes if one.adopted]
+        if adopted:
+            await self._adopt(pins, judged, adopted, now)
+
+    async def _adopt(self, pins: "Pins", judged: JudgedList, adopted: list[ItemChange], now: float) -> None:
+        """Pin the items that the settings accept, so that a later change of them is seen as one."""
+        items = [text_of(change.after, sorted(change.flags)) for change in adopted]
+        rows = await pins.take_baseline(judged.server, items, BY_SETTINGS, now)
+        known = {(row.kind, row.name): row for row in rows}
+        new: list[str] = []
+        for change in adopted:
+            row = known.get(change.key)
+            if row is not None and row.approved == now:
+                new.append(change.name)
+            elif row is not None and row.digest is None:
+                # It waited under other settings.
+                await pins.approve(judged.server, change.kind, change.name, row.seen_digest, BY_SETTINGS, now)
+        self._news.adopted(judged, new)
+
+
+def _was_read(upstream: Upstream, kind: PinKind) -> bool:
+    """Return whether the server was asked for the items of this kind."""
+    if kind in ("tool", "prompt", "template"):
+        return upstream.lists.was_read(kind)
+    return upstream.negotiated is not None

@@ -1,0 +1,39 @@
+"""The flow labels of kept results: who reads one on has read what it is of."""
+
+from typing import Final
+
+from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.gateway.flow.guard import FlowGuard
+from aggregator.gateway.host import Host
+from aggregator.gateway.results.keeper import KeptResult
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.views import View
+from aggregator.policy.flow.decide_flow import NO_FLOW
+
+# What brought a label, where it is not known which tool a kept result is of.
+_PROGRAM: Final = "run_code"
+
+
+class KeptFlow:
+    """The labels of kept results: those that they had, and those that their tools have by now."""
+
+    def __init__(self, guard: FlowGuard, current: CurrentCatalog) -> None:
+        self._guard = guard
+        self._current = current
+
+    async def note(
+        self, view: View, host: Host, record: CallRecord, within: TraceContext | None, kept: KeptResult
+    ) -> None:
+        """Note what a kept result brings to the conversation that reads it, before the host gets it.
+
+        Raises:
+            NotRecorded: as of `FlowGuard.bring`.
+        """
+        if view.rulebook is None or not view.rulebook.has_flow:
+            return
+        tool = self._current.tools.of_server(*kept.source) if kept.source is not None else None
+        flow = view.ruling(tool).flow if tool is not None else NO_FLOW
+        call = self._guard.begin(
+            view.rulebook, flow, host, record.trace, tool.name if tool is not None else _PROGRAM, within
+        )
+        await self._guard.bring(call, flow.labels.union(kept.labels), record)

@@ -1,0 +1,33 @@
+"""The conversation that a call belongs to, as flow labels are kept for it.
+
+This file decides. Only what a model cannot change counts: a session that the gateway made, a trace that the host's own
+program began, or the key. What cannot be told apart is one conversation.
+"""
+
+from typing import Final
+
+from aggregator.domain.call_record import TraceContext
+from aggregator.domain.principal import Principal
+from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
+from aggregator.gateway.host import Host
+
+# The frontends on which a session has an id of its own.
+_WITH_SESSIONS: Final = frozenset({"http", "sse"})
+
+
+def owner_of_labels(principal: Principal) -> ScopeOwner:
+    """Return the agent and how it was known, equal for those that `Principal.is_same_caller` is true of."""
+    return ScopeOwner(
+        principal.agent_id, principal.key_id, principal.token.bearer if principal.token is not None else None
+    )
+
+
+def scope_of(host: Host, trace: TraceContext, within: TraceContext | None = None) -> ScopeKey:
+    """Return the scope of a call; `within` is the place of the program that makes it, if one does."""
+    owner = owner_of_labels(host.principal)
+    if host.session is not None and host.frontend in _WITH_SESSIONS:
+        return ScopeKey(owner, "session", host.session)
+    # A trace that was begun here has no caller's span.
+    if (trace if within is None else within).parent_id is not None:
+        return ScopeKey(owner, "trace", trace.trace_id)
+    return ScopeKey(owner, "key")

@@ -1,0 +1,173 @@
+"""The use of flow states for calls: the decision before one is sent, and the labels of what came back.
+
+Law: a call without flow rules in the policies costs one look at an attribute, and nothing of this runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.bounds.offload import for_each
+from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.domain.decision import Decision
+from aggregator.domain.errors import (
+    NotRecorded,
+    UpstreamBadAnswer,
+    UpstreamHttpStatus,
+    UpstreamRefused,
+    UpstreamRpcError,
+)
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.flow.conversations import scope_of
+from aggregator.gateway.flow.refusals import FlowDenied
+from aggregator.gateway.flow.said_labels import said_labels
+from aggregator.gateway.flow.scopes import ScopeKey
+from aggregator.gateway.flow.states import FlowStates
+from aggregator.gateway.host import Host
+from aggregator.policy.flow.decide_flow import FlowState, ToolFlow, decide_flow
+from aggregator.policy.rulebook import Rulebook
+
+# What an upstream says in its errors reaches the host as its results do.
+ANSWERED: Final = (UpstreamRpcError, UpstreamBadAnswer, UpstreamHttpStatus, UpstreamRefused)
+# The lists of a result that are gone through.
+_LISTS: Final = ("content", "contents", "messages")
+
+
+class CallFlow(NamedTuple):
+    """The flow of one call: its scope, the labels of what it calls, by which name, and for how long at its key."""
+
+    scope: ScopeKey
+    labels: frozenset[str]
+    name: str
+    decay: float
+
+
+class FlowGuard:
+    """The decisions about calls by what their conversations have read, and the notes of what those read."""
+
+    def __init__(self, states: FlowStates, call_log: CallLog) -> None:
+        self.states = states
+        self._call_log = call_log
+
+    def begin(
+        self,
+        rulebook: Rulebook,
+        flow: ToolFlow,
+        host: Host,
+        trace: TraceContext,
+        name: str,
+        within: TraceContext | None = None,
+    ) -> CallFlow:
+        """Return what a call of a tool, or a read of an item, has to do with flow labels."""
+        return CallFlow(scope_of(host, trace, within), flow.labels, flow.name or name, rulebook.decay)
+
+    async def decide(
+        self,
+        base: Decision,
+        flow: ToolFlow,
+        call: CallFlow,
+        record: CallRecord,
+        params: Mapping[str, Any],
+        meant: ToolRecord | None = None,
+    ) -> Decision:
+        """Return the decision about a call in its conversation: `base`, or a stricter one that is no denial.
+
+        The labels of the conversation are noted in the record. `params` are those of the request; one that goes on with
+        a question is decided as strictly as when it was asked.
+
+        Raises:
+            FlowDenied: a flow rule forbids the call.
+            FlowUnknown: the database cannot be read.
+        """
+        decides = bool(flow.rules) and base.verdict != "deny"
+        resumed = params.get("requestState") is not None
+        state = await self.states.state(call.scope, call.name, decides=decides, resumed=resumed)
+        record.flow = labels_told(state)
+        if not decides:
+            return base
+        decision = decide_flow(base, flow, state, self.states.now())
+        if decision is base:
+            return base
+        if decision.verdict == "deny":
+            raise FlowDenied.by(call.name, decision, meant)
+        return replace(decision, told=True)
+
+    def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
+        """Return the labels of a conversation in which a call is allowed, if that is known at once; else None."""
+        decides = bool(flow.rules)
+        state = self.states.at_once(scope, decides=decides)
+        if state is None or (decides and decide_flow(base, flow, state, self.states.now()) is not base):
+            return None
+        return state
+
+    async def may_stand_in(self, base: Decision, flow: ToolFlow, call: CallFlow) -> bool:
+        """Return whether a tool with this decision and flow may answer in place of the one that is called: no flow rule
+        forbids it, or wants a person.
+
+        Raises:
+            FlowUnknown: the database cannot be read.
+        """
+        return not flow.rules or await self.stricter(base, flow, call) is None
+
+    async def stricter(self, base: Decision, flow: ToolFlow, call: CallFlow) -> Decision | None:
+        """Return the decision of a flow rule that makes one stricter; None where none does.
+
+        Raises:
+            FlowUnknown: the database cannot be read.
+        """
+        state = await self.states.state(call.scope, call.name, decides=True)
+        decision = decide_flow(base, flow, state, self.states.now())
+        return decision if decision is not base else None
+
+    def known(self, scope: ScopeKey) -> frozenset[str]:
+        """Return the labels of a conversation as far as they are in memory."""
+        return frozenset(self.states.scopes.state(scope, self.states.now()))
+
+    # -- results
+
+    async def note(self, call: CallFlow, result: Mapping[str, Any] | None, record: CallRecord) -> frozenset[str]:
+        """Note what came back, before the host gets it: a result, or None for an error of the upstream.
+
+        Return the labels that it has.
+
+        Raises:
+            NotRecorded: they cannot be written, and the operator wants no answer without a record.
+        """
+        labels = call.labels
+        if result is not None:
+            longest: Any = max((result.get(name) for name in _LISTS), key=_length)
+            labels |= await for_each(longest, said_labels, result)
+        await self.bring(call, labels, record)
+        return labels
+
+    def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
+        """Note what came back if there is nothing new in it and nothing to be written; else return False."""
+        labels = call.labels | said_labels(result)
+        if not labels:
+            return True
+        return self.states.brings_nothing_new(call.scope, labels, call.name, trace_id, call.decay)
+
+    async def bring(self, call: CallFlow, labels: frozenset[str], record: CallRecord) -> None:
+        """Note labels of what the host is about to get.
+
+        Raises:
+            NotRecorded: as of `note`.
+        """
+        if not labels:
+            return
+        brought = await self.states.bring(call.scope, labels, call.name, record.trace.trace_id, call.decay)
+        if brought.new:
+            record.flow = " ".join(filter(None, (record.flow, *(f"+{label}" for label in brought.new))))
+        if not brought.committed and self._call_log.observers.written is not None:
+            said = f"What {call.name} answered is withheld: it cannot be written now which data that was."
+            raise NotRecorded(call.name, said)
+
+
+def labels_told(state: FlowState) -> str | None:
+    """Return the labels of a state as a record has them; None where there are none."""
+    return " ".join(sorted(state)) if state else None
+
+
+def _length(items: Any) -> int:
+    return len(items) if type(items) is list else -1

@@ -1,0 +1,35 @@
+"""The refusals of calls for what their conversation has read."""
+
+from aggregator.domain.call_record import Status
+from aggregator.domain.decision import Decision
+from aggregator.domain.errors import Blame, CallRefused
+from aggregator.domain.records import ToolRecord
+
+
+class FlowDenied(CallRefused):
+    """A flow rule forbids the call after what was read in the conversation."""
+
+    code = "flow_denied"
+    advice = "Do not repeat the call in this conversation; use another tool, or ask the person you work for."
+
+    @classmethod
+    def by(cls, tool: str, decision: Decision, meant: ToolRecord | None = None) -> "FlowDenied":
+        """Return the refusal that a decision is."""
+        said = f"{tool} was not called: {decision.reason}."
+        return cls(tool, said, blame=Blame(decision.rule, decision.source), meant=meant)
+
+
+class FlowUnknown(CallRefused):
+    """A flow rule speaks of the call, and the database cannot say now what was read in the conversation."""
+
+    code = "flow_unknown"
+    status = 503
+    outcome: Status = "unavailable"
+    retryable = True
+    advice = "Nothing was done. You may try again in a moment."
+
+    @classmethod
+    def of(cls, tool: str) -> "FlowUnknown":
+        """Return the refusal of a call of a tool."""
+        said = f"{tool} was not called: it cannot be looked up now what this conversation has read, and that decides."
+        return cls(tool, said)

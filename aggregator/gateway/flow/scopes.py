@@ -1,0 +1,305 @@
+"""The labels of scopes in memory: which counts where, from when on, and until when.
+
+This file decides. Law: until it expires or is cleared, a label leaves no scope; what is not known of a scope is taken
+from its owner, so that a conversation that cannot be told from another has what both have read.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, Literal, NamedTuple
+
+from aggregator.policy.flow.decide_flow import FlowState, LabelSource
+from aggregator.storage.flow import FlowClear, FlowRow
+from aggregator.wire.codec import encode
+
+Kind = Literal["session", "trace", "key"]
+# Seconds for which the labels of a session are kept, whose id can be taken up for less, and those of a trace.
+SESSION_LASTS: Final = 8 * 86400.0
+TRACE_LASTS: Final = 86400.0
+# A row is written so that it lasts longer by this part: so often, at most, is it written anew.
+_BEYOND: Final = 0.1
+# Seconds after which a label that expired counts no longer for a call that was asked about before: longer than its
+# question is good for.
+RESUMED_WITHIN: Final = 960.0
+MOST_SCOPES: Final = 10_000
+_DIGITS: Final = 12
+
+
+class ScopeOwner(NamedTuple):
+    """An agent and how it was known: its key, or the person and program of its token, or neither."""
+
+    agent_id: str
+    key_id: str | None
+    bearer: tuple[str, str, str | None] | None
+
+
+class ScopeKey(NamedTuple):
+    """The name of a scope in memory. `id` is the session or trace; empty for all that comes with a key."""
+
+    owner: ScopeOwner
+    kind: Kind
+    id: str = ""
+
+    @property
+    def of_key(self) -> "ScopeKey":
+        """The scope of all that comes with the same key."""
+        return self if self.kind == "key" else ScopeKey(self.owner, "key")
+
+    @property
+    def digest(self) -> str:
+        """The name of the scope in the database: sessions and keys are secrets."""
+        return sha256(encode([*self.owner, self.kind, self.id])).hexdigest()
+
+    @property
+    def shown(self) -> str:
+        """The name of the scope for people."""
+        if self.kind == "trace":
+            return self.id
+        if self.kind == "key" and self.owner.bearer is None:
+            return self.owner.key_id or "without-key"
+        return f"{'session' if self.kind == 'session' else 'token'}-{self.digest[:_DIGITS]}"
+
+
+class PlacedRow(NamedTuple):
+    """A row that is to be written, with its scope."""
+
+    key: ScopeKey
+    row: FlowRow
+
+
+@dataclass(slots=True)
+class Known:
+    """One label of a scope.
+
+    `source` is the call that brought it last, `first` when it began to count. It counts until `expires`; its row in the
+    database, as far as that is known here, until `stored`.
+    """
+
+    source: LabelSource
+    first: float
+    expires: float
+    stored: float = 0.0
+
+
+@dataclass(slots=True)
+class Scope:
+    """The labels that calls of one scope brought, which was first heard of at `opened`.
+
+    `loaded`: the rows of the scope were read since then, or there are none.
+    """
+
+    key: ScopeKey
+    opened: float
+    loaded: bool
+    labels: dict[str, Known] = field(default_factory=dict)
+
+
+class Scopes:
+    """The scopes of one process; those used longest ago are forgotten. `stored`: they are in a database too."""
+
+    def __init__(self, *, stored: bool, most: int = MOST_SCOPES) -> None:
+        self._stored = stored
+        self._most = most
+        self._scopes: OrderedDict[ScopeKey, Scope] = OrderedDict()
+        # Without a database: the labels of forgotten scopes, which every later scope of their owner begins with.
+        self._forgotten: dict[ScopeOwner, dict[str, Known]] = {}
+        # Scopes that have a label which is in no row yet.
+        self._unwritten: dict[ScopeKey, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Scopes {len(self._scopes)}, {len(self._unwritten)} to be written>"
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+    @property
+    def unwritten(self) -> tuple[ScopeKey, ...]:
+        """The scopes that have a label which is in no row yet."""
+        return tuple(self._unwritten)
+
+    def is_loaded(self, key: ScopeKey) -> bool:
+        """Return whether all that was in the database of a scope, and of its key, is in memory."""
+        scope = self._scopes.get(key)
+        if scope is None or not scope.loaded:
+            return False
+        if key.kind == "key":
+            return True
+        of_key = self._scopes.get(key.of_key)
+        return of_key is not None and of_key.loaded
+
+    def open(self, key: ScopeKey, now: float) -> None:
+        """Take a scope, and that of its key, into memory; one that is not there begins with what is known of its owner.
+
+        A trace knows what its key knew at this time, as long as that is known of the key.
+        """
+        # That of the key after its traces, which need it, so that it is not forgotten before them.
+        for one in with_key(key):
+            if one in self._scopes:
+                self._scopes.move_to_end(one)
+                continue
+            scope = self._scopes[one] = Scope(one, now, loaded=not self._stored)
+            for label, known in self._forgotten.get(one.owner, {}).items():
+                scope.labels[label] = Known(known.source, known.first, known.expires)
+            if len(self._scopes) > self._most:
+                self._forget_one(key)
+
+    def state(self, key: ScopeKey, now: float) -> FlowState:
+        """Return the labels of a scope that count, with the calls that brought them last."""
+        scope = self._scopes.get(key)
+        if scope is None:
+            return {}
+        labels = scope.labels
+        state = {label: known.source for label, known in labels.items() if known.expires > now} if labels else {}
+        if key.kind == "trace" and (of_key := self._scopes.get(key.of_key)) is not None:
+            opened = scope.opened
+            for label, known in of_key.labels.items():
+                if known.expires > now and known.first <= opened and label not in state:
+                    state[label] = known.source
+        return state
+
+    def _forget_one(self, opened: ScopeKey) -> None:
+        kept = with_key(opened)
+        for key, scope in self._scopes.items():
+            if key in kept or key in self._unwritten or (key.kind == "key" and not self._stored):
+                continue
+            del self._scopes[key]
+            if not self._stored:
+                forgotten = self._forgotten.setdefault(key.owner, {})
+                for label, known in scope.labels.items():
+                    if label not in forgotten or forgotten[label].expires < known.expires:
+                        forgotten[label] = known
+            return
+
+    # -- results that bring labels
+
+    def bring(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> tuple[str, ...]:
+        """Note labels that a result brings, in its scope and in that of its key, there for `decay` seconds.
+
+        Return those that are new to its scope. What has to be written is told by `rows`.
+        """
+        now = source.at
+        self.open(key, now)
+        new = tuple(sorted(set(labels) - self.state(key, now).keys()))
+        for one in with_key(key):
+            scope, lasts = self._scopes[one], _lasts(one.kind, decay)
+            for label in labels:
+                known, ends = scope.labels.get(label), _ends(one.kind, now, lasts)
+                if known is None or known.expires <= now:
+                    known = scope.labels[label] = Known(source, now, ends, known.stored if known is not None else 0.0)
+                else:
+                    _renew(known, source, ends)
+                if self._stored and known.stored < now + lasts:
+                    self._unwritten[one] = None
+        return new
+
+    def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> bool:
+        """Note labels that are known already and need no row; return False, and note nothing, if any other is there."""
+        now, found = source.at, []
+        for one in with_key(key):
+            scope, lasts = self._scopes.get(one), _lasts(one.kind, decay)
+            if scope is None:
+                return False
+            for label in labels:
+                known = scope.labels.get(label)
+                if known is None or known.expires <= now or (self._stored and known.stored < now + lasts):
+                    return False
+                found.append((known, _ends(one.kind, now, lasts)))
+        for known, ends in found:
+            _renew(known, source, ends)
+        return True
+
+    # -- rows
+
+    def rows(self, keys: Iterable[ScopeKey], decay: float) -> list[PlacedRow]:
+        """Return the rows that have to be written for these scopes."""
+        rows = []
+        for key in keys:
+            scope, lasts = self._scopes.get(key), _lasts(key.kind, decay)
+            if key not in self._unwritten or scope is None:
+                continue
+            digest, agent, shown = key.digest, key.owner.agent_id, key.shown
+            for label, known in scope.labels.items():
+                tool, at, trace_id = known.source
+                if known.stored < at + lasts:
+                    ends = at + lasts * (1 + _BEYOND)
+                    row = FlowRow(digest, label, agent, key.kind, shown, tool, trace_id, known.first, at, ends)
+                    rows.append(PlacedRow(key, row))
+        return rows
+
+    def written(self, rows: Collection[PlacedRow], decay: float) -> None:
+        """Note that rows are committed."""
+        for key, row in rows:
+            scope = self._scopes.get(key)
+            known = scope.labels.get(row.label) if scope is not None else None
+            if known is not None:
+                known.stored = max(known.stored, row.expires)
+        keys = {key for key, _ in rows}
+        left = {key for key, _ in self.rows(keys, decay)}
+        for key in keys - left:
+            self._unwritten.pop(key, None)
+
+    def take(self, key: ScopeKey, found: Mapping[str, Sequence[FlowRow]], now: float) -> None:
+        """Take the rows that were read of a scope and of its key."""
+        self.open(key, now)
+        for one in with_key(key):
+            scope = self._scopes[one]
+            scope.loaded = True
+            for row in found.get(one.digest, ()):
+                known, ends = scope.labels.get(row.label), math.inf if one.kind == "session" else row.expires
+                source = LabelSource(row.tool, row.last, row.trace_id)
+                if known is None or known.expires <= row.first:
+                    scope.labels[row.label] = Known(source, row.first, ends, row.expires)
+                    continue
+                known.first = min(known.first, row.first)
+                known.expires, known.stored = max(known.expires, ends), max(known.stored, row.expires)
+                if source.at > known.source.at:
+                    known.source = source
+
+    def clear(self, cleared: FlowClear) -> None:
+        """Forget what was read before a clear, in the scopes that it is of; what was read since is written again."""
+        for key, scope in self._scopes.items():
+            if cleared.agent_id not in (None, key.owner.agent_id):
+                continue
+            if cleared.scopes and key.digest not in cleared.scopes:
+                continue
+            scope.labels = {label: known for label, known in scope.labels.items() if known.source.at > cleared.at}
+            scope.loaded = not self._stored
+            self._write_again(scope)
+
+    def doubt(self) -> None:
+        """Have everything written again: the database is another one, or was restored."""
+        for scope in self._scopes.values():
+            scope.loaded = not self._stored
+            self._write_again(scope)
+
+    def _write_again(self, scope: Scope) -> None:
+        for known in scope.labels.values():
+            known.stored = 0.0
+        if scope.labels and self._stored:
+            self._unwritten[scope.key] = None
+        else:
+            self._unwritten.pop(scope.key, None)
+
+
+def with_key(key: ScopeKey) -> tuple[ScopeKey, ...]:
+    """Return a scope and that of all that comes with the same key."""
+    return (key,) if key.kind == "key" else (key, key.of_key)
+
+
+def _renew(known: Known, source: LabelSource, ends: float) -> None:
+    known.expires = max(known.expires, ends)
+    if source.at >= known.source.at:
+        known.source = source
+
+
+def _lasts(kind: Kind, decay: float) -> float:
+    """Return for how many seconds a label counts in a scope of a kind; its rows last that long at least."""
+    return decay if kind == "key" else TRACE_LASTS if kind == "trace" else SESSION_LASTS
+
+
+def _ends(kind: Kind, at: float, lasts: float) -> float:
+    """Return until when a label counts that was brought at a time; a session that is in memory forgets none."""
+    return math.inf if kind == "session" else at + lasts

@@ -1,0 +1,223 @@
+"""The flow states of this process, and of the database that it shares with others.
+
+Law: a label is in memory, and committed where there is a database, before the host gets the result that brought it. A
+call that a flow rule speaks of is decided by what the database says, unless no other process can know of its scope.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from aggregator.gateway.flow.refusals import FlowUnknown
+from aggregator.gateway.flow.scopes import RESUMED_WITHIN, ScopeKey, Scopes, with_key
+from aggregator.policy.flow.decide_flow import FlowState, LabelSource
+from aggregator.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from aggregator.storage.flow import FlowLabels
+
+log = logging.getLogger(__name__)
+
+# Seconds between two looks for clears, and for what could not be written.
+LOOK_EVERY: Final = 0.5
+# How often a scope is read again that was cleared meanwhile.
+_READINGS: Final = 5
+
+
+class FlowStore(Protocol):
+    """The place of flow labels."""
+
+    async def flow_labels(self) -> "FlowLabels | None":
+        """Return the labels in the database; None where there is no database.
+
+        Raises:
+            StorageError: it cannot be used.
+        """
+
+
+class FlowClock(Protocol):
+    """A function that returns the time in seconds since 1970, the same for all replicas."""
+
+    def __call__(self) -> float: ...
+
+
+class IsShared(Protocol):
+    """A look at whether this process is one of several that take up each other's sessions."""
+
+    def __call__(self) -> bool: ...
+
+
+class Brought(NamedTuple):
+    """The labels of a result that are new to its scope; `committed`: they would survive the end of this process."""
+
+    new: tuple[str, ...]
+    committed: bool
+
+
+class FlowStates:
+    """The labels of all scopes. `store` is None where there is no database."""
+
+    def __init__(self, store: FlowStore | None, clock: FlowClock, is_shared: IsShared) -> None:
+        self._store = store
+        self._is_shared = is_shared
+        self.now = clock
+        self.scopes = Scopes(stored=store is not None)
+        self._decay = 0.0
+        # The number of the newest clear that is heeded, None before the first look; and how many were.
+        self._seen: int | None = None
+        self._cleared = 0
+        self._failing = False
+        self._used = asyncio.Event()
+        self._wake = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<FlowStates {self.scopes!r}>"
+
+    # -- what a conversation has read
+
+    def at_once(self, key: ScopeKey, *, decides: bool) -> FlowState | None:
+        """Return the labels of a scope as far as they are known without the database; None where that has to be read.
+
+        `decides`: a flow rule speaks of the call.
+        """
+        now = self.now()
+        if self._store is not None and (decides or key.kind != "trace"):
+            alone = key.kind == "session" and not self._is_shared()
+            if not self.scopes.is_loaded(key) or (decides and not alone):
+                return None
+        self.scopes.open(key, now)
+        return self.scopes.state(key, now)
+
+    async def state(self, key: ScopeKey, tool: str, *, decides: bool, resumed: bool = False) -> FlowState:
+        """Return the labels of a scope.
+
+        `decides`: a flow rule speaks of the call of `tool`. `resumed`: it goes on with one that was decided before, for
+        which nothing expires meanwhile.
+
+        Raises:
+            FlowUnknown: the call is to be decided, and the database cannot be read.
+        """
+        state = self.at_once(key, decides=decides)
+        if state is None:
+            try:
+                await self._load(key)
+            except StorageError as error:
+                log.warning("what the conversations of %s have read cannot be looked up: %s", key.owner.agent_id, error)
+                if decides:
+                    raise FlowUnknown.of(tool) from error
+            now = self.now()
+            self.scopes.open(key, now)
+            state = self.scopes.state(key, now)
+        return self.scopes.state(key, self.now() - RESUMED_WITHIN) if resumed and decides else state
+
+    async def _load(self, key: ScopeKey) -> None:
+        """Read a scope and that of its key.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        labels = await self._labels()
+        self.scopes.open(key, self.now())
+        digests = [one.digest for one in with_key(key)]
+        for _ in range(_READINGS):
+            cleared = self._cleared
+            found = await labels.read(digests, now=self.now() - RESUMED_WITHIN)
+            if cleared == self._cleared:
+                break
+        self.scopes.take(key, found, self.now())
+
+    # -- results that bring labels
+
+    def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> bool:
+        """Note the labels of a result if its scope has them all and no row has to be written; else return False."""
+        return self.scopes.brings_nothing_new(key, labels, LabelSource(tool, self.now(), trace), decay)
+
+    async def bring(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> Brought:
+        """Note the labels of a result, before its host gets it. Those that cannot be written now are written later."""
+        self._decay = decay
+        new = self.scopes.bring(key, labels, LabelSource(tool, self.now(), trace), decay)
+        self._used.set()
+        if self._store is None:
+            return Brought(new, True)
+        try:
+            await self._write(with_key(key))
+        except StorageError:
+            return Brought(new, False)
+        return Brought(new, True)
+
+    async def _write(self, keys: Collection[ScopeKey]) -> None:
+        rows = self.scopes.rows(keys, self._decay)
+        if rows:
+            try:
+                labels = await self._labels()
+                await labels.note([row for _, row in rows])
+            except StorageError as error:
+                if not self._failing:
+                    log.error("flow labels cannot be written, and are in memory only for now: %s", error)
+                self._failing = True
+                raise
+            if self._failing:
+                log.info("flow labels are written again")
+            self._failing = False
+            self.scopes.written(rows, self._decay)
+
+    async def _labels(self) -> "FlowLabels":
+        assert self._store is not None
+        labels = await self._store.flow_labels()
+        if labels is None:
+            raise StorageError("There is no database.")
+        if self._seen is None:
+            # Clears count from here on: nothing was read or written before.
+            self._seen = await labels.newest_clear()
+        self._used.set()
+        return labels
+
+    # -- clears
+
+    def look_now(self) -> None:
+        """Look for clears now: another replica says that there is one."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Heed clears, and write what could not be written, from the first label on until cancelled."""
+        if self._store is None:
+            return
+        await self._used.wait()
+        while True:
+            try:
+                await self.heed_clears()
+                await self.write_rest()
+            except StorageError as error:
+                log.debug("flow labels cannot be looked after now: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def write_rest(self) -> None:
+        """Write what could not be written before.
+
+        Raises:
+            StorageError: it cannot be written now either.
+        """
+        await self._write(self.scopes.unwritten)
+
+    async def heed_clears(self) -> None:
+        """Forget what was cleared since the last look.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        labels = await self._labels()
+        newest = await labels.newest_clear()
+        assert self._seen is not None, "it is set when the database is opened"
+        if newest < self._seen:
+            log.warning("the database is another one: flow labels are written again")
+            self._seen, self._cleared = newest, self._cleared + 1
+            self.scopes.doubt()
+        while self._seen < newest and (found := await labels.clears_after(self._seen)):
+            for cleared in found:
+                self._seen, self._cleared = cleared.seq, self._cleared + 1
+                self.scopes.clear(cleared)

@@ -1,0 +1,42 @@
+"""The answers about what is held: to calls, to reads, and in lists of servers."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from shlex import quote
+
+from aggregator.domain.missing import ItemHeld, ToolHeld
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.pins.state import HeldItem
+
+# Characters of a name in a command.
+_NAME = 80
+
+
+def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
+    """Return the error for a call of a tool that is held."""
+    return ToolHeld(tool.name, f"{tool.name} {_said(held)}", meant=tool, server=held.server)
+
+
+def item_held(name: str, held: HeldItem) -> ItemHeld:
+    """Return the error for a read of a prompt, or of a resource by a template, that is held."""
+    details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
+    return ItemHeld(f"{name:.200} {_said(held)}", details)
+
+
+def held_note(held: Sequence[HeldItem]) -> str:
+    """Return a note about held items of one server, for people and models; empty for none."""
+    if not held:
+        return ""
+    counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}
+    parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
+    parts += ["its instructions"] if "instructions" in counts else []
+    since = "changed since they were approved" if any(one.approved is not None for one in held) else "not approved yet"
+    return f"{' and '.join(parts)} held: {since}"
+
+
+def _said(held: HeldItem) -> str:
+    since = ""
+    if held.approved is not None:
+        since = f" since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}"
+    shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
+    return f"is held: {held.why}{since}. An operator looks at it with `aggregator pins diff {shown}`."

@@ -1,0 +1,123 @@
+"""Judge a list of one server by its pins: what is held, and what is new. This file decides; it awaits nothing.
+
+Law: an item that is pinned as it is costs one comparison of two short texts; definitions are looked at only where
+those differ.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from aggregator.domain.bounds.slices import Steps
+from aggregator.gateway.pins.state import HeldItem, JudgedChange, JudgedList, ListedItem, PinRules, ServerPins
+from aggregator.pins.comparison import compare, is_held
+from aggregator.pins.definition import pinned_item
+from aggregator.pins.flags import NO_OTHERS, OtherServers, flag_steps
+from aggregator.pins.values import Comparison, ItemKey, PinKind, PinnedItem
+
+_NOT_READ: Final = "what was approved cannot be read now"
+_NOT_APPROVED: Final = "it was not approved yet"
+_NOT_COMPARED: Final = "it changed"
+
+
+def judge_steps(
+    server: str,
+    kind: PinKind,
+    listed: Sequence[ListedItem],
+    known: ServerPins,
+    rules: PinRules,
+    others: Callable[[], Steps[OtherServers]],
+) -> Steps[JudgedList]:
+    """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes."""
+    if not known.readable:
+        held = {one.name: HeldItem(server, kind, one.name, _NOT_READ) for one in listed} if rules.strict else {}
+        return JudgedList(server, kind, held)
+    pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
+    if known.locked and accepts_new(rules):
+        pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
+    if not (pins or rules.asks or known.locked or kind in known.taken):
+        return (yield from _first_sight(server, kind, listed, others))
+    if not known.texts:
+        provisional = yield from _provisional(server, kind, listed, pins, known, rules)
+        if provisional is not None:
+            return provisional
+    items = [(kind, one.name, one.definition, one.version) for one in listed]
+    nothing_new = all((pin := pins.get((kind, one.name))) is not None and pin.version == one.version for one in listed)
+    found = yield from compare(pins, items, NO_OTHERS if nothing_new else (yield from others()))
+    return (yield from _judged(server, kind, found, pins, known, rules))
+
+
+def _provisional(
+    server: str,
+    kind: PinKind,
+    listed: Sequence[ListedItem],
+    pins: Mapping[ItemKey, PinnedItem],
+    known: ServerPins,
+    rules: PinRules,
+) -> Steps[JudgedList | None]:
+    """Return what holds until the pinned definitions are read; None where they are not needed."""
+    differing: list[str] = []
+    held: dict[str, HeldItem] = {}
+    for one in listed:
+        pin = pins.get((kind, one.name))
+        if pin is not None and pin.version and pin.version == one.version:
+            continue
+        yield
+        if pin is None or pin.digest != pinned_item(kind, one.name, one.definition).digest:
+            differing.append(one.name)
+    if not differing:
+        return None
+    for name in differing:
+        if (kind, name) in pins and rules.on_change != "warn":
+            held[name] = HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name)))
+        elif (kind, name) not in pins and not accepts_new(rules):
+            held[name] = HeldItem(server, kind, name, _NOT_APPROVED)
+    return JudgedList(server, kind, held, provisional=True)
+
+
+def accepts_new(rules: PinRules) -> bool:
+    """Return whether a new item is shown without an approval."""
+    return not rules.asks and (rules.on_change == "warn" or "new" in rules.on_change)
+
+
+def _first_sight(
+    server: str, kind: PinKind, listed: Sequence[ListedItem], others: Callable[[], Steps[OtherServers]]
+) -> Steps[JudgedList]:
+    baseline: list[PinnedItem] = []
+    flagged: dict[str, tuple[str, ...]] = {}
+    known = (yield from others()) if listed else NO_OTHERS
+    for one in listed:
+        yield
+        baseline.append(pinned_item(kind, one.name, one.definition, one.version))
+        flags = yield from flag_steps(kind, one.name, one.definition, known)
+        if flags:
+            flagged[one.name] = tuple(sorted(flags))
+    return JudgedList(server, kind, baseline=tuple(baseline), flagged=flagged)
+
+
+def _judged(
+    server: str,
+    kind: PinKind,
+    found: Comparison,
+    pins: Mapping[ItemKey, PinnedItem],
+    known: ServerPins,
+    rules: PinRules,
+) -> Steps[JudgedList]:
+    held: dict[str, HeldItem] = {}
+    changes: list[JudgedChange] = []
+    for change in found.changes:
+        yield
+        new = change.key not in pins
+        holds = is_held(change, rules.on_change) or (rules.asks and new)
+        if holds:
+            before = change.before.key if change.before is not None else change.key
+            held[change.name] = HeldItem(server, kind, change.name, change.sentence, known.approved.get(before))
+        changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
+    # A pin of the lock file has no version, and a list with one changes nothing there.
+    same = [
+        pin
+        for pin in found.same
+        if pin.key in known.seen or (not known.locked and pin.version != known.pins[pin.key].version)
+    ]
+    # Those that were noted as gone are noted without a digest.
+    removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
+    return JudgedList(server, kind, held, changes=tuple(changes), removed=removed, same=tuple(same))

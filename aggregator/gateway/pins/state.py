@@ -1,0 +1,105 @@
+"""The pins of one server as this process knows them, and what follows for one list of it, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aggregator.pins.values import ItemChange, ItemKey, OnChange, PinKind, PinnedItem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerPins:
+    """The pins of one server at one moment. Another object stands for other pins.
+
+    pins: what was approved, by kind and name.
+    taken: the kinds of which a baseline was taken, be it an empty list.
+    approved: when each item was approved, in seconds since 1970.
+    seen: the digests of what is noted in place of pinned items, empty for items that are gone.
+    locked: the pins are those of the lock file, and there is no first sight.
+    adopted: with `locked`, what the settings accepted since then.
+    readable: False where the pins could not be read.
+    texts: False where the definitions of the pins were not read yet, since no list has needed them.
+    """
+
+    pins: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    approved: Mapping[ItemKey, float] = field(default_factory=dict)
+    seen: Mapping[ItemKey, str] = field(default_factory=dict)
+    locked: bool = False
+    adopted: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
+    readable: bool = True
+    texts: bool = True
+
+
+UNREAD = ServerPins(readable=False)
+
+
+class PinRules(NamedTuple):
+    """The settings of one server: whether its first sight has to be approved, and which changes are held."""
+
+    asks: bool
+    on_change: OnChange
+
+    @property
+    def strict(self) -> bool:
+        """True if nothing may be shown that is not proven to be approved."""
+        return self.asks or self.on_change == "hold"
+
+
+class ListedItem(NamedTuple):
+    """One item of a list, with the schema version of its definition, which is as the server gave it."""
+
+    name: str
+    version: str
+    definition: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HeldItem:
+    """An item that is neither listed nor callable. `why` says it without the name: "its description changed".
+
+    `approved` is when something else was approved in its place; None if nothing was.
+    """
+
+    server: str
+    kind: PinKind
+    name: str
+    why: str
+    approved: float | None = None
+
+
+class JudgedChange(NamedTuple):
+    """A change with what is done about it. `adopted`: the settings accept the item, which had no pin."""
+
+    change: ItemChange
+    held: bool
+    adopted: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedList:
+    """One list of a server, with what follows for it from the pins.
+
+    held: the items that are not shown, by name.
+    baseline: what is to be pinned, since this is the first list of its kind; None where it is not.
+    flagged: items of the baseline that have flags, by name.
+    changes: the differences from the pins.
+    removed: pinned items that the list has not.
+    same: items that are pinned as they are, but were noted as changed, or have another version now.
+    provisional: what changed has not been compared, since the pinned definitions are still to be read.
+    """
+
+    server: str
+    kind: PinKind
+    held: Mapping[str, HeldItem] = field(default_factory=dict)
+    baseline: tuple[PinnedItem, ...] | None = None
+    flagged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    changes: tuple[JudgedChange, ...] = ()
+    removed: tuple[str, ...] = ()
+    same: tuple[PinnedItem, ...] = ()
+    provisional: bool = False
+
+    @property
+    def has_news(self) -> bool:
+        """True if there is something to write, or to read first."""
+        return bool(self.baseline is not None or self.changes or self.removed or self.same or self.provisional)

@@ -1,0 +1,67 @@
+"""A server as one agent may know it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aggregator.config.server_config import ServerConfig
+from aggregator.gateway.pins.book import PinBook
+from aggregator.gateway.pins.state import HeldItem
+from aggregator.upstream.health.health import Health
+from aggregator.upstream.lifecycle.states import State
+from aggregator.upstream.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """A server as an agent may know it, with the number of its visible tools, resources, templates, prompts and skills.
+
+    `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
+    now; `held` are the items that wait for an approval.
+    """
+
+    config: ServerConfig
+    state: State
+    reason: str
+    tools: int
+    health: Health
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
+    version: str | None = None
+    instructions: str = ""
+    since: float = 0.0
+    answered_by: tuple[str, ...] = ()
+    held: tuple[HeldItem, ...] = ()
+    skills: int = 0
+
+    @property
+    def name(self) -> str:
+        """The prefix of its tool names, or its id where they have none."""
+        return self.config.prefix or self.config.id
+
+
+def server_seen(upstream: Upstream, pins: PinBook | None, held: Iterable[HeldItem], *counts: int) -> ServerSeen:
+    """Return a server with the number of tools, resources, templates, prompts and skills that an agent may have, and
+    what is held of it.
+    """
+    negotiated = upstream.negotiated
+    version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")
+    if pins is not None and said:
+        said = pins.instructions(upstream.config, said)
+        held = [*held, *filter(None, [pins.held_item(upstream.config.id, "instructions", "")])]
+    tools, resources, templates, prompts, skills = counts
+    return ServerSeen(
+        upstream.config,
+        upstream.state,
+        upstream.reason,
+        tools,
+        upstream.health,
+        resources,
+        templates,
+        prompts,
+        version,
+        said,
+        upstream.since,
+        held=tuple(held),
+        skills=skills,
+    )

@@ -1,0 +1,167 @@
+"""The definition of an item as one text, and the digest of that text. This file decides; it awaits nothing.
+
+Rule 1: everything a model, a person or a host acts on counts, members that are not known too. Of `_meta` that is what
+the UI extension has there; the rest is for machines on the way.
+Rule 2: orders that mean nothing do not count: of the members of objects, and of lists that JSON Schema reads as sets.
+Rule 3: no definition raises an error: numbers without a JSON form are null, as hosts get them, and what is nested too
+deeply counts by a digest of its own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from itertools import islice
+from typing import Any, Final
+
+from aggregator.domain.schema_walk import deeper_than, positions
+from aggregator.pins.values import PinKind, PinnedItem
+from aggregator.wire.codec import TooDeep, encode_sorted
+
+_SCHEMAS: Final = ("inputSchema", "outputSchema")
+# Members of `_meta` by which a host shows an app (ext-apps).
+_META: Final = ("ui", "ui/resourceUri")
+# Levels of nesting; the catalog leaves out definitions that have more.
+_DEEPEST: Final = 200
+# Schema positions beyond which the order of sets counts: no tool has so many.
+_POSITIONS: Final = 20_000
+_SET_LISTS: Final = ("required", "type")
+_SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_ONE_SCHEMA: Final = (
+    *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"),
+    *("not", "if", "then", "else", "contentSchema"),
+)
+
+
+def pinned_item(kind: PinKind, name: str, definition: Any, version: str = "") -> PinnedItem:
+    """Return the item that a definition makes, as the server gave it, of any type."""
+    text = canonical_text(kind, definition)
+    return PinnedItem(kind, name, text_digest(text), version, text)
+
+
+def with_version(item: PinnedItem, version: str) -> PinnedItem:
+    """Return the item with the version that the list has with it now."""
+    return item if item.version == version else replace(item, version=version)
+
+
+def pin_digest(kind: PinKind, definition: Any) -> str:
+    """Return `sha256:` and the digest, in hexadecimal, of the canonical text of a definition."""
+    return text_digest(canonical_text(kind, definition))
+
+
+def text_digest(text: str) -> str:
+    """Return `sha256:` and the digest, in hexadecimal, of a canonical text."""
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def canonical_text(kind: PinKind, definition: Any) -> str:
+    """Return the canonical JSON of what counts in a definition. It is the canonical text of itself once it is read."""
+    counted = _counted(kind, definition) if isinstance(definition, Mapping) else definition
+    try:
+        text = encode_sorted(counted)
+        if text.count(b"{") + text.count(b"[") <= _DEEPEST or not deeper_than(counted, _DEEPEST):
+            return text.decode()
+    except (TooDeep, TypeError, ValueError, OverflowError):
+        pass
+    return encode_sorted(_cut(counted, 0)).decode()
+
+
+def _counted(kind: PinKind, definition: Mapping[Any, Any]) -> dict[Any, Any]:
+    members = dict(definition)
+    meta = members.get("_meta")
+    if isinstance(meta, Mapping):
+        del members["_meta"]
+        counted = {name: meta[name] for name in _META if name in meta}
+        if counted:
+            members["_meta"] = counted
+    if kind == "tool":
+        for name in _SCHEMAS:
+            if isinstance(members.get(name), Mapping) and _can_be_ordered(members[name]):
+                members[name] = _ordered(members[name])
+    return members
+
+
+def _can_be_ordered(schema: Mapping[str, Any]) -> bool:
+    """Return whether a schema is small and flat enough to be gone through; independent of the order of members."""
+    # Paths grow with the depth, which is therefore looked at first.
+    return not deeper_than(schema, _DEEPEST) and sum(1 for _ in islice(positions(schema), _POSITIONS + 1)) <= _POSITIONS
+
+
+def _ordered(schema: Any) -> Any:
+    """Return a schema whose sets are sorted, at its schema positions alone."""
+    if not isinstance(schema, Mapping):
+        return schema
+    made = dict(schema)
+    for name in _SET_LISTS:
+        if name in made:
+            made[name] = _sorted(made[name])
+    dependent = made.get("dependentRequired")
+    if isinstance(dependent, Mapping):
+        made["dependentRequired"] = {name: _sorted(value) for name, value in dependent.items()}
+    for name in _SCHEMA_MAPS:
+        inner = made.get(name)
+        if isinstance(inner, Mapping):
+            made[name] = {key: _ordered(part) for key, part in inner.items()}
+    for name in _SCHEMA_LISTS:
+        inner = made.get(name)
+        if isinstance(inner, list):
+            made[name] = [_ordered(part) for part in inner]
+    for name in _ONE_SCHEMA:
+        if name in made:
+            made[name] = _ordered(made[name])
+    return made
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return sorted(value)
+    return value
+
+
+def _cut(value: Any, depth: int) -> Any:
+    """Return a value in types that JSON has, with a digest in place of each part below the deepest level."""
+    if isinstance(value, Mapping):
+        if depth == _DEEPEST:
+            return _deep_digest(value)
+        return {str(name): _cut(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return _deep_digest(value) if depth == _DEEPEST else [_cut(item, depth + 1) for item in value]
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | bool | float) or value is None:
+        return value
+    if isinstance(value, int):
+        # More digits than are written out.
+        return value if value.bit_length() < 14_000 else hex(value)
+    return f"{type(value).__name__}: {value!r}"
+
+
+def _deep_digest(value: Any) -> str:
+    digest = sha256()
+    for token in _tokens(value):
+        digest.update(token)
+    return f"nested too deeply: sha256:{digest.hexdigest()}"
+
+
+def _tokens(value: Any) -> Iterator[bytes]:
+    """Yield a text that differs for any two values, in steps: nothing here recurses."""
+    waiting: list[Any] = [value]
+    end = object()
+    while waiting:
+        one = waiting.pop()
+        if one is end:
+            yield b"]"
+        elif isinstance(one, Mapping):
+            yield b"{"
+            members = sorted(((str(name), item) for name, item in one.items()), key=lambda member: member[0])
+            waiting.append(end)
+            for name, item in reversed(members):
+                waiting += (item, name)
+        elif isinstance(one, list | tuple):
+            yield b"["
+            waiting.append(end)
+            waiting += reversed(one)
+        else:
+            yield encode_sorted(_plain(one)) + b","

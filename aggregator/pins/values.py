@@ -1,0 +1,90 @@
+"""Pins, changes and settings as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+PinKind = Literal["tool", "prompt", "template", "skill", "instructions"]
+ChangeClass = Literal[
+    "cosmetic",
+    "narrower",
+    "wider",
+    "description",
+    "output",
+    "safer_annotations",
+    "other_annotations",
+    "new",
+    "renamed",
+    "other",
+]
+Flag = Literal["hidden_characters", "look_alike", "shadowing"]
+
+OnChange = Literal["hold", "warn"] | frozenset[ChangeClass]
+"""`hold` holds every change, `warn` none; a set has the classes of changes that are accepted."""
+
+ItemKey = tuple[PinKind, str]
+"""The kind and the name of an item: the URI of a skill, the URI template of a template; empty for instructions."""
+
+PIN_KINDS: Final[tuple[PinKind, ...]] = get_args(PinKind)
+CHANGE_CLASSES: Final[tuple[ChangeClass, ...]] = get_args(ChangeClass)
+FLAGS: Final[tuple[Flag, ...]] = get_args(Flag)
+# What a server that adds tools while it runs needs to go on working.
+ACCEPTED: Final[frozenset[ChangeClass]] = frozenset({"cosmetic", "narrower", "new"})
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedItem:
+    """One definition of an item. `definition` is its canonical JSON, and `digest` the digest of that text.
+
+    `version` is the schema version that the list had with it, empty where there is none: equal versions are equal
+    definitions, and nothing else has to be computed.
+    """
+
+    kind: PinKind
+    name: str
+    digest: str
+    version: str
+    definition: str
+
+    @property
+    def key(self) -> ItemKey:
+        """Return kind and name."""
+        return self.kind, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """A difference between what is pinned of an item and what the server says of it now.
+
+    `before` is the pin, under its old name where the item was renamed; None for a new item. `sentence` tells a person
+    what changed, without the name of the item: "its description changed".
+    """
+
+    kind: PinKind
+    name: str
+    classes: frozenset[ChangeClass]
+    before: PinnedItem | None
+    after: PinnedItem
+    renamed_from: str | None
+    flags: frozenset[Flag]
+    sentence: str
+
+    @property
+    def key(self) -> ItemKey:
+        """Return kind and name."""
+        return self.kind, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The items of one server beside its pins.
+
+    `same` has the pins that hold, with the version of this list; `removed` those of items that are not listed.
+    """
+
+    changes: tuple[ItemChange, ...]
+    removed: tuple[ItemKey, ...]
+    same: tuple[PinnedItem, ...]
+
+
+Pins = Mapping[ItemKey, PinnedItem]

@@ -1,0 +1,313 @@
+"""The pinned definitions of servers, and what they have now where that differs.
+
+Rule: what was approved changes only by `take_baseline`, `approve` and `reset`. Each is one transaction, which other
+processes notice.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+
+from aggregator.storage.engine import postgres
+from aggregator.storage.engine.engine import Engine, Version
+from aggregator.storage.records import BASELINE, PINS_SUBJECT, ItemText, PinRow, SeenItem
+from aggregator.storage.tables import pinned_items
+
+# Characters of one definition, and items of one server: what is beyond is not kept, so an endless list fills no disk.
+DEFINITION_LENGTH: Final = 2**20
+ITEMS: Final = 20_000
+_NAME_LENGTH: Final = 4_000
+# In one statement.
+_ROWS: Final = 200
+
+_TEXTS: Final = ("definition", "seen_definition")
+_NOTHING_SEEN: Final[Mapping[str, Any]] = {
+    "seen_digest": None,
+    "seen_version": None,
+    "seen_definition": None,
+    "seen": None,
+    "classes": None,
+    "renamed_from": None,
+    "held": 0,
+}
+
+
+class Pins:
+    """The rows of all servers. `now` is the time in seconds since 1970."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def version(self) -> Version:
+        """Return a value that differs as soon as any process has changed a pin, or what was seen.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        return await self._engine.version(PINS_SUBJECT)
+
+    async def all(self, server: str | None = None, *, texts: bool = True) -> list[PinRow]:
+        """Return the rows of one server, or of all, by server, kind and name. Without `texts`, no definitions are read.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = [column for column in pinned_items.c if texts or column.name not in _TEXTS]
+        query = select(*columns).where(pinned_items.c.kind != BASELINE)
+        if server is not None:
+            query = query.where(pinned_items.c.server == server)
+        async with self._engine.read() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return sorted(map(_row, rows), key=lambda row: (row.server, row.kind, row.name))
+
+    async def baselines(self) -> dict[str, frozenset[str]]:
+        """Return by server the kinds of items of which a baseline was taken; an empty list can be one.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == BASELINE)
+        found: dict[str, set[str]] = {}
+        async with self._engine.read() as connection:
+            for server, kind in await connection.execute(query):
+                found.setdefault(server, set()).add(kind)
+        return {server: frozenset(kinds) for server, kinds in found.items()}
+
+    async def definitions(self, server: str, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the pinned definitions of these items as JSON, by kind and name; one without a pin is missing.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        keys = {_key(kind, name): (kind, name) for kind, name in items}
+        ordered, found = list(keys), {}
+        columns = pinned_items.c
+        async with self._engine.read() as connection:
+            for begin in range(0, len(ordered), _ROWS):
+                mine = (columns.server == server) & columns.item.in_(ordered[begin : begin + _ROWS])
+                for item, text in await connection.execute(select(columns.item, columns.definition).where(mine)):
+                    if text is not None:
+                        found[keys[item]] = text
+        return found
+
+    async def take_baseline(
+        self, server: str, items: Iterable[ItemText], by: str, now: float, kinds: Iterable[str] = ()
+    ) -> list[PinRow]:
+        """Pin what has no pin yet; return the rows of the server as they are then, without definitions.
+
+        Of two processes that do this at a time, the first one counts for both. `kinds`: those of which this is the
+        first list, so that all its items are pinned; where another process has taken one before, none of that kind is.
+        An item of another kind that waits for an approval is left alone.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        items, kinds = [item for item in items if _fits(item)], frozenset(kinds)
+
+        def work(connection: Connection) -> None:
+            self._lock(connection, server)
+            known = {row["item"]: row for row in _rows_of(connection, server, "item", "kind", "digest")}
+            taken = {kind for kind in kinds if _key(BASELINE, kind) in known}
+            waiting = [
+                key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
+            ]
+            for key in waiting:
+                mine = (pinned_items.c.server == server) & (pinned_items.c.item == key)
+                connection.execute(delete(pinned_items).where(mine))
+                del known[key]
+            room = ITEMS - len(known)
+            new = [item for item in items if _key(item.kind, item.name) not in known and item.kind not in taken]
+            rows = [_pinned(server, item, by, now) for item in _once(new)[: max(room, 0)]]
+            for kind in sorted(kinds - taken):
+                marker = ItemText(BASELINE, kind, "", "", "")
+                rows.append({**_pinned(server, marker, by, now), "digest": None, "definition": None})
+            for begin in range(0, len(rows), _ROWS):
+                connection.execute(insert(pinned_items), rows[begin : begin + _ROWS])
+
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(work)
+        return await self.all(server, texts=False)
+
+    async def note_seen(self, server: str, seen: Sequence[SeenItem], now: float) -> list[SeenItem]:
+        """Keep what a server has now; return those of `seen` that no process had noted before, digest for digest.
+
+        An item that has its pinned digest again is seen no more. One without a digest is gone, which is new if it has
+        classes (`removed`) that it had not before.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        new: list[SeenItem] = []
+        if not await self._differs(server, seen):
+            return new
+
+        def work(connection: Connection) -> None:
+            self._lock(connection, server)
+            known = {row["item"]: dict(row) for row in _rows_of(connection, server, *_COMPARED)}
+            for one in seen:
+                item = _key(one.kind, one.name)
+                before = known.get(item)
+                values = _changed(one, before, now)
+                if values is None or (before is None and len(known) >= ITEMS):
+                    continue
+                mine = (pinned_items.c.server == server) & (pinned_items.c.item == item)
+                if one.classes and (one.digest is None or one.digest not in _digests(before)):
+                    new.append(one)
+                if before is None:
+                    key = {"server": server, "item": item, "kind": one.kind, "name": one.name}
+                    connection.execute(insert(pinned_items).values({**key, **values}))
+                    known[item] = {**dict.fromkeys(_COMPARED), "digest": None, **key, **values}
+                elif before["digest"] is None and values["seen_digest"] is None:
+                    # What was never approved, and is gone, is forgotten.
+                    connection.execute(delete(pinned_items).where(mine))
+                else:
+                    connection.execute(update(pinned_items).where(mine).values(values))
+
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(work)
+        return new
+
+    async def _differs(self, server: str, seen: Sequence[SeenItem]) -> bool:
+        """Return whether there is anything to write: most often another process has."""
+        async with self._engine.read() as connection:
+            rows = await connection.run_sync(lambda sync: _rows_of(sync, server, *_COMPARED))
+        known = {row["item"]: dict(row) for row in rows}
+        return any(_changed(one, known.get(_key(one.kind, one.name)), 0.0) is not None for one in seen)
+
+    async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
+        """Pin what was seen of an item. Return False where nothing is, or something else than `digest`.
+
+        `digest` None: pin it in any case.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        columns = pinned_items.c
+        mine = (columns.server == server) & (columns.item == _key(kind, name)) & columns.seen_digest.is_not(None)
+        if digest is not None:
+            mine &= columns.seen_digest == digest
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            done = await connection.execute(
+                update(pinned_items)
+                .where(mine)
+                .values(
+                    {
+                        **_NOTHING_SEEN,
+                        "digest": columns.seen_digest,
+                        "version": columns.seen_version,
+                        "definition": columns.seen_definition,
+                        "approved": now,
+                        "approved_by": by[:128],
+                    }
+                )
+            )
+        return bool(done.rowcount)
+
+    async def reset(self, server: str) -> int:
+        """Forget the pins of a server, so that the next sight is the baseline; return how many items had one.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        mine = pinned_items.c.server == server
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind != BASELINE))
+            await connection.execute(delete(pinned_items).where(mine))
+        return done.rowcount
+
+    def _lock(self, connection: Connection, server: str) -> None:
+        """Have processes take turns that write of one server; writers of a file do in any case."""
+        if self._engine.path is None:
+            connection.execute(postgres.lock(f"pins {server}"))
+
+
+_COMPARED: Final = (
+    "item",
+    "digest",
+    "version",
+    "seen_digest",
+    "seen_version",
+    "classes",
+    "renamed_from",
+    "flags",
+    "held",
+)
+
+
+def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
+    """Return the columns of a row that are to be written; None where it says the same already."""
+    flags = _joined(one.flags)
+    if one.digest is None or (before is not None and one.digest == before["digest"]):
+        if before is None:
+            return None
+        gone = one.digest is None and before["digest"] is not None
+        values = {**_NOTHING_SEEN, "flags": flags, "classes": _joined(one.classes) if gone else None}
+        if one.digest is not None and one.version:
+            values["version"] = one.version
+        return values if any(name in before and before[name] != value for name, value in values.items()) else None
+    if not _fits(one):
+        return None
+    values = {
+        "seen_digest": one.digest,
+        "seen_version": one.version,
+        "classes": _joined(one.classes),
+        "renamed_from": one.renamed_from,
+        "flags": flags,
+        "held": int(one.held),
+    }
+    if before is not None and all(before[name] == value for name, value in values.items()):
+        return None
+    again = before is not None and before["seen_digest"] == one.digest
+    return values if again else {**values, "seen_definition": one.text, "seen": now}
+
+
+def _digests(row: Mapping[str, Any] | None) -> tuple[str | None, ...]:
+    return () if row is None else (row["digest"], row["seen_digest"])
+
+
+def _rows_of(connection: Connection, server: str, *names: str) -> Sequence[RowMapping]:
+    columns = [pinned_items.c[name] for name in names]
+    return connection.execute(select(*columns).where(pinned_items.c.server == server)).mappings().all()
+
+
+def _pinned(server: str, item: ItemText, by: str, now: float) -> dict[str, Any]:
+    return {
+        "server": server,
+        "item": _key(item.kind, item.name),
+        "kind": item.kind,
+        "name": item.name,
+        "digest": item.digest,
+        "version": item.version,
+        "definition": item.text,
+        "approved": now,
+        "approved_by": by[:128],
+        "flags": _joined(item.flags),
+        "held": 0,
+    }
+
+
+def _once(items: Iterable[ItemText]) -> list[ItemText]:
+    """Return the first of the items of each name."""
+    return list({(item.kind, item.name): item for item in reversed(list(items))}.values())[::-1]
+
+
+def _fits(item: ItemText | SeenItem) -> bool:
+    return len(item.text) <= DEFINITION_LENGTH and len(item.name) <= _NAME_LENGTH
+
+
+def _key(kind: str, name: str) -> str:
+    return sha256(f"{kind}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _joined(names: Iterable[str]) -> str | None:
+    return ",".join(names) or None
+
+
+def _row(row: RowMapping) -> PinRow:
+    values = {name: value for name, value in row.items() if name != "item"}
+    for name in ("classes", "flags"):
+        values[name] = tuple(values[name].split(",")) if values[name] else ()
+    values["held"] = bool(values["held"])
+    return PinRow(**values)

@@ -1,0 +1,187 @@
+"""Several processes on one database: what one has read the others know, and a clear is heeded by all."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
+from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageBusy
+from aggregator.storage.flow import FlowLabels
+from tests.access.gateway_harness import MODERN, error_data
+from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
+
+SESSION: Final = ScopeKey(ScopeOwner("ada", None, None), "session", "one")
+OpenHarness = Callable[[], AbstractAsyncContextManager[FlowHarness]]
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return f"sqlite+aiosqlite:///{tmp_path}/shared.db"
+
+
+@pytest.fixture
+def open_harness(tmp_path: Path, clock: MovedClock, storage: str) -> OpenHarness:
+    """Open one more process on the database of the test."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[FlowHarness]:
+        async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+            yield harness
+
+    return opened
+
+
+async def _clear(storage: str, clock: MovedClock, agent: str, shown: str | None = None) -> int:
+    async with open_database(storage) as database:
+        return await database.flow.clear(agent, shown, now=clock())
+
+
+async def test_another_process_knows_at_once(open_harness: OpenHarness, clock: MovedClock) -> None:
+    """By key and by trace; a trace that it heard of before the reading stays apart."""
+    async with open_harness() as one, open_harness() as two:
+        host = one.host("ada", MODERN)
+        assert await two.outcome(host, "mail.send") == "ok"
+        assert await two.outcome(host, "mail.list", _meta=traced(OTHER_TRACE)) == "ok"
+        clock.time += 1.0
+        await one.call(host, "web.fetch", _meta=traced())
+        assert await two.outcome(host, "mail.send") == "not_confirmed"
+        assert await two.outcome(host, "mail.send", _meta=traced()) == "not_confirmed"
+        assert await two.outcome(host, "mail.send", _meta=traced(OTHER_TRACE)) == "ok"
+        assert await two.outcome(host, "mail.send", _meta=traced("3" * 32)) == "not_confirmed"
+
+
+async def test_replicas_take_up_each_others_sessions(
+    open_harness: OpenHarness, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that both have in memory is looked up again for each call that a flow rule speaks of."""
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = True
+        host = one.legacy(session="travelling")
+        assert await two.outcome(host, "mail.send") == "ok"
+        await one.call(host, "web.fetch")
+        assert await two.outcome(host, "mail.send") == "not_confirmed"
+
+
+async def test_a_restart_keeps_sessions_and_traces(open_harness: OpenHarness, clock: MovedClock) -> None:
+    async with open_harness() as before:
+        await before.call(before.legacy(session="long"), "web.fetch")
+    clock.time += 6 * 86_400.0
+    async with open_harness() as after:
+        assert await after.outcome(after.legacy(session="long"), "mail.send") == "not_confirmed"
+        assert await after.outcome(after.host("ada", MODERN), "mail.send") == "ok"
+
+
+async def test_a_later_reading_makes_no_label_younger(open_harness: OpenHarness, clock: MovedClock) -> None:
+    """A trace that was heard of after a key's first reading has that, whichever process reads again."""
+    async with open_harness() as one, open_harness() as two, open_harness() as three:
+        await one.call(one.legacy(), "web.fetch")
+        clock.time += 10.0
+        host = two.host("ada", MODERN)
+        assert await two.outcome(host, "mail.list", _meta=traced(OTHER_TRACE)) == "ok"
+        clock.time += 200.0
+        await three.call(three.host("ada", MODERN), "web.fetch", _meta=traced())
+        assert await two.outcome(host, "mail.send", _meta=traced(OTHER_TRACE)) == "not_confirmed"
+
+
+async def test_what_is_renewed_is_written_before_its_row_ends(open_harness: OpenHarness, clock: MovedClock) -> None:
+    """The short way is left for that, once in a tenth of the time that a label counts."""
+    key, labels, decay = ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), 1_800.0
+    async with open_harness() as harness:
+        flow = harness.app.flow
+        assert not flow.brings_nothing_new(key, labels, "web.fetch", "t", decay)
+        await flow.bring(key, labels, "web.fetch", "t", decay)
+        clock.time += 170.0
+        assert flow.brings_nothing_new(key, labels, "web.fetch", "t", decay)
+        clock.time += 20.0
+        assert not flow.brings_nothing_new(key, labels, "web.fetch", "t", decay)
+        assert not flow.brings_nothing_new(key, labels | {"private"}, "web.fetch", "t", decay)
+    clock.time += 1_790.0 - 20.0
+    async with open_harness() as after:
+        assert await after.outcome(after.host("ada", MODERN), "mail.send") == "not_confirmed"
+
+
+async def test_a_clear_is_heeded_and_what_comes_after_counts(
+    open_harness: OpenHarness, clock: MovedClock, storage: str
+) -> None:
+    """Whatever is read after it is not lost, though it was known and written before."""
+    async with open_harness() as harness:
+        host = harness.legacy()
+        await harness.call(host, "web.fetch")
+        clock.time += 5.0
+        assert await _clear(storage, clock, "bob") == 0
+        assert await _clear(storage, clock, "ada") == 2
+        clock.time += 1.0
+        await harness.call(host, "web.fetch")
+        await harness.app.flow.heed_clears()
+        assert await harness.outcome(host, "mail.send") == "not_confirmed"
+        clock.time += 1.0
+        assert await _clear(storage, clock, "ada") in (0, 2)
+        await harness.app.flow.heed_clears()
+        assert await harness.outcome(host, "mail.send") == "ok"
+
+
+async def test_one_scope_is_cleared(open_harness: OpenHarness, clock: MovedClock, storage: str) -> None:
+    """The session alone; its key still knows."""
+    async with open_harness() as harness:
+        host = harness.legacy()
+        await harness.call(host, "web.fetch")
+        async with open_database(storage) as database:
+            rows = await database.flow.show("ada", now=clock())
+        (session,) = {row.shown for row in rows if row.kind == "session"}
+        clock.time += 1.0
+        assert await _clear(storage, clock, "ada", "nothing like it") == 0
+        assert await _clear(storage, clock, "ada", session) == 1
+        await harness.app.flow.heed_clears()
+        assert await harness.outcome(host, "mail.send") == "ok"
+        assert await harness.outcome(harness.host("ada", MODERN), "mail.send") == "not_confirmed"
+
+
+async def test_a_running_process_looks_for_clears_by_itself(
+    open_harness: OpenHarness, clock: MovedClock, storage: str
+) -> None:
+    """And writes what it could not write before."""
+    async with open_harness() as harness:
+        host, running = harness.legacy(), harness.app.flow
+        await harness.call(host, "web.fetch")
+        await _clear(storage, clock, "ada")
+        clock.time += 1.0
+        await running.heed_clears()
+        assert await running.state(SESSION, "mail.send", decides=True) == {}
+
+
+async def test_without_the_database_a_call_out_waits(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read is kept in memory and written later; what a flow rule speaks of is not guessed."""
+
+    async def away(*_: object, **__: object) -> None:
+        raise StorageBusy("away")
+
+    async with open_harness() as harness:
+        host, key = harness.legacy(), harness.host("ada", MODERN)
+        assert await harness.outcome(host, "mail.list") == "ok"
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowLabels, "note", away)
+            patched.setattr(FlowLabels, "read", away)
+            assert await harness.outcome(host, "web.fetch") == "ok"
+            assert await harness.outcome(host, "mail.send") == "not_confirmed"
+            answer = await harness.call(key, "mail.send")
+            assert error_data(answer)["code"] == "flow_unknown"
+            assert error_data(answer)["retryable"] is True
+        assert len(harness.app.flow.scopes.unwritten) == 2
+        await harness.app.flow.write_rest()
+        assert not harness.app.flow.scopes.unwritten
+        assert await harness.outcome(key, "mail.send") == "not_confirmed"

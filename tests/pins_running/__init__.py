@@ -1,0 +1,1 @@
+"""Pinned definitions at work: real servers that change what they say, while connected and over restarts."""

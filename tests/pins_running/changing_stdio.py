@@ -1,0 +1,76 @@
+"""A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
+
+FILE holds `tools`, `prompts`, `templates` and `instructions` as JSON, and is read for each request. The tool `announce`
+makes the server tell that all its lists changed; every other call is answered with its name.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+EMPTY = {"type": "object", "properties": {}}
+
+
+def state() -> dict[str, Any]:
+    """Return what the server has now."""
+    found: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    return found
+
+
+def say(message: dict[str, Any]) -> None:
+    """Write one message."""
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer to a request; None where the method is not known."""
+    now = state()
+    match method:
+        case "initialize":
+            lists = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
+            return {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {**lists, "resources": {"listChanged": True}},
+                "serverInfo": {"name": "changing", "version": "1"},
+                **({"instructions": now["instructions"]} if now.get("instructions") else {}),
+            }
+        case "tools/list":
+            return {"tools": [*now["tools"], {"name": "announce", "inputSchema": EMPTY}]}
+        case "prompts/list":
+            return {"prompts": now.get("prompts", [])}
+        case "resources/list":
+            return {"resources": []}
+        case "resources/templates/list":
+            return {"resourceTemplates": now.get("templates", [])}
+        case "prompts/get":
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": params["name"]}}]}
+        case "resources/read":
+            return {"contents": [{"uri": params["uri"], "text": "it is there"}]}
+        case "tools/call":
+            if params["name"] == "announce":
+                for kind in ("tools", "prompts", "resources"):
+                    say({"method": f"notifications/{kind}/list_changed"})
+            return {"content": [{"type": "text", "text": f"{params['name']} was called"}]}
+        case "ping":
+            return {}
+        case _:
+            return None
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            continue
+        answer = result(message["method"], message.get("params") or {})
+        if answer is None:
+            say({"id": message["id"], "error": {"code": -32601, "message": "unknown method"}})
+        else:
+            say({"id": message["id"], "result": answer})
+
+
+if __name__ == "__main__":
+    main()
