@@ -1,7 +1,8 @@
 """A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
 
-FILE holds `tools`, `prompts`, `templates` and `instructions` as JSON, and is read for each request. The tool `announce`
-makes the server tell that all its lists changed; every other call is answered with its name.
+FILE holds `tools`, `prompts`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is read for each
+request. The tool `announce` makes the server tell that all its lists changed; every other call is answered with its
+name.
 """
 
 import json
@@ -29,10 +30,11 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     now = state()
     match method:
         case "initialize":
+            extensions = {"extensions": {"io.modelcontextprotocol/skills": {}}} if now.get("skills") else {}
             lists = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
             return {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {**lists, "resources": {"listChanged": True}},
+                "capabilities": {**lists, "resources": {"listChanged": True}, **extensions},
                 "serverInfo": {"name": "changing", "version": "1"},
                 **({"instructions": now["instructions"]} if now.get("instructions") else {}),
             }
@@ -44,10 +46,16 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             return {"resources": []}
         case "resources/templates/list":
             return {"resourceTemplates": now.get("templates", [])}
+        case "skills/list":
+            return {"skills": now.get("skills", [])}
+        case "skills/get":
+            return next(({"skill": one} for one in now.get("skills", []) if one["uri"] == params["uri"]), None)
         case "prompts/get":
             return {"messages": [{"role": "user", "content": {"type": "text", "text": params["name"]}}]}
         case "resources/read":
-            return {"contents": [{"uri": params["uri"], "text": "it is there"}]}
+            return {
+                "contents": [{"uri": params["uri"], "text": now.get("files", {}).get(params["uri"], "it is there")}]
+            }
         case "tools/call":
             if params["name"] == "announce":
                 for kind in ("tools", "prompts", "resources"):

@@ -378,6 +378,6 @@ class PinSync:
 
 def _was_read(upstream: Upstream, kind: PinKind) -> bool:
     """Return whether the server was asked for the items of this kind."""
-    if kind in ("tool", "prompt", "template"):
+    if kind in ("tool", "prompt", "template", "skill"):
         return upstream.lists.was_read(kind)
     return upstream.negotiated is not None

@@ -127,7 +127,10 @@ class MetaTools:
                 if call.name == RUN_CODE and (programs or call.within is not None):
                     return await self._call_meta_tool(self._tools[RUN_CODE], call, view, host, channel)
                 tool = self._tools.get(call.name)
-                skill = await self._finder.skills.named(view, call.name) if call.via is not None else None
+                skills = self._finder.skills
+                skill = await skills.named(view, call.name) if call.via is not None else None
+                if skill is None and call.via is not None:
+                    skill = skills.held(view, call.name)
                 if skill is not None:
                     return await self._skill_reader.read(skill, call, host, channel)
                 if tool is None:

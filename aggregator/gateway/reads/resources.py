@@ -4,7 +4,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.errors import (
     INVALID_PARAMS,
@@ -22,7 +21,7 @@ from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.flow.refusals import FlowDenied
-from aggregator.gateway.pins.answers import item_held
+from aggregator.gateway.reads.held import refuse_held
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.skill_files import SkillFiles
@@ -150,7 +149,7 @@ class Resources:
         Raises:
             UnknownResource: none that this agent may know of.
             OddSpelling: the URI could be taken for another one.
-            ItemHeld: its template waits for an approval.
+            ItemHeld: its template or its skill waits for an approval.
         """
         found = self.lookup.find_known(view, uri)
         if found is None or decided(found, view).hidden:
@@ -159,26 +158,8 @@ class Resources:
             found = self.lookup.find_known(view, uri)
         if found is None or not _reads(found.upstream):
             raise UnknownResource(uri)
-        self._refuse_held(view, found, uri)
+        refuse_held(self._agent_items, view, found, uri)
         return found
-
-    def _refuse_held(self, view: View, found: ResolvedItem, uri: str) -> None:
-        """Refuse a URI that only a template leads to which waits for an approval.
-
-        Raises:
-            ItemHeld: it is one.
-        """
-        held, server = self._agent_items.held, found.upstream.config.id
-        if not held or found.listed:
-            return
-        shown = (one for one in self._agent_items.of(view).templates.records if one.server == server)
-        for record in held.items.templates.records:
-            names = (record.own_name, found.own)
-            if record.server != server or not (found.own == record.own_name or fits(*names)):
-                continue
-            why = held.item(record)
-            if why is not None and view.shows(record) and not any(fits(one.own_name, found.own) for one in shown):
-                raise item_held(uri, why)
 
 
 def _reads(upstream: Upstream) -> bool:

@@ -21,6 +21,7 @@ from aggregator.domain.versions import SKILLS
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.reads.held import is_in_held_skill, refuse_held, refuse_unlisted_skill
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.skill_files import SkillFiles
@@ -69,6 +70,7 @@ class Skills:
 
         Raises:
             UnknownSkill, ItemRefused: there is none for this agent.
+            ItemHeld: it waits for an approval.
             OddSpelling: the URI could be taken for another one.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
@@ -76,6 +78,9 @@ class Skills:
         found = await self._find(view, uri)
         request.about(found.upstream.config.id, found.own)
         self._permission.check(found, view)
+        refuse_held(self._agent_items, view, found, uri)
+        if self._record(found) is None:
+            refuse_unlisted_skill(found, uri)
         try:
             result = await self._relay.read_item(found, _GET, {**request.params, "uri": found.own}, request)
         except UpstreamRpcError as error:
@@ -91,6 +96,8 @@ class Skills:
                 raise UnknownSkill(uri)
             entry = listed.definition
         else:
+            # Its list may have been read again meanwhile.
+            refuse_held(self._agent_items, view, found, uri)
             self._files.remember(found.upstream.config.id, entry)
         prefix = found.upstream.config.prefix
         result = {**result, "skill": in_skill(prefix, {**entry, "uri": with_server(prefix, entry["uri"])})}
@@ -145,6 +152,7 @@ class Skills:
 
         Raises:
             UnknownDirectory, ItemRefused: there is none for this agent.
+            ItemHeld: the skill that it is of waits for an approval.
             OddSpelling: the URI could be taken for another one.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
@@ -161,6 +169,7 @@ class Skills:
         own = found.own.removesuffix("/")
         request.about(found.upstream.config.id, own)
         self._permission.check(found, view)
+        refuse_held(self._agent_items, view, found, uri)
         settings = _settings(found.upstream)
         if settings is not None and settings.get("directoryRead") is True:
             held = await self._asked(found, own, request)
@@ -236,7 +245,7 @@ class Skills:
                 child = inside(view, found.upstream, uri, uri)
             except OddSpelling:
                 continue
-            if decided(child, view).visible:
+            if decided(child, view).visible and not is_in_held_skill(self._agent_items, child):
                 seen.append({**one, "uri": with_server(prefix, uri)})
         return seen
 

@@ -32,7 +32,12 @@ log = logging.getLogger(__name__)
 # Up to so many resources, templates, prompts and skills are built without slices.
 _AT_ONCE: Final = 1_000
 # The lists whose items are pinned, and as what.
-_PINNED: Final[Mapping[Kind, PinKind]] = {"tool": "tool", "template": "template", "prompt": "prompt"}
+_PINNED: Final[Mapping[Kind, PinKind]] = {
+    "tool": "tool",
+    "template": "template",
+    "prompt": "prompt",
+    "skill": "skill",
+}
 
 Items = tuple[ItemRecord, ...]
 

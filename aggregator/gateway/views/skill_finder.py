@@ -70,6 +70,13 @@ class SkillFinder:
         items = await self._views.prepare_resources(view, self._current.resources, self._slices)
         return items.skill_called(name.removeprefix(SKILL))
 
+    def held(self, view: View, name: str) -> ItemRecord | None:
+        """Return the skill of a name that waits for an approval, if the agent could have it; its files are refused."""
+        if not name.startswith(SKILL) or not self._current.held:
+            return None
+        record = self._current.held.items.skill_called(name.removeprefix(SKILL))
+        return record if record is not None and view.shows(record) else None
+
     async def nearest(self, view: View, name: str) -> list[str]:
         """Return names of the agent's skills that end like this one, the first few."""
         items = await self._views.prepare_resources(view, self._current.resources, self._slices)

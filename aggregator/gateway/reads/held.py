@@ -1,0 +1,53 @@
+"""The refusal of what is held: templates and skills that wait for an approval, with all that belongs to them."""
+
+from aggregator.catalog.templates import fits
+from aggregator.gateway.agent_items import AgentItems
+from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.pins.answers import item_held
+from aggregator.gateway.pins.book import rules_of
+from aggregator.gateway.pins.judge import accepts_new
+from aggregator.gateway.pins.state import HeldItem
+from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.views.views import View
+
+_IN_NO_LIST = "it is in no list of its server, so that it cannot be approved"
+
+
+def refuse_held(items: AgentItems, view: View, found: ResolvedItem, requested: str) -> None:
+    """Refuse a URI that lies in a skill which is held, or to which only a held template leads.
+
+    Raises:
+        ItemHeld: it is one, and the agent may know of it.
+    """
+    held, server = items.held, found.upstream.config.id
+    if not held:
+        return
+    for record in held.items.skills_around(server, found.own):
+        why = held.item(record)
+        if why is not None and decided(found, view).visible:
+            raise item_held(requested, why)
+    if found.listed:
+        return
+    shown = [one for one in items.of(view).templates.records if one.server == server]
+    for record in held.items.templates.records:
+        if record.server != server or not (found.own == record.own_name or fits(record.own_name, found.own)):
+            continue
+        why = held.item(record)
+        if why is not None and view.shows(record) and not any(fits(one.own_name, found.own) for one in shown):
+            raise item_held(requested, why)
+
+
+def is_in_held_skill(items: AgentItems, found: ResolvedItem) -> bool:
+    """Return whether a file, or a directory by its URI with a slash at its end, lies in a skill that is held."""
+    return bool(items.held) and bool(items.held.items.skills_around(found.upstream.config.id, found.own))
+
+
+def refuse_unlisted_skill(found: ResolvedItem, requested: str) -> None:
+    """Refuse a skill that is in no list, where a server may show only what was approved.
+
+    Raises:
+        ItemHeld: its server is such a one.
+    """
+    server = found.upstream.config
+    if not accepts_new(rules_of(server)):
+        raise item_held(requested, HeldItem(server.id, "skill", found.own, _IN_NO_LIST))
