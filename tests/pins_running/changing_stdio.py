@@ -30,7 +30,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     now = state()
     match method:
         case "initialize":
-            extensions = {"extensions": {"io.modelcontextprotocol/skills": {}}} if now.get("skills") else {}
+            extensions: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}} if now.get("skills") else {}
             lists = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
             return {
                 "protocolVersion": "2025-06-18",
