@@ -30,11 +30,15 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     now = state()
     match method:
         case "initialize":
-            extensions: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}} if now.get("skills") else {}
+            skills: dict[str, Any] = {"io.modelcontextprotocol/skills": {}} if now.get("skills") else {}
             lists = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
             return {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {**lists, "resources": {"listChanged": True}, **extensions},
+                "capabilities": {
+                    **lists,
+                    "resources": {"listChanged": True},
+                    **({"extensions": skills} if skills else {}),
+                },
                 "serverInfo": {"name": "changing", "version": "1"},
                 **({"instructions": now["instructions"]} if now.get("instructions") else {}),
             }
