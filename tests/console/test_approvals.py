@@ -266,7 +266,12 @@ async def test_a_tool_that_is_not_what_it_was(background: BackgroundLoop, tmp_pa
     """B6: since somebody last agreed to a call of it, its description has changed; that stands first."""
     toolbox = RecordingToolbox([OFFER])
     harness = ConsoleHarness(
-        background, tmp_path, {"crm": toolbox.config_entry()}, POLICIES, ("desk", "bulk"), audit=AUDIT
+        background,
+        tmp_path,
+        {"crm": {**toolbox.config_entry(), "on_change": "warn"}},
+        POLICIES,
+        ("desk", "bulk"),
+        audit=AUDIT,
     )
     async with harness.signed_in("approver", "maria") as client, harness.connect_as(("http", MODERN), "desk") as host:
         first = await ask(harness, host, {"to": "c-1"}, {})

@@ -16,6 +16,7 @@ from tests.end_to_end.scripted_host import MODERN, ScriptedHost
 from tests.peers.library import http_app
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.skills.conftest import OpenHarness
 from tests.skills.skill_server import SkillServer, entry_of, git_workflow, local, skill_md
 from tests.skills.test_serving import listed
@@ -291,11 +292,17 @@ async def test_many_skills_are_listed_in_pages_and_found_by_words(open_harness: 
     docs.broken["skills/list"] = whole
     harness = open_harness({"docs": local(docs)}, expose="search")
     async with harness.host("http", MODERN) as host:
-        page = await host.ask("skills/list").result()
-        assert "nextCursor" in page
-        assert len(await listed(host)) == 5_000
-        result = await host.call("search_tools", {"query": "topic 4711"}).result()
-        assert "skill:docs.team/s4711: Topic 4711" in result["content"][0]["text"]
+
+        async def all_listed() -> bool:
+            return len(await listed(host)) == 5_000
+
+        async def found() -> bool:
+            result = await host.call("search_tools", {"query": "topic 4711"}).result()
+            return "skill:docs.team/s4711: Topic 4711" in result["content"][0]["text"]
+
+        await until(all_listed, "a slow list has come")
+        assert "nextCursor" in await host.ask("skills/list").result()
+        await until(found, "it is indexed")
 
 
 async def test_a_list_of_skills_that_fails_costs_no_other(open_harness: OpenHarness) -> None:
