@@ -294,6 +294,8 @@ class Rulebook:
         self.flow: Final = FlowBook(documents)
         self.has_flow: Final = self.flow.has_rules
         self.decay: Final = self.flow.decay
+        # All that comes with one key is one conversation.
+        self.one_conversation: Final = documents.conversation is not None and documents.conversation.value == "key"
         shared = self._shared = SharedRules(documents, indexes, _claims(documents), {}, self.flow)
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}

@@ -171,7 +171,7 @@ class Documents:
 
     `tenants`: name -> server id -> where it is claimed; no server is claimed twice. `revision` is a digest of the
     files' names and contents. `who`: in the order of the one file that has them. `labels`: by name; every label that a
-    flow rule names is there or built in. `decay`: in seconds.
+    flow rule names is there or built in. `decay`: in seconds. `conversation`: `session` or `key`.
     """
 
     agents: Mapping[str, Body]
@@ -184,6 +184,7 @@ class Documents:
     labels: Mapping[str, FlowLabel] = field(default_factory=dict)
     flow: tuple[FlowRule, ...] = ()
     decay: Setting | None = None
+    conversation: Setting | None = None
 
 
 def made_by(documents: Documents) -> Iterator[Body]:

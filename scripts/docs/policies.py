@@ -56,7 +56,7 @@ def fields() -> dict[str, tuple[FieldInfo, str]]:
     found["servers"] = TenantPart.model_fields["servers"], "tenants"
     for name, field in WhoPart.model_fields.items():
         found[f"who.{name}"] = field, "who"
-    for name in ("labels", "flow", "decay"):
+    for name in ("labels", "flow", "decay", "conversation"):
         found[name] = PolicyFile.model_fields[name], "a file, at its top"
     for name, field in FlowPart.model_fields.items():
         found[f"flow.{name}"] = field, "flow"

@@ -3,6 +3,7 @@
 It keeps every label that any call brought, with its time, and looks through all of them for each question.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -23,12 +24,13 @@ class Place(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """A label that a call brought; `number` orders calls of one time."""
+    """A label that a call brought; `number` orders calls of one time. `run`: the process, and which run of it."""
 
     place: Place
     label: str
     at: float
     number: int
+    run: tuple[int, int]
 
 
 @dataclass
@@ -44,16 +46,47 @@ class Reference:
     # When each process first heard of a trace, by process, and by number.
     heard: dict[tuple[int, Place], float] = field(default_factory=dict)
     numbers: int = 0
+    # How often each process began anew; the calls of each session in a run; what sessions took over, surely and perhaps.
+    runs: Counter[int] = field(default_factory=Counter)
+    calls: Counter[tuple[tuple[int, int], Place]] = field(default_factory=Counter)
+    taken: dict[tuple[int, Place], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
 
     def hear(self, process: int, place: Place, now: float) -> None:
         """Note that a process was asked about a conversation."""
-        self.heard.setdefault((process, place), now)
+        if (process, place) not in self.heard:
+            self.heard[process, place] = now
+            if place.kind == "session":
+                self.taken[process, place] = self._taken_over(process, place, now)
+
+    def call(self, process: int, place: Place) -> None:
+        """Note that a call is made in a conversation."""
+        self.calls[self._run(process), place] += 1
+
+    def _run(self, process: int) -> tuple[int, int]:
+        return process, self.runs[process]
+
+    def _taken_over(self, process: int, place: Place, now: float) -> tuple[frozenset[str], frozenset[str]]:
+        """Return what a session takes over that begins.
+
+        Surely it is what no session of two calls brought here; perhaps, as rows do not say by which session, all that
+        the key knows.
+        """
+        run, surely = self._run(process), set()
+        for one in self.brought:
+            mine = (one.place.agent, one.place.key) == (place.agent, place.key) and one.run == run
+            apart = one.place.kind == "session" and self.calls[run, one.place] >= 2
+            if mine and not apart and one.at + self.decay > now:
+                surely.add(one.label)
+        if any(one.place == place for one in self.brought):
+            surely.clear()
+        return frozenset(surely), frozenset(label for label, _ in self._of_key(place, now, BEYOND))
 
     def bring(self, process: int, place: Place, labels: frozenset[str], now: float) -> None:
         """Note that a result came back."""
         self.hear(process, place, now)
         self.numbers += 1
-        self.brought += [Brought(place, label, now, self.numbers) for label in labels]
+        run = self._run(process)
+        self.brought += [Brought(place, label, now, self.numbers, run) for label in labels]
 
     def clear(self, agent: str) -> None:
         """Note that all of an agent is cleared, which every process heeds."""
@@ -62,6 +95,7 @@ class Reference:
     def restart(self, process: int) -> None:
         """Note that a process begins anew, with what is in the database."""
         self.heard = {key: at for key, at in self.heard.items() if key[0] != process}
+        self.runs[process] += 1
 
     def surely(self, process: int, place: Place, now: float) -> frozenset[str]:
         """Return the labels that count, by the times of the calls alone."""
@@ -76,7 +110,11 @@ class Reference:
         own = {one.label for one in self.brought if one.place == place and place.kind != "key" and one.at + lasts > now}
         if place.kind == "session":
             # A session that is in memory forgets nothing, and one that is not may have.
-            return frozenset(own if not beyond else {one.label for one in self.brought if one.place == place})
+            if beyond:
+                own = {one.label for one in self.brought if one.place == place}
+            opened, taken = self.heard.get((process, place), now), self.taken[process, place][bool(beyond)]
+            known = self._of_key(place, now, beyond)
+            return frozenset(own | {label for label, since in known if since <= opened and label in taken})
         if place.kind == "key":
             return frozenset(label for label, _ in self._of_key(place, now, beyond))
         opened = self.heard.get((process, place), now)

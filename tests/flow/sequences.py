@@ -69,6 +69,10 @@ class Sequence:
         self._clock.time = now = now + 0.001
         if dice < 0.35:
             labels = frozenset(self._random.sample(LABELS, self._random.randrange(1, 3)))
+            await states.state(key, "web.fetch", decides=False)
+            states.scopes.called(key)
+            self._reference.hear(process, place, now)
+            self._reference.call(process, place)
             if not states.brings_nothing_new(key, labels, "web.fetch", "t", DECAY):
                 brought = await states.bring(key, labels, "web.fetch", "t", DECAY)
                 assert brought.committed
@@ -89,9 +93,12 @@ class Sequence:
         surely = self._reference.surely(process, place, self._clock())
         perhaps = self._reference.perhaps(process, place, self._clock())
         if self._storage is None:
-            # In one process that forgets nothing, times are exact.
-            perhaps = surely if place.kind != "session" else perhaps
+            # In one process that forgets nothing, times are exact, and it is known what sessions took over.
+            own = {one.label for one in self._reference.brought if one.place == place}
+            perhaps = surely if place.kind != "session" else surely | own
         assert surely <= found <= perhaps, (place, found, surely, perhaps)
+        self._states[process].scopes.called(key)
+        self._reference.call(process, place)
         self.checked += 1
         self.refusing += bool(found)
 
@@ -115,7 +122,8 @@ class Sequence:
         agent, key = self._random.choice(_AGENTS), self._random.choice(("k1", "k2"))
         kind = self._random.choice(_KINDS)
         # New traces come up all the time; sessions and keys are few.
-        name = "" if kind == "key" else str(self._random.randrange(4 if kind == "session" else 30))
+        names = (4, 40) if kind == "session" else (30, 30)
+        name = "" if kind == "key" else str(self._random.randrange(self._random.choice(names)))
         return Place(agent, key, kind, name)
 
 

@@ -82,6 +82,7 @@ async def test_a_session_keeps_what_it_read_and_another_does_not_have_it(
     """A label of a session never decays there."""
     one, two = harness.legacy(session="one"), harness.legacy(session="two")
     await harness.call(one, "web.fetch")
+    await harness.call(one, "web.plain")
     assert await harness.outcome(two, "mail.send") == "ok"
     clock.time += 40 * 86400.0
     assert await harness.outcome(one, "mail.send") == "not_confirmed"

@@ -44,6 +44,7 @@ async def kept(tmp_path: Path, clock: MovedClock) -> AsyncIterator[FlowHarness]:
 async def test_who_reads_a_kept_result_on_has_read_it(kept: FlowHarness, by: str) -> None:
     """In another session, by the tool or by the link, it brings the labels of its tool."""
     answer = await kept.call(kept.legacy(session="one"), "web.fetch")
+    await kept.call(kept.legacy(session="one"), "mail.list")
     handle, reader = handle_of(answer["result"]), kept.legacy(session="two")
     assert await kept.outcome(reader, "mail.send") == "ok"
     if by == "read_result":

@@ -47,7 +47,7 @@ def test_every_field_has_its_heading() -> None:
     wanted |= {f"limits.{name}" for name in LimitsPart.model_fields}
     wanted |= {f"annotations.{name}" for name in AnnotationsPart.model_fields}
     wanted |= {f"who.{name}" for name in WhoPart.model_fields}
-    wanted |= {"labels", "flow", "decay", *(f"flow.{name}" for name in FlowPart.model_fields)}
+    wanted |= {"labels", "flow", "decay", "conversation", *(f"flow.{name}" for name in FlowPart.model_fields)}
     wanted |= {f"cases.{name}" for name in PolicyCase.model_fields}
     headings = re.findall(r"^### `(.+)`$", TEXT, re.MULTILINE)
     assert set(headings) == wanted

@@ -192,7 +192,8 @@ TABLE: dict[str, tuple[str, str]] = {
         "error: policies/1.yaml:4: 'a' is there twice, first on line 2. Put the two together.",
     ),
     "no object": ("- a\n", "error: policies/1.yaml:1: Expected an object with keys, got a list. Begin with one of "
-                  "`agents:`, `roles:`, `tenants:`, `defaults:`, `who:`, `labels:`, `flow:`, `decay:`."),
+                  "`agents:`, `roles:`, `tenants:`, `defaults:`, `who:`, `labels:`, `flow:`, `decay:`, "
+                  "`conversation:`."),
     "a bare star": (
         AGENT + "    deny:\n      - *.delete_*\n",
         "error: policies/1.yaml:4: A text that begins with * must be in quotes. Write it like this: \"*.delete_*\".",

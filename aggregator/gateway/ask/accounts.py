@@ -146,7 +146,7 @@ class MissingAccounts:
             # Before the host is asked: it may answer only when all is done.
             waiting = tasks.start(self._connecting.wait(owner, server, PATIENCE + WAIT))
             try:
-                answer = await caller.ask(server.id, ELICIT, page)
+                answer = await caller.ask_for_us(server.id, ELICIT, page)
             except RpcError as error:
                 log.info("%s: a person could not be sent to the page: %s", server.id, error.message)
                 return False

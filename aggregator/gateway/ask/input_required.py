@@ -19,6 +19,8 @@ from aggregator.domain.abilities import ELICIT, NOTHING
 from aggregator.domain.bounds.offload import going_through
 from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import RpcError, StaleState
+from aggregator.domain.principal import Principal
+from aggregator.domain.versions import era_of
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
 from aggregator.gateway.ask.next_round import MAY_ASK, AnswerTarget, CallTarget, Round, not_answered
@@ -27,6 +29,7 @@ from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.ask.used_once import NotKnown
+from aggregator.gateway.flow.call_flow import AskedFlow
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.replicas.group_part import GroupPart
 from aggregator.storage.digest import argument_digest
@@ -69,6 +72,24 @@ class InputRequests:
         state = self._sealer.peek(params.get("requestState"))
         by = state["by"] if state is not None and "parked" in state else None
         return by if isinstance(by, str) else None
+
+    def asked_flow(self, params: Mapping[str, Any], version: str | None) -> AskedFlow | None:
+        """Return what waited with the question that a host of 2026-07-28 answers, for flow rules; None if it does not.
+
+        It is good for this request only once `resumption` has opened the same state.
+        """
+        if version is None or era_of(version) != "modern":
+            return None
+        state = self._sealer.peek(params.get("requestState"))
+        sealed = state.get("flow") if state is not None else None
+        return AskedFlow.from_wire(sealed) if sealed is not None else None
+
+    def give_up(self, params: Mapping[str, Any], principal: Principal) -> None:
+        """End the call that waits for an answer which may not be given."""
+        state = self._sealer.peek(params.get("requestState"))
+        parked = self.parking.get(state["parked"]) if state is not None and "parked" in state else None
+        if state is not None and parked is not None and state["who"] == _who(principal):
+            parked.end()
 
     async def resumption(
         self, target: AnswerTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
@@ -168,13 +189,16 @@ class InputRequests:
             parked.end()
             raise
         requests = parked.leave(PATIENCE)
-        state = self._sealer.seal({**bond, "agreed": agreed, "parked": parked.id}, PATIENCE)
+        state = self._sealer.seal({**bond, **_flow(parked.caller), "agreed": agreed, "parked": parked.id}, PATIENCE)
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
-    async def pass_on(self, target: AnswerTarget, input_round: Round, agreed: str | None) -> dict[str, Any]:
+    async def pass_on(
+        self, target: AnswerTarget, caller: RequestCaller, input_round: Round, agreed: str | None
+    ) -> dict[str, Any]:
         """Return the result by which a host of 2026-07-28 is asked, the upstream's state sealed inside ours."""
         state = {
             **await going_through(target.arguments, _bond, target),
+            **_flow(caller),
             "agreed": agreed,
             "keys": list(input_round.requests),
             "state": input_round.state,
@@ -235,11 +259,20 @@ def _bond(target: AnswerTarget) -> dict[str, Any]:
     Raises:
         ValueError: they cannot be digested.
     """
-    principal, token = target.principal, target.principal.token
     return {
-        "who": [principal.tenant, principal.agent_id, principal.key_id, *(token.bearer if token is not None else ())],
+        "who": _who(target.principal),
         "server": target.server,
         "on": target.method,
         "what": target.what,
         "digest": argument_digest(target.arguments),
     }
+
+
+def _who(principal: Principal) -> list[Any]:
+    token = principal.token
+    return [principal.tenant, principal.agent_id, principal.key_id, *(token.bearer if token is not None else ())]
+
+
+def _flow(caller: RequestCaller) -> dict[str, Any]:
+    """Return what flow rules have to know once the answer comes."""
+    return {"flow": caller.flow.asked.to_wire()} if caller.flow is not None else {}

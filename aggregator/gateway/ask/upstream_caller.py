@@ -21,6 +21,7 @@ from aggregator.domain.versions import (
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.host import AskHost, Host
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief
@@ -36,11 +37,12 @@ class RequestCaller:
 
     `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
     have had to declare to be asked what its upstream wanted to ask. `reported` is the last progress that the host was
-    told while its call waited for a person.
+    told while its call waited for a person. `flow` decides about questions of the upstream, where there are flow rules.
     """
 
     __slots__ = (
-        "_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "reported", "sent_in", "token",
+        "_info", "abilities", "channel", "flow", "host", "lacked", "level", "modern", "parked", "reported", "sent_in",
+        "token",
     )  # fmt: skip
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
@@ -48,6 +50,7 @@ class RequestCaller:
         self.channel = channel
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: AskHost | None = None
+        self.flow: QuestionFlow | None = None
         self.lacked: dict[str, Any] | None = None
         self.reported: float | None = None
         self.sent_in: str | None = None
@@ -98,6 +101,20 @@ class RequestCaller:
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
+        if self.flow is None:
+            return await self.ask_for_us(server, method, params)
+        refuse_unable(self.abilities, method, params)
+        await self.flow.question()
+        answer = await self.ask_for_us(server, method, params)
+        await self.flow.reply()
+        return answer
+
+    async def ask_for_us(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the host as `ask` does, about what no server said: the answer goes to none.
+
+        Raises:
+            RpcError: as of `ask`.
+        """
         self.lacked = lacking(self.abilities, method, params) or self.lacked
         refuse_unable(self.abilities, method, params)
         question = worded(server, method, params, modern=self.modern)
@@ -114,6 +131,8 @@ class RequestCaller:
         if channel is None or level is None or wanted is None or level < wanted:
             log.debug("%s says: %s", server, brief(params.get("data")))
         else:
+            if self.flow is not None:
+                self.flow.say()
             channel.notify(_SAID, _signed(server, params))
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
@@ -125,14 +144,19 @@ class RequestCaller:
 
     def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
-        return SessionCaller(self.host, self.abilities) if not self.modern else None
+        flow = self.flow.outside() if self.flow is not None else None
+        return SessionCaller(self.host, self.abilities, flow) if not self.modern else None
 
 
 class SessionCaller:
-    """A `Caller` for what belongs to no request: a host of the handshake eras, by its session."""
+    """A `Caller` for what belongs to no request: a host of the handshake eras, by its session.
 
-    def __init__(self, host: Host, abilities: HostCapabilities) -> None:
+    `flow` is that of the call with which its connection began, where there are flow rules.
+    """
+
+    def __init__(self, host: Host, abilities: HostCapabilities, flow: QuestionFlow | None = None) -> None:
         self.sent_in: str | None = None
+        self.flow = flow
         self.host = host
         self.abilities = abilities
 
@@ -166,12 +190,19 @@ class SessionCaller:
         refuse_unable(self.abilities, method, params)
         connection = self.host.connection
         ask = connection.request if connection is not None else None
-        return await put(ask, method, worded(server, method, params, modern=False))
+        if self.flow is not None:
+            await self.flow.question()
+        answer = await put(ask, method, worded(server, method, params, modern=False))
+        if self.flow is not None:
+            await self.flow.reply()
+        return answer
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
         """See `Caller`."""
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
         if level is not None and wanted is not None and level >= wanted:
+            if self.flow is not None:
+                self.flow.say()
             self.host.notify(_SAID, _signed(server, params))
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:

@@ -32,6 +32,7 @@ from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.flow.guard import labels_told
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
@@ -201,6 +202,8 @@ class DirectCalls:
         if limits.counted:
             call.charge = self.rate_limits.charged(tool.name, limits, known.conversation, looked=True)
             call.charge.__enter__()
+        if flow is not None:
+            self._flow.called(flow)
         self._drain.begin()
         self._new[call] = None
         if self._timer is None:
@@ -253,6 +256,14 @@ class DirectCalls:
         self._call_log.close(record)
         call.to_host.answered(eras.for_modern(made) if call.known.modern else eras.for_legacy(made))
         return True
+
+    def questions(self, call: DirectCall) -> QuestionFlow | None:
+        """See `DirectCallOwner`."""
+        if call.flow is None:
+            return None
+        ruling, read = call.plain.ruling, frozenset((call.told or "").split())
+        flow = call.flow._replace(base=ruling.decision, of=ruling.flow, read=read)
+        return self._flow.questions(flow, call.record())
 
     def forget(self, call: DirectCall) -> None:
         """Forget a call that a task takes over."""

@@ -13,7 +13,8 @@ from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
 from aggregator.gateway.calls.known_host import KnownHost, PlainTool
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE
-from aggregator.gateway.flow.guard import CallFlow
+from aggregator.gateway.flow.call_flow import CallFlow
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -36,6 +37,9 @@ class DirectCallOwner(Protocol):
 
     def forget(self, call: "DirectCall") -> None:
         """Forget a call that a task takes over."""
+
+    def questions(self, call: "DirectCall") -> QuestionFlow | None:
+        """Return the flow of the questions of a call's server; None where no policy has flow rules."""
 
 
 class DirectCall(DirectRequest):
@@ -97,6 +101,7 @@ class DirectCall(DirectRequest):
         if self._caller is None:
             known = self.known
             self._caller = RequestCaller(known.host, known.version, self.params, LateChannel(self))
+            self._caller.flow = self._owner.questions(self)
         assert isinstance(self._caller, RequestCaller)
         return self._caller
 

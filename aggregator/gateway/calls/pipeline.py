@@ -35,6 +35,7 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
+from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
@@ -178,7 +179,14 @@ class Pipeline:
         if view.rulebook is None or not view.rulebook.has_flow:
             return Permitted(ResolvedCall(call, tool), ruling, record)
         flow = self.flow.begin(view.rulebook, ruling.flow, host, record.trace, tool.name, call.within)
-        decision = await self.flow.decide(ruling.decision, ruling.flow, flow, record, call.params, tool)
+        asked = self._input_requests.asked_flow(call.params, call.version)
+        try:
+            decision, flow = await self.flow.decide(
+                ruling.decision, ruling.flow, flow, record, call.params, tool, asked, call.within
+            )
+        except FlowDenied:
+            self._input_requests.give_up(call.params, call.principal)
+            raise
         return Permitted(ResolvedCall(call, tool), ruling._replace(decision=decision), record, flow)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
@@ -202,6 +210,7 @@ class Pipeline:
         permitted, arguments = checked
         call, tool, record = permitted.resolved.call, permitted.resolved.tool, permitted.record
         caller = RequestCaller(host, call.version, call.params, channel)
+        caller.flow = self.flow.questions(permitted.flow, record)
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
         confirm: ConfirmBy | None = None
         if permitted.ruling.decision.verdict == "confirm" and record.approved_by is None:
@@ -311,7 +320,12 @@ class Pipeline:
         if flow is not None:
             if not await self.flow.may_stand_in(ruling.decision, ruling.flow, flow):
                 return None
-            flow = flow._replace(labels=flow.labels | ruling.flow.labels)
+            # An answer to a question of its server goes there.
+            rules = tuple(
+                sorted({*flow.of.rules, *ruling.flow.rules}, key=lambda rule: (rule.then != "deny", rule.place))
+            )
+            labels = flow.labels | ruling.flow.labels
+            flow = flow._replace(labels=labels, of=flow.of._replace(rules=rules, name=flow.of.name or flow.name))
         try:
             config, agent = self._upstreams[tool.server].config, first.resolved.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)

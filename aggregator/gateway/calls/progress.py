@@ -71,4 +71,6 @@ class Progress:
         self._credit -= 1.0
         channel, token = self._caller.channel, self._caller.token
         if channel is not None and token is not None:
+            if self._caller.flow is not None and "message" in params:
+                self._caller.flow.say()
             channel.notify("notifications/progress", {**params, "progressToken": token})

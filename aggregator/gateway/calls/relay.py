@@ -41,6 +41,7 @@ from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import onward, received
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
 from aggregator.policy.limits import Limits
@@ -187,11 +188,12 @@ class Relay:
         request: Request,
         *,
         confirm: ConfirmBy | None = None,
+        questions: QuestionFlow | None = None,
     ) -> dict[str, Any]:
         """Send a read, a get or a completion; `params` name the item as the upstream does.
 
         Return the upstream's result, without what was meant for its own hop, or a question to the host (`is_complete`).
-        `confirm`: who had to agree before, where a person had to.
+        `confirm`: who had to agree before, where a person had to. `questions`: the flow of questions of the upstream.
 
         Raises:
             HostError: the host came back with an answer that is not good for this request.
@@ -202,6 +204,7 @@ class Relay:
         assert request.entry is not None, "every request that reaches an upstream is on record"
         upstream = item.upstream
         caller = RequestCaller(request.host, request.version, params, request.channel)
+        caller.flow = questions
         target = CallTarget(upstream, method, item.own, request.host.principal, request.arguments())
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         progress = Progress(caller) if caller.token is not None else None
@@ -257,6 +260,8 @@ class Relay:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
                         asked = round_of_error(target, caller, error)
+                        if caller.flow is not None:
+                            await caller.flow.ask()
                     except LoginRequired as error:
                         wanted = await self._accounts.obtain(target, caller, error, resumed=asked_to_connect)
                         asked_to_connect = True
@@ -267,11 +272,14 @@ class Relay:
                         if is_complete(result):
                             break
                         asked = next_round(target, caller, result)
+                        if caller.flow is not None:
+                            await caller.flow.ask()
                     target.upstream.keep_alive(STATE_LIFETIME)
                     if caller.modern:
-                        result = await self._input_requests.pass_on(target, asked, record.approved_by)
+                        result = await self._input_requests.pass_on(target, caller, asked, record.approved_by)
                         break
                     more = await ask_while_waiting(target, caller, asked)
+                    refuse_unanswered(caller)
                     if not asked.requests:
                         await asyncio.sleep(min(_PAUSE * 2**number, _LONGEST_PAUSE))
                 else:
@@ -283,7 +291,10 @@ class Relay:
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:
                     progress.drop()
+                if isinstance(error, Exception):
+                    refuse_unanswered(caller)
                 raise
+        refuse_unanswered(caller)
         if progress is not None:
             progress.flush()
         return result
@@ -340,3 +351,13 @@ def _pause_before_retry(error: UpstreamError, attempt: int, deadline: float) -> 
             return None
         pause = max(pause, error.details.get("retry_after", 0.0))
     return pause if asyncio.get_running_loop().time() + pause < deadline else None
+
+
+def refuse_unanswered(caller: RequestCaller) -> None:
+    """End a call whose upstream was not given the host's answer.
+
+    Raises:
+        CallRefused: it was not: flow rules are why.
+    """
+    if caller.flow is not None and caller.flow.refused is not None:
+        raise caller.flow.refused

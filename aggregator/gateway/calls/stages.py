@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from aggregator.domain.call import ResolvedCall
 from aggregator.domain.call_record import CallRecord
-from aggregator.gateway.flow.guard import CallFlow
+from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.policy.rulebook import Ruling
 
 

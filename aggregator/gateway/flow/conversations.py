@@ -22,9 +22,14 @@ def owner_of_labels(principal: Principal) -> ScopeOwner:
     )
 
 
-def scope_of(host: Host, trace: TraceContext, within: TraceContext | None = None) -> ScopeKey:
-    """Return the scope of a call; `within` is the place of the program that makes it, if one does."""
+def scope_of(host: Host, trace: TraceContext, within: TraceContext | None = None, *, by_key: bool = False) -> ScopeKey:
+    """Return the scope of a call; `within` is the place of the program that makes it, if one does.
+
+    `by_key`: the policies take all that comes with one key as one conversation.
+    """
     owner = owner_of_labels(host.principal)
+    if by_key:
+        return ScopeKey(owner, "key")
     if host.session is not None and host.frontend in _WITH_SESSIONS:
         return ScopeKey(owner, "session", host.session)
     # A trace that was begun here has no caller's span.

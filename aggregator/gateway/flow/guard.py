@@ -5,7 +5,7 @@ Law: a call without flow rules in the policies costs one look at an attribute, a
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.call_record import CallRecord, TraceContext
@@ -19,7 +19,9 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
 from aggregator.gateway.flow.conversations import scope_of
+from aggregator.gateway.flow.questions import QuestionFlow, refuse_late
 from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.flow.said_labels import said_labels
 from aggregator.gateway.flow.scopes import ScopeKey
@@ -32,15 +34,6 @@ from aggregator.policy.rulebook import Rulebook
 ANSWERED: Final = (UpstreamRpcError, UpstreamBadAnswer, UpstreamHttpStatus, UpstreamRefused)
 # The lists of a result that are gone through.
 _LISTS: Final = ("content", "contents", "messages")
-
-
-class CallFlow(NamedTuple):
-    """The flow of one call: its scope, the labels of what it calls, by which name, and for how long at its key."""
-
-    scope: ScopeKey
-    labels: frozenset[str]
-    name: str
-    decay: float
 
 
 class FlowGuard:
@@ -60,7 +53,8 @@ class FlowGuard:
         within: TraceContext | None = None,
     ) -> CallFlow:
         """Return what a call of a tool, or a read of an item, has to do with flow labels."""
-        return CallFlow(scope_of(host, trace, within), flow.labels, flow.name or name, rulebook.decay)
+        scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
+        return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay)
 
     async def decide(
         self,
@@ -70,28 +64,51 @@ class FlowGuard:
         record: CallRecord,
         params: Mapping[str, Any],
         meant: ToolRecord | None = None,
-    ) -> Decision:
-        """Return the decision about a call in its conversation: `base`, or a stricter one that is no denial.
+        asked: AskedFlow | None = None,
+        within: TraceContext | None = None,
+    ) -> tuple[Decision, CallFlow]:
+        """Return the decision about a call in its conversation, `base` or a stricter one that is no denial, and its
+        flow with what it was decided by.
 
         The labels of the conversation are noted in the record. `params` are those of the request; one that goes on with
-        a question is decided as strictly as when it was asked.
+        a question is decided as strictly as when it was asked. `asked`: what waited with a question of the server that
+        the host answers now.
 
         Raises:
-            FlowDenied: a flow rule forbids the call.
+            FlowDenied: a flow rule forbids the call, or that the answer is sent.
             FlowUnknown: the database cannot be read.
         """
         decides = bool(flow.rules) and base.verdict != "deny"
         resumed = params.get("requestState") is not None
         state = await self.states.state(call.scope, call.name, decides=decides, resumed=resumed)
         record.flow = labels_told(state)
+        if not resumed:
+            self.called(call, within)
+        call = call._replace(base=base, of=flow, read=frozenset(state))
         if not decides:
-            return base
-        decision = decide_flow(base, flow, state, self.states.now())
+            return base, call
+        now = self.states.now()
+        if asked is not None:
+            # What has expired meanwhile counts if it did when the call was decided.
+            fresh = self.states.scopes.state(call.scope, now)
+            state = asked.counted({label: at for label, at in state.items() if label in fresh or label in asked.read})
+            call = call._replace(read=asked.read, own=asked.own)
+            refuse_late(call, state, now)
+        decision = decide_flow(base, flow, state, now)
         if decision is base:
-            return base
+            return base, call
         if decision.verdict == "deny":
             raise FlowDenied.by(call.name, decision, meant)
-        return replace(decision, told=True)
+        return replace(decision, told=True), call
+
+    def called(self, call: CallFlow, within: TraceContext | None = None) -> None:
+        """Note that a call is made in its conversation; those of one program are one call of its host."""
+        if within is None and call.scope.kind == "session":
+            self.states.scopes.called(call.scope)
+
+    def questions(self, call: CallFlow | None, record: CallRecord) -> QuestionFlow | None:
+        """Return the flow of the questions of a call's server; None where no policy has flow rules."""
+        return QuestionFlow(self, call, record) if call is not None else None
 
     def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
         """Return the labels of a conversation in which a call is allowed, if that is known at once; else None."""
@@ -120,8 +137,11 @@ class FlowGuard:
         decision = decide_flow(base, flow, state, self.states.now())
         return decision if decision is not base else None
 
-    def known(self, scope: ScopeKey) -> frozenset[str]:
-        """Return the labels of a conversation as far as they are in memory."""
+    def known(self, rulebook: Rulebook | None, host: Host, trace: TraceContext) -> frozenset[str]:
+        """Return the labels of a conversation as far as they are in memory; none without flow rules."""
+        if rulebook is None or not rulebook.has_flow:
+            return frozenset()
+        scope = scope_of(host, trace, by_key=rulebook.one_conversation)
         return frozenset(self.states.scopes.state(scope, self.states.now()))
 
     # -- results

@@ -18,6 +18,12 @@ class FlowDenied(CallRefused):
         said = f"{tool} was not called: {decision.reason}."
         return cls(tool, said, blame=Blame(decision.rule, decision.source), meant=meant)
 
+    @classmethod
+    def of_answer(cls, tool: str, decision: Decision) -> "FlowDenied":
+        """Return the refusal to send the host's answer to a question of the tool's server, for a decision by now."""
+        said = f"{tool} was ended, and its question was not answered: {decision.reason}."
+        return cls(tool, said, blame=Blame(decision.rule, decision.source))
+
 
 class FlowUnknown(CallRefused):
     """A flow rule speaks of the call, and the database cannot say now what was read in the conversation."""

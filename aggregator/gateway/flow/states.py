@@ -147,6 +147,14 @@ class FlowStates:
             return Brought(new, False)
         return Brought(new, True)
 
+    def bring_at_once(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> None:
+        """Note labels in memory, before a message reaches a host; they are written within `LOOK_EVERY` seconds."""
+        self._decay = decay
+        self.scopes.bring(key, labels, LabelSource(tool, self.now(), trace), decay)
+        self._used.set()
+        if self._store is not None:
+            self._wake.set()
+
     async def _write(self, keys: Collection[ScopeKey]) -> None:
         rows = self.scopes.rows(keys, self._decay)
         if rows:

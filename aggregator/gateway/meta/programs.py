@@ -18,7 +18,7 @@ from aggregator.config.settings import Expose
 from aggregator.domain.abilities import NOTHING
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
-from aggregator.domain.call_record import CallRecord
+from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import estimate
@@ -28,9 +28,7 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.relay import ROUNDS
-from aggregator.gateway.flow.conversations import scope_of
 from aggregator.gateway.flow.guard import FlowGuard
-from aggregator.gateway.flow.scopes import ScopeKey
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.results.showing import LargeResults, knows_links
@@ -170,7 +168,7 @@ class RunPrograms:
             None,
             keeps_structured=False,
             links=links,
-            labels=self._flow.known(running.scope),
+            labels=self._flow.known(self._views.rulebook, running.host, running.trace),
         )
         if fitted is not result:
             return fitted
@@ -198,9 +196,14 @@ class ProgramCalls:
         self._meta = {k: v for k, v in meta.items() if k != "progressToken"} if isinstance(meta, dict) else {}
 
     @property
-    def scope(self) -> ScopeKey:
-        """The conversation that the program belongs to."""
-        return scope_of(self._caller.host, self._within)
+    def host(self) -> Host:
+        """The host of the program."""
+        return self._caller.host
+
+    @property
+    def trace(self) -> TraceContext:
+        """The place of the program in its trace."""
+        return self._within
 
     @property
     def frontend(self) -> str:

@@ -55,14 +55,16 @@ class Completion:
             raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
         found, key = await self._find(ref, request)
         request.about(found.upstream.config.id, found.own)
-        flow = await self._permission.completes(found, self._agent_items.view(request), request)
+        flow = await self._permission.without_asking(found, self._agent_items.view(request), request)
         negotiated = found.upstream.negotiated
         if negotiated is not None and not self._may_complete(found.upstream.config.id, negotiated):
             return dict(_NOTHING)
         self._charge(found, request)
         params = {**request.params, "ref": {**ref, key: found.own}}
         try:
-            answer = self._relay.read_item(found, "completion/complete", params, request)
+            answer = self._relay.read_item(
+                found, "completion/complete", params, request, questions=self._permission.questions(flow, request)
+            )
             return _bounded(await self._permission.noted(flow, request, answer))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:

@@ -15,12 +15,15 @@ from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.relay import ResolvedItem
-from aggregator.gateway.flow.guard import ANSWERED, CallFlow, FlowGuard
+from aggregator.gateway.flow.call_flow import CallFlow
+from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.timing import timed
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
+from aggregator.policy.flow.decide_flow import ToolFlow
 
 log = logging.getLogger(__name__)
 
@@ -83,19 +86,22 @@ class ItemPermission:
             return decision, None
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
-        flow = view.item_flow(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        flow = _item_flow(found, view)
         call = self.guard.begin(view.rulebook, flow, request.host, record.trace, found.name)
+        asked = request.input_requests.asked_flow(request.params, request.version)
         try:
-            return await self.guard.decide(decision, flow, call, record, request.params), call
+            return await self.guard.decide(decision, flow, call, record, request.params, asked=asked)
         except CallRefused as refused:
+            request.input_requests.give_up(request.params, request.host.principal)
             raise ItemRefused.by(refused) from refused
 
-    async def completes(self, found: ResolvedItem, view: View, request: Request) -> CallFlow | None:
-        """Return what values for arguments of an item bring to the conversation.
+    async def without_asking(self, found: ResolvedItem, view: View, request: Request) -> CallFlow | None:
+        """Return what an item brings to the conversation, where no person is asked: values for its arguments, which are
+        wanted with every key that one presses, the entry of a skill, what a directory holds.
 
         Raises:
-            UnknownResource, UnknownPrompt, ItemRefused: the item is denied, or a flow rule wants a person to agree: no
-                person is asked with every key that one presses.
+            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied, or a flow rule wants a person
+                to agree.
         """
         decision, flow = await self.in_conversation(found, view, request)
         if decision.told:
@@ -109,7 +115,7 @@ class ItemPermission:
         """
         if view.rulebook is None or not view.rulebook.has_flow:
             return None
-        flow = view.item_flow(found.kind, found.upstream.config, found.own, listed=found.listed, also=found.also)
+        flow = _item_flow(found, view)
         if not flow.rules:
             return None
         # Without a trace: nothing of the request says which one it belongs to.
@@ -148,6 +154,11 @@ class ItemPermission:
             raise ItemRefused.by(refused) from refused
         return ItemPermit(interim, confirm, flow)
 
+    def questions(self, flow: CallFlow | None, request: Request) -> QuestionFlow | None:
+        """Return the flow of questions of an item's server; None where no policy has flow rules."""
+        assert request.entry is not None, "whatever gets here is on record"
+        return self.guard.questions(flow, request.entry.record)
+
     async def noted(self, flow: CallFlow | None, request: Request, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         """Return what an upstream answers, once it is noted what that brings to the conversation.
 
@@ -162,6 +173,8 @@ class ItemPermission:
         except ANSWERED:
             await self._note(flow, request, None)
             raise
+        except CallRefused as refused:
+            raise ItemRefused.by(refused) from refused
         if is_complete(result):
             await self._note(flow, request, result)
         return result
@@ -197,6 +210,11 @@ def require_scopes(found: ResolvedItem, view: View) -> None:
     """
     server = found.upstream.config
     view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
+
+
+def _item_flow(found: ResolvedItem, view: View) -> ToolFlow:
+    server = found.upstream.config
+    return view.item_flow(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

@@ -56,7 +56,14 @@ class Prompts:
             result = await self._permission.noted(
                 permit.flow,
                 request,
-                self._relay.read_item(found, "prompts/get", params, request, confirm=permit.confirm),
+                self._relay.read_item(
+                    found,
+                    "prompts/get",
+                    params,
+                    request,
+                    confirm=permit.confirm,
+                    questions=self._permission.questions(permit.flow, request),
+                ),
             )
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:

@@ -84,7 +84,14 @@ class Resources:
             result = await self._permission.noted(
                 permit.flow,
                 request,
-                self._relay.read_item(found, "resources/read", params, request, confirm=permit.confirm),
+                self._relay.read_item(
+                    found,
+                    "resources/read",
+                    params,
+                    request,
+                    confirm=permit.confirm,
+                    questions=self._permission.questions(permit.flow, request),
+                ),
             )
         except UpstreamRpcError as error:
             raise _translated(error, found, request) from error

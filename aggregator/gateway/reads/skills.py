@@ -21,7 +21,7 @@ from aggregator.domain.versions import SKILLS
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.reads.held import is_in_held_skill, refuse_held, refuse_unlisted_skill
+from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.skill_files import SkillFiles
@@ -77,12 +77,11 @@ class Skills:
         view, uri = self._agent_items.view(request), request.text("uri")
         found = await self._find(view, uri)
         request.about(found.upstream.config.id, found.own)
-        self._permission.check(found, view)
-        refuse_held(self._agent_items, view, found, uri)
-        if self._record(found) is None:
-            refuse_unlisted_skill(found, uri)
+        flow = await self._permission.without_asking(found, view, request)
+        questions, params = self._permission.questions(flow, request), {**request.params, "uri": found.own}
         try:
-            result = await self._relay.read_item(found, _GET, {**request.params, "uri": found.own}, request)
+            answer = self._relay.read_item(found, _GET, params, request, questions=questions)
+            result = await self._permission.noted(flow, request, answer)
         except UpstreamRpcError as error:
             if error.code in _MISSING:
                 raise UnknownSkill(uri) from error
@@ -168,12 +167,12 @@ class Skills:
             raise UnknownDirectory(uri)
         own = found.own.removesuffix("/")
         request.about(found.upstream.config.id, own)
-        self._permission.check(found, view)
-        refuse_held(self._agent_items, view, found, uri)
         settings = _settings(found.upstream)
         if settings is not None and settings.get("directoryRead") is True:
-            held = await self._asked(found, own, request)
+            flow = await self._permission.without_asking(found, view, request)
+            held = await self._asked(found, own, request, flow)
         else:
+            self._permission.check(found, view)
             held = self._known(found, own, view)
         seen = await self._slices.run(self._visible(found, own, view, held))
         if not seen and not held:
@@ -185,16 +184,20 @@ class Skills:
         more = start + _SHOWN < len(seen)
         return {"resources": shown, **({"nextCursor": shown[-1]["uri"]} if more else {})}
 
-    async def _asked(self, found: ResolvedItem, own: str, request: Request) -> list[dict[str, Any]]:
+    async def _asked(
+        self, found: ResolvedItem, own: str, request: Request, flow: CallFlow | None
+    ) -> list[dict[str, Any]]:
         """Return what a server says that a directory holds."""
         server = found.upstream.config.id
         params: dict[str, Any] = {key: value for key, value in request.params.items() if key != "cursor"}
         params["uri"] = own
         held: list[Any] = []
         cursors: set[str] = set()
+        questions = self._permission.questions(flow, request)
         while True:
             try:
-                result = await self._relay.read_item(found, _READ_DIRECTORY, params, request)
+                answer = self._relay.read_item(found, _READ_DIRECTORY, params, request, questions=questions)
+                result = await self._permission.noted(flow, request, answer)
             except UpstreamRpcError as error:
                 if error.code in _MISSING:
                     raise UnknownDirectory(request.text("uri")) from error

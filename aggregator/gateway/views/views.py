@@ -145,15 +145,25 @@ class View:
             self.require_scopes(f"{target.kind} {own}", self._rules.scopes_of(target))
 
     def item_flow(
-        self, kind: ItemKind, server: ServerConfig, own: str, *, listed: bool, also: tuple[str, ...]
+        self,
+        kind: ItemKind,
+        server: ServerConfig,
+        own: str,
+        *,
+        listed: bool,
+        also: tuple[str, ...],
+        skills: tuple[str, ...],
     ) -> ToolFlow:
-        """Return the flow labels of a resource or a prompt, and the flow rules about it. The arguments are those of
-        `decide`.
+        """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it. The arguments are
+        those of `decide`.
         """
         if self._rules is None:
             return NO_FLOW
-        kind_of: Literal["prompt", "resource"] = "prompt" if kind == "prompt" else "resource"
-        return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also))
+        kind_of: Literal["prompt", "resource", "skill"] = "prompt" if kind == "prompt" else "resource"
+        name = skill_name(own) if kind == "skill" else None
+        if name is not None:
+            kind_of, own = "skill", name
+        return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also, skills))
 
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""

@@ -17,11 +17,11 @@ _RuleKey = tuple[frozenset[str], frozenset[str], str]
 
 
 def flow_changes(old: Rulebook | None, new: Rulebook | None, sets: ToolSets, most: int) -> Steps[tuple[str, ...]]:
-    """Return a line for each flow rule and label that differs, and for `decay`, in steps of one pattern.
+    """Return a line for each flow rule and label that differs, and for the settings beside, in steps of a pattern.
 
     Tools are left out where names were compared with patterns more often than `most`.
     """
-    lines = [*_rules(old, new), *_decay(old, new)]
+    lines = [*_rules(old, new), *_settings(old, new)]
     before, after = _patterns(old), _patterns(new)
     had, has = (yield from _labelled(old, sets, most)), (yield from _labelled(new, sets, most))
     for name in sorted({*before, *after, UNTRUSTED, OUTWARD}):
@@ -65,9 +65,12 @@ def _flow(book: Rulebook | None) -> dict[_RuleKey, FlowRule]:
     return {(rule.after, rule.calls, rule.then): rule for rule in book.documents.flow} if book is not None else {}
 
 
-def _decay(old: Rulebook | None, new: Rulebook | None) -> Iterator[str]:
+def _settings(old: Rulebook | None, new: Rulebook | None) -> Iterator[str]:
     if old is not None and new is not None and old.decay != new.decay:
         yield f"decay: {format_duration(old.decay)} -> {format_duration(new.decay)}"
+    if old is not None and new is not None and old.one_conversation != new.one_conversation:
+        told = ("session -> key", "key -> session")[old.one_conversation]
+        yield f"conversation: {told}"
 
 
 def _patterns(book: Rulebook | None) -> dict[str, dict[str, Rule]]:

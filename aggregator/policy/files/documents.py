@@ -331,3 +331,10 @@ class PolicyFile(PolicyModel):
         "key is known; at most 30 days. All files say one value. Built in: `30m`.",
         examples=["30m"],
     )
+    conversation: Literal["session", "key"] | None = Field(
+        default=None,
+        description="What flow rules take as one conversation: with `session`, the session or the trace of a call "
+        "where it has one; with `key`, all that comes with one key, whatever sessions and traces there are. All files "
+        "say one value. Built in: `session`.",
+        examples=["key"],
+    )

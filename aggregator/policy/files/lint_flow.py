@@ -12,7 +12,7 @@ from aggregator.policy.rules import BUILT_IN_LABELS, OUTWARD, FlowLabel, FlowRul
 
 
 def lint_flow(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
-    """Yield every warning about labels, flow rules and `decay`."""
+    """Yield every warning about labels, flow rules, `decay` and `conversation`."""
     documents = rulebook.documents
     for label in documents.labels.values():
         for given in label.rules:
@@ -53,8 +53,9 @@ def _idle(rulebook: Rulebook) -> Iterator[Problem]:
     fix = "Add `flow:`, or take it out."
     for place in sorted(label.place for label in documents.labels.values())[:1]:
         yield _warning(place, "labels", "Labels have no effect: there is no flow rule.", fix)
-    if documents.decay is not None:
-        yield _warning(documents.decay.place, "decay", "It has no effect: there is no flow rule.", fix)
+    for name, setting in (("decay", documents.decay), ("conversation", documents.conversation)):
+        if setting is not None:
+            yield _warning(setting.place, name, "It has no effect: there is no flow rule.", fix)
 
 
 def _misspelt(labels: Iterable[FlowLabel], rules: Iterable[FlowRule]) -> Iterator[Problem]:

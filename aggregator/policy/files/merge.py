@@ -91,6 +91,7 @@ def merge(
         labels=merging.flow_labels(),
         flow=tuple(merging.flow.values()),
         decay=merging.decay,
+        conversation=merging.conversation,
     )
     problems += crosscheck(documents)
     return documents
@@ -110,6 +111,7 @@ class _Merging:
         self.label_rules: dict[tuple[str, str], Rule] = {}
         self.flow: dict[tuple[frozenset[str], frozenset[str], str], FlowRule] = {}
         self.decay: Setting | None = None
+        self.conversation: Setting | None = None
 
     def add(self, part: CheckedFile) -> None:
         """Merge all of one file."""
@@ -159,6 +161,11 @@ class _Merging:
             self.decay = self.decay or Setting(content.decay, "decay", here.place("decay"))
             if self.decay.value != content.decay:
                 self._differ(here, ("decay",), self.decay.place)
+        if content.conversation is not None:
+            said = Setting(content.conversation, "conversation", here.place("conversation"))
+            self.conversation = self.conversation or said
+            if self.conversation.value != content.conversation:
+                self._differ(here, ("conversation",), self.conversation.place)
 
     def _draft(self, drafts: dict[str, _Draft], kind: BodyKind, name: str, place: Place) -> _Draft:
         return drafts.setdefault(name, _Draft(kind, name, place))

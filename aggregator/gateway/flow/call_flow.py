@@ -1,0 +1,55 @@
+"""The flow of one call: what it was decided by, and what waits with a question of its server.
+
+This file decides.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from aggregator.domain.decision import Decision
+from aggregator.gateway.flow.scopes import ScopeKey
+from aggregator.policy.flow.decide_flow import NO_FLOW, FlowState, LabelSource, ToolFlow
+
+_NOTHING: Final[Mapping[str, LabelSource]] = {}
+_ALLOWED: Final = Decision("allow", "", "")
+
+
+class CallFlow(NamedTuple):
+    """The flow of one call: its scope, the labels of what it calls, by which name, and for how long at its key.
+
+    For questions of its server: the decision without flow rules and the rules it was made by, the labels of the
+    conversation then, and those that its questions brought before.
+    """
+
+    scope: ScopeKey
+    labels: frozenset[str]
+    name: str
+    decay: float
+    base: Decision = _ALLOWED
+    of: ToolFlow = NO_FLOW
+    read: frozenset[str] = frozenset()
+    own: Mapping[str, LabelSource] = _NOTHING
+
+
+class AskedFlow(NamedTuple):
+    """The facts of a call that wait with its question.
+
+    `read` are the labels of its conversation when it was decided; `own` those that its own questions brought.
+    """
+
+    read: frozenset[str]
+    own: Mapping[str, LabelSource]
+
+    def counted(self, state: FlowState) -> FlowState:
+        """Return the labels of a state but for those that only questions of the call itself brought."""
+        return {label: source for label, source in state.items() if self.own.get(label) != source}
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the facts as a sealed state has them."""
+        return {"read": sorted(self.read), "own": {label: list(source) for label, source in self.own.items()}}
+
+    @classmethod
+    def from_wire(cls, sealed: Mapping[str, Any]) -> "AskedFlow":
+        """Return the facts of a sealed state."""
+        own = {label: LabelSource(*source) for label, source in sealed["own"].items()}
+        return cls(frozenset(sealed["read"]), own)

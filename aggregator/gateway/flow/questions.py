@@ -1,0 +1,136 @@
+"""The questions of a server to the host during a call: they bring what it brings, and answers go out as calls do.
+
+Law: the labels of a call are noted before its server's question reaches the host; an answer is sent to the server only
+if the call would be allowed in the conversation as it is when the answer has come.
+"""
+
+import logging
+from collections.abc import Awaitable
+from typing import Protocol
+
+from aggregator.domain.call_record import CallRecord
+from aggregator.domain.errors import INVALID_REQUEST, CallRefused, RpcError
+from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
+from aggregator.gateway.flow.refusals import FlowDenied
+from aggregator.gateway.flow.states import FlowStates
+from aggregator.policy.flow.decide_flow import FlowState, decide_flow
+
+log = logging.getLogger(__name__)
+
+
+class NotesLabels(Protocol):
+    """The part of the gateway that notes labels of what a host is about to get (`FlowGuard`)."""
+
+    @property
+    def states(self) -> FlowStates: ...
+
+    def bring(self, call: CallFlow, labels: frozenset[str], record: CallRecord) -> Awaitable[None]:
+        """Note labels.
+
+        Raises:
+            NotRecorded: they cannot be written, and the operator wants no answer without a record.
+        """
+
+
+class QuestionFlow:
+    """The questions of the server of one call. `refused` is why an answer was not sent, which ends the call."""
+
+    __slots__ = ("_call", "_guard", "_own", "_record", "refused")
+
+    def __init__(self, guard: NotesLabels, call: CallFlow, record: CallRecord) -> None:
+        self._guard = guard
+        self._call = call
+        self._record = record
+        self._own = dict(call.own)
+        self.refused: CallRefused | None = None
+
+    def __repr__(self) -> str:
+        return f"<QuestionFlow {self._call.name}>"
+
+    @property
+    def asked(self) -> AskedFlow:
+        """The facts that wait with a question."""
+        return AskedFlow(self._call.read, dict(self._own))
+
+    def outside(self) -> "QuestionFlow":
+        """Return the flow of questions that belong to no call, of the server that this call is for."""
+        record = self._record
+        blank = CallRecord(record.trace, record.started, record.agent_id, record.asked_name, record.frontend)
+        return QuestionFlow(self._guard, self._call, blank)
+
+    async def ask(self) -> None:
+        """Note what the call brings, before a question of its server reaches the host.
+
+        Raises:
+            FlowUnknown: the database cannot be read.
+            NotRecorded: it cannot be written, and the operator wants no answer without a record.
+        """
+        call, states = self._call, self._guard.states
+        if not call.labels:
+            return
+        before = await states.state(call.scope, call.name, decides=bool(call.of.rules))
+        mine = [label for label in call.labels if label not in before or self._own.get(label) == before[label]]
+        await self._guard.bring(call, call.labels, self._record)
+        after = states.scopes.state(call.scope, states.now())
+        self._own.update({label: after[label] for label in mine if label in after})
+
+    def say(self) -> None:
+        """Note what the call brings, before a message of its server reaches the host; it is written a moment later."""
+        call = self._call
+        if call.labels:
+            self._guard.states.bring_at_once(
+                call.scope, call.labels, call.name, self._record.trace.trace_id, call.decay
+            )
+
+    async def answer(self) -> None:
+        """Decide whether an answer of the host may be sent to the server, in the conversation as it is now.
+
+        Raises:
+            FlowDenied: a flow rule holds by now that did not when the call was decided.
+            FlowUnknown: the database cannot be read.
+        """
+        call, states = self._call, self._guard.states
+        if call.of.rules:
+            counted = self.asked.counted(await states.state(call.scope, call.name, decides=True))
+            refuse_late(call, counted, states.now())
+
+    async def question(self) -> None:
+        """Do as `ask` does, for a question that the server put as a request.
+
+        Raises:
+            RpcError: it cannot be put.
+        """
+        try:
+            await self.ask()
+        except CallRefused as refused:
+            raise self._error(refused) from refused
+
+    async def reply(self) -> None:
+        """Do as `answer` does, for a question that the server put as a request.
+
+        Raises:
+            RpcError: the answer is not sent.
+        """
+        try:
+            await self.answer()
+        except CallRefused as refused:
+            raise self._error(refused) from refused
+
+    def _error(self, refused: CallRefused) -> RpcError:
+        log.info("%s is not answered: %s", self._call.name, refused.message)
+        self.refused = self.refused or refused
+        return RpcError(INVALID_REQUEST, "The host's answer may not be given.")
+
+
+def refuse_late(call: CallFlow, counted: FlowState, now: float) -> None:
+    """Refuse to send an answer in this state, if the call was not decided by as many labels that rules speak of.
+
+    Raises:
+        FlowDenied: it was not.
+    """
+    decision = decide_flow(call.base, call.of, counted, now)
+    if decision is call.base:
+        return
+    spoken_of = frozenset[str]().union(*(rule.after for rule in call.of.rules))
+    if decision.verdict == "deny" or not spoken_of & counted.keys() <= call.read:
+        raise FlowDenied.of_answer(call.name, decision)
