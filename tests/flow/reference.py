@@ -46,7 +46,7 @@ class Reference:
     # When each process first heard of a trace, by process, and by number.
     heard: dict[tuple[int, Place], float] = field(default_factory=dict)
     numbers: int = 0
-    # How often each process began anew; the calls of each session in a run; what sessions took over, surely and perhaps.
+    # How often each process began anew; calls of each session in a run; what sessions surely took over, and perhaps.
     runs: Counter[int] = field(default_factory=Counter)
     calls: Counter[tuple[tuple[int, int], Place]] = field(default_factory=Counter)
     taken: dict[tuple[int, Place], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)

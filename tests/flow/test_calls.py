@@ -146,6 +146,7 @@ async def test_what_was_not_sent_brings_nothing(harness: FlowHarness) -> None:
     host, other = harness.legacy(), harness.legacy(session="two")
     assert await harness.outcome(host, "web.plain") == "tool_not_allowed"
     assert await harness.outcome(other, "web.fetch") == "ok"
+    assert await harness.outcome(other, "mail.list") == "ok"
     assert await harness.outcome(host, "web.fetch") == "limit_reached"
     assert await harness.outcome(host, "mail.send") == "ok"
 

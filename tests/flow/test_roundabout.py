@@ -73,6 +73,8 @@ async def test_what_a_program_printed_keeps_what_it_has_read(kept: FlowHarness) 
     kept.set_policies(policies(agents=agents))
     code = {"code": "call_tool('web.fetch', {})"}
     handle = handle_of((await kept.call(kept.legacy(session="one"), "run_code", code))["result"])
+    for _ in range(2):
+        await kept.call(kept.legacy(session="one"), "mail.list")
     reader = kept.legacy(session="two")
     assert await kept.outcome(reader, "mail.send") == "ok"
     assert await kept.outcome(reader, "read_result", arguments={"handle": handle}) == "ok"

@@ -14,16 +14,13 @@ from benchmarks.flows import POLICIES, POLICY, fits, read_tasks
 Tasks = Sequence[Mapping[str, Any]]
 PART: Final = 40
 # What gets through, by the seam: "What gets out" in benchmarks/README.md tells of each.
-_EVERYWHERE: Final = frozenset(
-    {
-        *(f"elsewhere-0{number}" for number in (1, 2)),
-        *(f"sampling-0{number}" for number in (1, 2, 3, 4, 7, 8)),
-    }
-)
+_EVERYWHERE: Final = frozenset({"elsewhere-01", "elsewhere-02"})
 OPEN: Final[Mapping[HostKind, frozenset[str]]] = {
-    "session": _EVERYWHERE | {f"session-{number:02}" for number in (1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 18)},
+    "session": _EVERYWHERE | {f"session-{number:02}" for number in (1, 2, 3, 4, 14, 15)},
     "bare": _EVERYWHERE,
 }
+# With `conversation: key`.
+OPEN_BY_KEY: Final = _EVERYWHERE
 
 
 def part_of(tasks: Tasks) -> Tasks:
@@ -81,6 +78,22 @@ async def test_nothing_gets_out_with_the_policy(tmp_path: Path, kind: HostKind) 
     part = [attack for attack in part_of(read_tasks(ATTACKS)) if fits(attack, kind)]
     done = await run_tasks(tmp_path / "gateway", part, POLICY.read_text(encoding="utf-8"), kind)
     assert {one.id for one in done if one.leaked} == OPEN[kind] & {one.id for one in done}
+
+
+@pytest.mark.parametrize("kind", ["session", "bare"])
+async def test_what_questions_and_sessions_carry_does_not_get_out(tmp_path: Path, kind: HostKind) -> None:
+    """All of two families: servers that ask the model, and hosts with several sessions."""
+    families = ("sampling", "session or trace")
+    every = [task for task in read_tasks(ATTACKS) if task["family"] in families and fits(task, kind)]
+    done = await run_tasks(tmp_path / "gateway", every, POLICY.read_text(encoding="utf-8"), kind)
+    assert {one.id for one in done if one.leaked} == OPEN[kind] - _EVERYWHERE
+
+
+async def test_with_one_conversation_for_a_key_sessions_carry_nothing_out(tmp_path: Path) -> None:
+    every = [task for task in read_tasks(ATTACKS) if task["family"] == "session or trace" and fits(task, "session")]
+    rules = POLICY.read_text(encoding="utf-8") + "conversation: key\n"
+    done = await run_tasks(tmp_path / "gateway", every, rules, "session")
+    assert {one.id for one in done if one.leaked} == OPEN_BY_KEY - _EVERYWHERE
 
 
 async def test_nothing_gets_out_where_nobody_can_be_asked(tmp_path: Path) -> None:
