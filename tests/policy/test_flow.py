@@ -175,6 +175,8 @@ def test_files_add_up() -> None:
         "flow: [{after: [untrusted], calls: outward, then: confirm}, {after: risky, calls: outward, then: deny}]",
     )
     assert made.decay == 600
+    assert not made.one_conversation
+    assert book("conversation: key", "conversation: key").one_conversation
     labels = made.documents.labels
     assert {name: [rule.pattern.text for rule in label.rules] for name, label in labels.items()} == {
         "untrusted": ["mail.read", "web.*"],
@@ -210,6 +212,11 @@ def test_labels_and_flow_rules_are_bounded() -> None:
             ["flow: [{after: [a, b, c, d, e, f, g, h, i], calls: x, then: deny}]"],
             "flow[0].after: Expected a shorter list, got a list. Take some out, or put them into another rule.",
         ),
+        (
+            ["conversation: key", "conversation: session"],
+            "policies/2.yaml:1: conversation: This differs from what policies/1.yaml:1 says.",
+        ),
+        (["conversation: trace"], "conversation: Expected session or key, got 'trace'."),
         (["decay: 31d"], "decay: Expected at most 30 days, got '31d'."),
         (["flow: [{after: [], calls: x, then: deny}]"], "flow[0].after: Expected at least one, got an empty list."),
         (["flow: [{after: x, calls: x, then: ask}]"], "flow[0].then: Expected confirm or deny, got 'ask'."),

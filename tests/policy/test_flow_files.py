@@ -177,11 +177,13 @@ def test_a_flow_rule_that_asks_makes_calls_wait_for_a_person() -> None:
 
 
 def test_labels_and_decay_without_flow_rules_are_told() -> None:
-    made = book(AGENTS + FLOW.split("flow:")[0] + "decay: 5m\n")
+    made = book(AGENTS + FLOW.split("flow:")[0] + "decay: 5m\nconversation: key\n")
     assert [str(problem) for problem in lint(made, KNOWN) if "confirm_by" not in problem.where] == [
         "warning: policies/1.yaml:4: labels: Labels have no effect: there is no flow rule. "
         "Add `flow:`, or take it out.",
         "warning: policies/1.yaml:6: decay: It has no effect: there is no flow rule. Add `flow:`, or take it out.",
+        "warning: policies/1.yaml:7: conversation: It has no effect: there is no flow rule. "
+        "Add `flow:`, or take it out.",
     ]
 
 
@@ -221,11 +223,12 @@ def test_changes_of_labels_and_flow_rules_are_told_with_their_lines_and_tools() 
         'label untrusted: "resource:legal.*" added (policies/1.yaml:4), "web.*" added (policies/1.yaml:4); '
         "2 tools get it (crm.find, web.fetch)",
     ]
-    other = FLOW.replace("web.*", "crm.*").replace("then: confirm", "then: deny") + "decay: 5m\n"
+    other = FLOW.replace("web.*", "crm.*").replace("then: confirm", "then: deny") + "decay: 5m\nconversation: key\n"
     assert diff(book(AGENTS + FLOW), book(AGENTS + other), TOOLS, TRUSTED).lines() == [
         "flow rule after untrusted, calls outward: deny, is new (policies/1.yaml:7)",
         "flow rule after untrusted, calls outward: confirm, is gone (policies/1.yaml:7)",
         "decay: 30m -> 5m",
+        "conversation: session -> key",
         "label outward: other patterns changed; 1 tool loses it (crm.find)",
         'label untrusted: "crm.*" added (policies/1.yaml:4), "web.*" removed (policies/1.yaml:4); '
         "1 tool loses it (web.fetch)",
