@@ -13,8 +13,8 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.storage.database import open_database
 from tests.access.gateway_harness import MODERN, error_data
 from tests.access.secured_harness import write_policies
-from tests.end_to_end.scripted_host import over_http
-from tests.end_to_end.test_http_frontend import ACCEPT, SESSION, opening, request
+from tests.end_to_end.scripted_host import ACCEPT, over_http
+from tests.end_to_end.test_http_frontend import SESSION, opening, request
 from tests.flow.flow_harness import FlowHarness, MovedClock, outcome_of, policies
 from tests.flow.served_harness import ServedHarness
 from tests.peers.serving import BackgroundLoop

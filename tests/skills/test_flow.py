@@ -6,6 +6,7 @@ import pytest
 
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.flow.flow_harness import outcome_of
+from tests.kept_results.conftest import handle_of
 from tests.peers.toolbox import Json
 from tests.skills.conftest import OpenHarness
 from tests.skills.skill_server import SkillServer, local, skill_md
@@ -64,3 +65,18 @@ async def test_a_skill_is_refused_after_what_was_read(open_harness: OpenHarness,
         assert await outcome(host, "skills/get", {"uri": OTHER}) == "ok"
         for way in WAYS.values():
             assert await outcome(host, *way) == "flow_denied", way
+
+
+async def test_a_kept_file_of_a_skill_has_its_labels(open_harness: OpenHarness) -> None:
+    """Another conversation that reads on in it has read it."""
+    served = docs()
+    served.add_skill("acme/long", {"SKILL.md": skill_md("long", "About much. " * 20_000)})
+    harness = open_harness({"docs": local(served), "other": local(other())}, POLICY % ("skill:docs.*", "server:other"))
+    async with harness.host("http", LEGACY[-1]) as reader, harness.host("http", LEGACY[-1]) as second:
+        arguments: Json = {"name": "skill:docs.acme/long"}
+        shown = await reader.call("call_tool", arguments).result()
+        await outcome(reader, "resources/read", {"uri": f"{ROOT}/notes/a.md"})
+        assert await outcome(second, "resources/read", {"uri": OTHER}) == "ok"
+        read = {"name": "read_result", "arguments": {"handle": handle_of(shown)}}
+        assert await outcome(second, "tools/call", read) == "ok"
+        assert await outcome(second, "resources/read", {"uri": OTHER}) == "flow_denied"

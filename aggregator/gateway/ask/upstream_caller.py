@@ -101,6 +101,7 @@ class RequestCaller:
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
+        self.lacked = lacking(self.abilities, method, params) or self.lacked
         if self.flow is None:
             return await self.ask_for_us(server, method, params)
         refuse_unable(self.abilities, method, params)
@@ -115,7 +116,6 @@ class RequestCaller:
         Raises:
             RpcError: as of `ask`.
         """
-        self.lacked = lacking(self.abilities, method, params) or self.lacked
         refuse_unable(self.abilities, method, params)
         question = worded(server, method, params, modern=self.modern)
         if not self.modern:

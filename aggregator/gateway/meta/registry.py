@@ -132,7 +132,7 @@ class MetaTools:
                 if skill is None and call.via is not None:
                     skill = skills.held(view, call.name)
                 if skill is not None:
-                    return await self._skill_reader.read(skill, call, host, channel)
+                    return await self._skill_reader.read(skill, call, view, host, channel)
                 if tool is None:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:

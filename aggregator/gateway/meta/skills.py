@@ -23,6 +23,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.request import Request
 from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.views.skill_finder import FILE, full_name
+from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.wire.peer import Channel
 
@@ -49,7 +50,7 @@ class SkillReader:
         self._input_requests = input_requests
         self._large_results = large_results
 
-    async def read(self, skill: ItemRecord, call: ToolCall, host: Host, channel: Channel) -> dict[str, Any]:
+    async def read(self, skill: ItemRecord, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
         """Return a file of a skill as the result of a call.
 
         Raises:
@@ -73,8 +74,9 @@ class SkillReader:
         if not is_complete(result):
             return result
         shown = {"content": [_tag(skill, path), *map(_block, result["contents"])]}
+        labels = view.file_labels(skill, uri)
         return await self._large_results.fitted(
-            shown, Limits(), call.principal, None, keeps_structured=False, links=False
+            shown, Limits(), call.principal, None, keeps_structured=False, links=False, labels=labels
         )
 
 

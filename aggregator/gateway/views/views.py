@@ -165,6 +165,14 @@ class View:
             kind_of, own = "skill", name
         return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also, skills))
 
+    def file_labels(self, skill: ItemRecord, uri: str) -> frozenset[str]:
+        """Return the flow labels of a file of a listed skill, by its server's own URI."""
+        if self._rules is None:
+            return frozenset()
+        name, prefix = skill_name(skill.own_name), skill.prefix or skill.server
+        skills = (name,) if name is not None else ()
+        return self._rules.flow_of(Target("resource", skill.server, prefix, uri, skills=skills)).labels
+
     def is_visible(self, tool: ToolRecord) -> bool:
         """Return whether the tool is visible to this agent."""
         return self.ruling(tool).decision.visible
