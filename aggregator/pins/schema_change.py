@@ -70,8 +70,11 @@ class SchemaChange:
         """
         if same(before, after):
             return
+        if before is True and isinstance(after, Mapping):
+            # Both take everything; what `after` names is then looked at keyword by keyword.
+            before = {}
         if not isinstance(before, Mapping) or not isinstance(after, Mapping) or depth == _DEEPEST:
-            if after is False or (before is True and depth < _DEEPEST):
+            if after is False:
                 self._less(path, before, after, monotone)
             else:
                 self._more(path, before, after)
@@ -90,7 +93,7 @@ class SchemaChange:
         elif keyword == "properties":
             self._properties(before, after, path, depth, monotone, plain)
         elif keyword == "required":
-            self._required(old, new, path, monotone)
+            self._required(before, after, path, monotone)
         elif keyword in _DEFINITIONS and isinstance(old, Mapping) and isinstance(new, Mapping):
             for name in sorted(old.keys() | new.keys()):
                 if name in old and name in new:
@@ -142,14 +145,23 @@ class SchemaChange:
             # None and an empty object name the same properties.
             self._findings.add("narrower" if monotone else "wider")
 
-    def _required(self, old: Any, new: Any, path: str, monotone: bool) -> None:
+    def _required(self, whole: Schema, now: Schema, path: str, monotone: bool) -> None:
+        old, new = whole.get("required"), now.get("required")
         if not _is_texts(old) or not _is_texts(new):
             self._more(path, old, new)
             return
         before, after = set(old or ()), set(new or ())
+        named = _named(whole)
         for name in sorted(after - before):
-            self._findings.add("narrower" if monotone else "wider")
-            self._findings.required.append(f"{path}.{name}" if path else name)
+            inner = f"{path}.{name}" if path else name
+            if name in named:
+                self._findings.add("narrower" if monotone else "wider")
+                self._findings.required.append(inner)
+            else:
+                # A model sends what is required, whether or not `properties` has it.
+                self._findings.add("wider")
+                if name not in _named(now):
+                    self._findings.added.append(inner)
         for name in sorted(before - after):
             self._findings.add("wider")
             self._findings.optional.append(f"{path}.{name}" if path else name)
@@ -219,6 +231,11 @@ class SchemaChange:
 def _is_to_definition(target: str) -> bool:
     parts = target.split("/")
     return len(parts) == 3 and parts[0] == "#" and parts[1] in _DEFINITIONS
+
+
+def _named(schema: Schema) -> Schema:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def _names_all(schema: Schema) -> bool:

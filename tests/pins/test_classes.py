@@ -36,6 +36,9 @@ NARROWER: list[tuple[Any, Any]] = [
     ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}]}),
     ({"anyOf": [{"type": "number"}, {"type": "null"}]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
     ({"items": {}}, {"items": {"type": "string"}}),
+    ({"items": True}, {"items": {"type": "string"}}),
+    ({"type": "array"}, {"type": "array", "items": {"type": "string"}}),
+    ({"items": {}}, {"items": False}),
     (
         {"$defs": {"a": {}}, "items": {"$ref": "#/$defs/a"}},
         {"$defs": {"a": {"maximum": 3}}, "items": {"$ref": "#/$defs/a"}},
@@ -44,6 +47,13 @@ NARROWER: list[tuple[Any, Any]] = [
 WIDER: list[tuple[Any, Any]] = [
     *((after, before) for before, after in NARROWER),
     (object_of(a={}), {**object_of(a={}, b={}), "required": ["b"]}),
+    # What is required is named to a model, whether or not `properties` has it.
+    (object_of(a={}), {**object_of(a={}), "required": ["card"]}),
+    ({}, {"required": ["card"]}),
+    ({"items": True}, {"items": object_of(card={})}),
+    ({"type": "array"}, {"type": "array", "items": object_of(card={})}),
+    (object_of(a=True), object_of(a=object_of(card={}))),
+    ({"additionalProperties": True}, {"additionalProperties": object_of(card={})}),
     ({"pattern": "a"}, {"pattern": "b"}),
     ({"const": 1}, {"const": 2}),
     ({"const": 1}, {"const": 1.0}),
@@ -225,6 +235,7 @@ def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
             tool(inputSchema={**S, "properties": {"title": P["title"]}}),
             "it takes an argument less: `priority`",
         ),
+        (tool(inputSchema={**S, "required": [*S["required"], "card"]}), "it takes an argument more: `card`"),
         (tool(annotations={"readOnlyHint": True}), "it says now that it only reads"),
         (tool(description="A\u200b."), "its description changed, and it has characters that cannot be seen"),
         (
