@@ -79,6 +79,17 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
         ({"transport": "htpp", "url": "http://a"}, 'mcpServers.it.transport: Expected one of "stdio", "sse"'),
         ({"type": "htpp", "url": "http://a"}, 'got "htpp". Did you mean `http`?'),
         ({"type": 3, "url": "http://a"}, "mcpServers.it.type: Expected one of"),
+        (
+            {"command": "x", "on_change": "hodl"},
+            'mcpServers.it.on_change: Expected one of "hold" or "warn", got "hodl". Did you mean `hold`?',
+        ),
+        ({"command": "x", "on_change": []}, 'mcpServers.it.on_change: Expected one of "hold" or "warn", got a list.'),
+        (
+            {"command": "x", "on_change": {"accept": ["cosmetics"]}},
+            'mcpServers.it.on_change.accept[0]: Expected one of "cosmetic", "narrower"',
+        ),
+        ({"command": "x", "on_change": {"accept": "new"}}, "mcpServers.it.on_change.accept: Expected a list in [ ]"),
+        ({"command": "x", "on_change": {"acept": []}}, "mcpServers.it.on_change.acept: Expected no key of this name"),
         ({"url": "ftp://a"}, "mcpServers.it.url: The address does not begin with http:// or https://."),
         ({"serverUrl": "a.example"}, "mcpServers.it.serverUrl: The address does not begin"),
         ({"url": "http://"}, "mcpServers.it.url: The address has no host."),

@@ -17,6 +17,8 @@ SECRET_FIELDS = frozenset(
     {"args", "chain_key", "env", "headers", "key", "key_password", "proxy", "secret", "storage", "url"}
 )
 _LONGEST_SHOWN = 40
+# Sections that stand where words may stand, too.
+_FORMS = frozenset({"AcceptedChanges"})
 
 _EXPECTED = {
     "string": "a text in double quotes",
@@ -34,6 +36,7 @@ _EXPECTED = {
     "greater_than_equal": "a number from {ge} up",
     "less_than_equal": "a number up to {le}",
     "string_too_short": "a text that is not empty",
+    "extra_forbidden": "no key of this name",
     "string_unicode": "a text without broken characters",
 }
 _FIXES = {
@@ -43,6 +46,7 @@ _FIXES = {
     "dict": 'Write an object, such as {"NAME": "value"}.',
     "mapping": 'Write an object, such as {"NAME": "value"}.',
     "missing": "Add it.",
+    "extra_forbidden": "Look for the right one in docs/configuration.md.",
     "short": "Write a longer one, or remove it for the default.",
 }
 _SHAPES = {
@@ -72,9 +76,29 @@ def complaints(
     """Return one complaint per field; `written` is the object as the file has it, `place` maps our paths to its own."""
     made: dict[Where, ConfigComplaint] = {}
     for detail in error.errors(include_url=False):
-        field = tuple(step for step in detail["loc"] if step != "[key]")
+        field = _place(detail["loc"], written, place)
+        if field is None:
+            continue
         made.setdefault(field, ConfigComplaint(field, *_sentences(detail, field, _lookup(place(field), written))))
     return list(made.values())
+
+
+def _place(loc: Where, written: Mapping[str, object], place: Callable[[Where], Where]) -> Where | None:
+    """Return where an error is in the file; None if it is about a form of a field that was not written there.
+
+    A field of two forms, words or an object, has an error of each, with a step for the form.
+    """
+    steps: list[str | int] = []
+    for step in loc:
+        words, model = str(step).startswith("literal["), str(step) in _FORMS
+        if not words and not model:
+            steps += [step] if step != "[key]" else []
+            continue
+        came = _lookup(place(tuple(steps)), written)
+        is_object = bool(came) and isinstance(came[0], Mapping)
+        if is_object != model:
+            return None
+    return tuple(steps)
 
 
 def _sentences(detail: "ErrorDetails", field: Where, came: tuple[object, ...]) -> tuple[str, str]:
