@@ -77,8 +77,23 @@ async def test_a_broken_lock_file_changes_nothing(shop: ChangingServer) -> None:
     async with running(shop.config(on_change="hold"), storage=None, lock=lock) as harness:
         # At a start, nothing is known of any server.
         assert await harness.listed() == []
-    async with running(shop.config(), storage=None, lock=lock) as harness:
+    async with running(shop.config(on_change="warn"), storage=None, lock=lock) as harness:
         assert await harness.listed() == ["order", "invoice"]
+
+
+async def test_a_lock_file_that_is_broken_at_the_start_shows_nothing(shop: ChangingServer) -> None:
+    """What it said may be about any server, and the database may have held what came since."""
+    lock = locks(shop, tool("order"), tool("invoice"))
+    whole = lock.read_text()
+    shop.says(CHANGED, tool("invoice"))
+    lock.write_text("<<<<<<< ours")
+    async with running(shop.config(), storage=shop.storage, lock=lock) as harness:
+        assert await harness.listed() == []
+        answer = await harness.call("shop.order", title="x")
+        assert "what was approved cannot be read now" in answer["content"][0]["text"]
+        lock.write_text(whole)
+        await until(lambda: "shop.invoice" in harness.tools(), "the mended file counts")
+        assert await harness.listed() == ["invoice"]
 
 
 @pytest.mark.parametrize(("settings", "shown"), [({"on_change": "hold"}, []), ({}, ["order", "invoice"])])

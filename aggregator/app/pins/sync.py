@@ -17,7 +17,7 @@ from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import JudgedList
+from aggregator.gateway.pins.state import UNREAD, UNREAD_LOCK, JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.values import ItemChange, PinKind
 from aggregator.storage.errors import StorageError
@@ -287,6 +287,7 @@ class PinSync:
         """Give the book the pins of each server for which they differ from what it has."""
         # Of which servers a file has the pins that cannot be read, is not known.
         readable = readable and not self._lock.unusable
+        self._book.unread = UNREAD_LOCK if self._lock.unusable else UNREAD
         if readable:
             self._book.default_unread = False
         for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of}:

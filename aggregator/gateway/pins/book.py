@@ -31,11 +31,13 @@ class PinBook:
 
     on_news: called when there is something to write, or to read.
     default_unread: True while the pins of servers that were not given are not known; else these have none.
+    unread: what stands for pins that are not known.
     """
 
     def __init__(self) -> None:
         self.on_news: Callable[[], None] = _nothing
         self.default_unread = True
+        self.unread = UNREAD
         self._tools: Sequence[ToolRecord] = ()
         self._index: ToolIndex | None = None
         self._servers: dict[str, ServerPins] = {}
@@ -48,9 +50,9 @@ class PinBook:
     # -- what is pinned
 
     def of(self, server: str) -> ServerPins:
-        """Return the pins of a server; `UNREAD` before they are known."""
+        """Return the pins of a server; `unread` before they are known."""
         if self.default_unread:
-            return self._servers.get(server, UNREAD)
+            return self._servers.get(server, self.unread)
         return self._servers.setdefault(server, ServerPins())
 
     def put(self, server: str, pins: ServerPins) -> None:

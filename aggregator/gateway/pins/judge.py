@@ -29,7 +29,8 @@ def judge_steps(
 ) -> Steps[JudgedList]:
     """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes."""
     if not known.readable:
-        held = {one.name: HeldItem(server, kind, one.name, _NOT_READ) for one in listed} if rules.strict else {}
+        holds = rules.on_change != "warn" if known.locked else rules.strict
+        held = {one.name: HeldItem(server, kind, one.name, _NOT_READ) for one in listed} if holds else {}
         return JudgedList(server, kind, held)
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):

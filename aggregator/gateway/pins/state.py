@@ -32,6 +32,8 @@ class ServerPins:
 
 
 UNREAD = ServerPins(readable=False)
+UNREAD_LOCK = ServerPins(readable=False, locked=True)
+"""A lock file that cannot be used may say what is pinned of this server, and of any other."""
 
 
 class PinRules(NamedTuple):
