@@ -10,15 +10,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
+from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import BASELINE, PINS_SUBJECT, ItemText, PinRow, SeenItem
 from aggregator.storage.tables import pinned_items
 
-# Characters of one definition, and items of one server: what is beyond is not kept, so an endless list fills no disk.
-DEFINITION_LENGTH: Final = 2**20
-ITEMS: Final = 20_000
-_NAME_LENGTH: Final = 4_000
 # In one statement.
 _ROWS: Final = 200
 
@@ -117,7 +114,7 @@ class Pins:
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == key)
                 connection.execute(delete(pinned_items).where(mine))
                 del known[key]
-            room = ITEMS - len(known)
+            room = MOST_ITEMS - sum(row["kind"] != BASELINE for row in known.values())
             new = [item for item in items if _key(item.kind, item.name) not in known and item.kind not in taken]
             rows = [_pinned(server, item, by, now) for item in _once(new)[: max(room, 0)]]
             for kind in sorted(kinds - taken):
@@ -150,7 +147,7 @@ class Pins:
                 item = _key(one.kind, one.name)
                 before = known.get(item)
                 values = _changed(one, before, now)
-                if values is None or (before is None and len(known) >= ITEMS):
+                if values is None or (before is None and len(known) >= MOST_ITEMS):
                     continue
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == item)
                 if one.classes and (one.digest is None or one.digest not in _digests(before)):
@@ -294,7 +291,7 @@ def _once(items: Iterable[ItemText]) -> list[ItemText]:
 
 
 def _fits(item: ItemText | SeenItem) -> bool:
-    return len(item.text) <= DEFINITION_LENGTH and len(item.name) <= _NAME_LENGTH
+    return len(item.text) <= LONGEST_DEFINITION and len(item.name) <= LONGEST_NAME
 
 
 def _key(kind: str, name: str) -> str:

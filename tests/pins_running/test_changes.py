@@ -1,5 +1,6 @@
 """A server that changes what it says of its tools: held or shown, as its settings say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,29 @@ async def test_another_process_approves(shop: ChangingServer) -> None:
         assert await shop.approve("tool", "order", digest)
         await until(lambda: "shop.order" in harness.tools(), "it is shown again")
         assert (await harness.call("shop.order"))["content"][0]["text"] == "order was called"
+
+
+async def test_what_cannot_be_remembered_is_not_shown(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pin it could change later without being noticed."""
+    monkeypatch.setattr("aggregator.gateway.pins.judge.MOST_ITEMS", 4)
+    monkeypatch.setattr("aggregator.storage.pins.MOST_ITEMS", 4)
+    long = {"uriTemplate": f"doc:///{'a' * 5_000}/{{id}}", "name": "long"}
+    shop.says(templates=[long], instructions="Be kind. " * 200_000)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        sync = harness.app.pins
+        assert sync is not None
+        await until(lambda: sync.held_count("shop") == 2, "the template and the instructions are held")
+        await harness.settled()
+        templates = await harness.ask("resources/templates/list", {})
+        assert json.loads(bytes(templates["resourceTemplates"])) == []
+        shop.says(*shop.tools, tool("refund"))
+        await harness.announce(shop)
+        await until(lambda: "shop.refund" in harness.tools(), "there was room for one more")
+        await harness.settled()
+        shop.says(*shop.tools, tool("ship", "Send what was ordered to where the customer lives."))
+        await harness.announce(shop)
+        await until(lambda: sync.held_count("shop") == 3, "there is no room")
+        assert await harness.listed() == ["order", "invoice", "refund"]
+        answer = await harness.call("shop.ship")
+        assert "than the 20,000 definitions" in answer["content"][0]["text"]
+    assert ("tool", "ship") not in await shop.rows()

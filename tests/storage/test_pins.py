@@ -5,8 +5,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
+from aggregator.domain.bounds.remembered import LONGEST_DEFINITION
 from aggregator.storage.opening import Database
-from aggregator.storage.pins import DEFINITION_LENGTH, Pins
+from aggregator.storage.pins import Pins
 from aggregator.storage.records import ItemText, PinRow, SeenItem
 from tests.storage.processes import other_process
 
@@ -106,7 +107,7 @@ async def test_a_reset_forgets_the_baseline(database: Database) -> None:
 
 async def test_endless_definitions_fill_no_disk(database: Database) -> None:
     """A definition that is too long is not kept; it stays without a pin."""
-    long = "x" * (DEFINITION_LENGTH + 1)
+    long = "x" * (LONGEST_DEFINITION + 1)
     pins = database.pins
     assert await pins.take_baseline("one", [replace(TOOL, text=long)], "config", 1.0) == []
     assert await pins.note_seen("one", [replace(CHANGED, text=long)], 2.0) == []

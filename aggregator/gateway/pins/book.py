@@ -124,7 +124,7 @@ class PinBook:
             # They are judged in the background, and shown if they are what was pinned.
             pin = self.of(config.id).pins.get(("instructions", ""))
             self.on_news()
-            return text if pin is None or pin.version == text_version(text) else ""
+            return text if pin is not None and pin.version == text_version(text) else ""
         at_once(self.instructions_steps(config, text))
         return "" if self._instructions[config.id][3].held else text
 

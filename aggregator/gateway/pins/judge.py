@@ -7,6 +7,7 @@ those differ.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.domain.bounds.slices import Steps
 from aggregator.gateway.pins.state import HeldItem, JudgedChange, JudgedList, ListedItem, PinRules, ServerPins
 from aggregator.pins.comparison import compare, is_held
@@ -17,6 +18,9 @@ from aggregator.pins.values import Comparison, ItemKey, PinKind, PinnedItem
 _NOT_READ: Final = "what was approved cannot be read now"
 _NOT_APPROVED: Final = "it was not approved yet"
 _NOT_COMPARED: Final = "it changed"
+# What cannot be remembered could change later without being noticed.
+_TOO_LONG: Final = "it is too long to be remembered"
+_TOO_MANY: Final = f"the server has had more than the {MOST_ITEMS:,} definitions that are remembered of one"
 
 
 def judge_steps(
@@ -36,7 +40,7 @@ def judge_steps(
     if known.locked and accepts_new(rules):
         pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
     if not (pins or rules.asks or known.locked or kind in known.taken):
-        return (yield from _first_sight(server, kind, listed, others))
+        return (yield from _first_sight(server, kind, listed, known, rules, others))
     if not known.texts:
         provisional = yield from _provisional(server, kind, listed, pins, known, rules)
         if provisional is not None:
@@ -81,18 +85,44 @@ def accepts_new(rules: PinRules) -> bool:
 
 
 def _first_sight(
-    server: str, kind: PinKind, listed: Sequence[ListedItem], others: Callable[[], Steps[OtherServers]]
+    server: str,
+    kind: PinKind,
+    listed: Sequence[ListedItem],
+    known: ServerPins,
+    rules: PinRules,
+    others: Callable[[], Steps[OtherServers]],
 ) -> Steps[JudgedList]:
     baseline: list[PinnedItem] = []
+    held: dict[str, HeldItem] = {}
     flagged: dict[str, tuple[str, ...]] = {}
-    known = (yield from others()) if listed else NO_OTHERS
+    other_tools = (yield from others()) if listed else NO_OTHERS
+    room = _room(known)
     for one in listed:
         yield
-        baseline.append(pinned_item(kind, one.name, one.definition, one.version))
-        flags = yield from flag_steps(kind, one.name, one.definition, known)
+        item = pinned_item(kind, one.name, one.definition, one.version)
+        why = _not_remembered(item, room - len(baseline), rules)
+        if why:
+            held[one.name] = HeldItem(server, kind, one.name, why)
+            continue
+        baseline.append(item)
+        flags = yield from flag_steps(kind, one.name, one.definition, other_tools)
         if flags:
             flagged[one.name] = tuple(sorted(flags))
-    return JudgedList(server, kind, baseline=tuple(baseline), flagged=flagged)
+    return JudgedList(server, kind, held, baseline=tuple(baseline), flagged=flagged)
+
+
+def _room(known: ServerPins) -> int:
+    """Return how many items more of a server are remembered."""
+    return MOST_ITEMS - len(known.pins.keys() | known.adopted.keys() | known.seen.keys())
+
+
+def _not_remembered(item: PinnedItem, room: int, rules: PinRules) -> str:
+    """Return why a new item is held whatever its classes are; an empty text where it can be pinned."""
+    if rules.on_change == "warn":
+        return ""
+    if len(item.definition) > LONGEST_DEFINITION or len(item.name) > LONGEST_NAME:
+        return _TOO_LONG
+    return _TOO_MANY if room <= 0 else ""
 
 
 def _judged(
@@ -105,10 +135,17 @@ def _judged(
 ) -> Steps[JudgedList]:
     held: dict[str, HeldItem] = {}
     changes: list[JudgedChange] = []
+    room = _room(known)
     for change in found.changes:
         yield
         new = change.key not in pins
         holds = is_held(change, rules.on_change) or (rules.asks and new)
+        if new and not holds:
+            why = _not_remembered(change.after, room, rules)
+            if why:
+                held[change.name] = HeldItem(server, kind, change.name, why)
+                continue
+            room -= change.key not in known.seen
         if holds:
             before = change.before.key if change.before is not None else change.key
             held[change.name] = HeldItem(server, kind, change.name, change.sentence, known.approved.get(before))

@@ -1,0 +1,10 @@
+"""What is remembered of definitions at most. What is beyond is not pinned, so an endless list fills no disk."""
+
+from typing import Final
+
+LONGEST_DEFINITION: Final = 2**20
+"""Characters of one definition."""
+LONGEST_NAME: Final = 4_000
+"""Characters of the name of an item."""
+MOST_ITEMS: Final = 20_000
+"""Items of one server."""
