@@ -1,4 +1,4 @@
-"""What is remembered of definitions at most. What is beyond is not pinned, so an endless list fills no disk."""
+"""Bounds of the definitions that are remembered: more is not pinned, so that an endless list fills no disk."""
 
 from typing import Final
 

@@ -96,11 +96,11 @@ def _first_sight(
     held: dict[str, HeldItem] = {}
     flagged: dict[str, tuple[str, ...]] = {}
     other_tools = (yield from others()) if listed else NO_OTHERS
-    room = _room(known)
+    left = _left(known)
     for one in listed:
         yield
         item = pinned_item(kind, one.name, one.definition, one.version)
-        why = _not_remembered(item, room - len(baseline), rules)
+        why = _not_remembered(item, left - len(baseline), rules)
         if why:
             held[one.name] = HeldItem(server, kind, one.name, why)
             continue
@@ -111,18 +111,18 @@ def _first_sight(
     return JudgedList(server, kind, held, baseline=tuple(baseline), flagged=flagged)
 
 
-def _room(known: ServerPins) -> int:
+def _left(known: ServerPins) -> int:
     """Return how many items more of a server are remembered."""
     return MOST_ITEMS - len(known.pins.keys() | known.adopted.keys() | known.seen.keys())
 
 
-def _not_remembered(item: PinnedItem, room: int, rules: PinRules) -> str:
-    """Return why a new item is held whatever its classes are; an empty text where it can be pinned."""
+def _not_remembered(item: PinnedItem, left: int, rules: PinRules) -> str:
+    """Return why a new item cannot be pinned; an empty text where it can."""
     if rules.on_change == "warn":
         return ""
     if len(item.definition) > LONGEST_DEFINITION or len(item.name) > LONGEST_NAME:
         return _TOO_LONG
-    return _TOO_MANY if room <= 0 else ""
+    return _TOO_MANY if left <= 0 else ""
 
 
 def _judged(
@@ -135,17 +135,17 @@ def _judged(
 ) -> Steps[JudgedList]:
     held: dict[str, HeldItem] = {}
     changes: list[JudgedChange] = []
-    room = _room(known)
+    left = _left(known)
     for change in found.changes:
         yield
         new = change.key not in pins
         holds = is_held(change, rules.on_change) or (rules.asks and new)
         if new and not holds:
-            why = _not_remembered(change.after, room, rules)
+            why = _not_remembered(change.after, left, rules)
             if why:
                 held[change.name] = HeldItem(server, kind, change.name, why)
                 continue
-            room -= change.key not in known.seen
+            left -= change.key not in known.seen
         if holds:
             before = change.before.key if change.before is not None else change.key
             held[change.name] = HeldItem(server, kind, change.name, change.sentence, known.approved.get(before))
