@@ -187,6 +187,8 @@ class Dispatcher:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         if self.drain.started and method not in _TO_THE_END:
             raise self.drain.refusal()
+        if method.endswith("/list"):
+            host.listed = True
         began = asyncio.get_running_loop().time()
         try:
             with self.drain:

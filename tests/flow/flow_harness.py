@@ -58,9 +58,18 @@ class FlowHarness(GatewayHarness):
         answer = await self.call(host, name, **more)
         return outcome_of(answer)
 
-    def legacy(self, agent: str = "ada", session: str | None = "one", capabilities: Json | None = None) -> Host:
-        """Return a host of the handshake eras, in a session."""
-        return self.host(agent, LEGACY, capabilities, session)
+    def legacy(
+        self,
+        agent: str = "ada",
+        session: str | None = "one",
+        capabilities: Json | None = None,
+        *,
+        listed: bool = True,
+    ) -> Host:
+        """Return a host of the handshake eras, in a session that began with a list or without one."""
+        host = self.host(agent, LEGACY, capabilities, session)
+        host.listed = listed
+        return host
 
 
 def outcome_of(answer: Json) -> str:

@@ -3,7 +3,6 @@
 It keeps every label that any call brought, with its time, and looks through all of them for each question.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -24,13 +23,12 @@ class Place(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """A label that a call brought; `number` orders calls of one time. `run`: the process, and which run of it."""
+    """A label that a call brought; `number` orders calls of one time."""
 
     place: Place
     label: str
     at: float
     number: int
-    run: tuple[int, int]
 
 
 @dataclass
@@ -43,50 +41,23 @@ class Reference:
 
     decay: float
     brought: list[Brought] = field(default_factory=list)
-    # When each process first heard of a trace, by process, and by number.
+    # When each process first heard of a conversation.
     heard: dict[tuple[int, Place], float] = field(default_factory=dict)
     numbers: int = 0
-    # How often each process began anew; calls of each session in a run; what sessions surely took over, and perhaps.
-    runs: Counter[int] = field(default_factory=Counter)
-    calls: Counter[tuple[tuple[int, int], Place]] = field(default_factory=Counter)
-    taken: dict[tuple[int, Place], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    # The sessions that began, in a process, with a call before a list.
+    taking: set[tuple[int, Place]] = field(default_factory=set)
 
-    def hear(self, process: int, place: Place, now: float) -> None:
-        """Note that a process was asked about a conversation."""
+    def hear(self, process: int, place: Place, now: float, *, takes_over: bool = False) -> None:
+        """Note that a process was asked about a conversation, which is told once whether it takes over."""
         if (process, place) not in self.heard:
             self.heard[process, place] = now
-            if place.kind == "session":
-                self.taken[process, place] = self._taken_over(process, place, now)
+            if takes_over:
+                self.taking.add((process, place))
 
-    def call(self, process: int, place: Place) -> None:
-        """Note that a call is made in a conversation."""
-        self.calls[self._run(process), place] += 1
-
-    def _run(self, process: int) -> tuple[int, int]:
-        return process, self.runs[process]
-
-    def _taken_over(self, process: int, place: Place, now: float) -> tuple[frozenset[str], frozenset[str]]:
-        """Return what a session takes over that begins.
-
-        Surely it is what no session of two calls brought here; perhaps, as rows do not say by which session, all that
-        the key knows.
-        """
-        run, surely = self._run(process), set()
-        for one in self.brought:
-            mine = (one.place.agent, one.place.key) == (place.agent, place.key) and one.run == run
-            apart = one.place.kind == "session" and self.calls[run, one.place] >= 2
-            if mine and not apart and one.at + self.decay > now:
-                surely.add(one.label)
-        if any(one.place == place for one in self.brought):
-            surely.clear()
-        return frozenset(surely), frozenset(label for label, _ in self._of_key(place, now, BEYOND))
-
-    def bring(self, process: int, place: Place, labels: frozenset[str], now: float) -> None:
+    def bring(self, place: Place, labels: frozenset[str], now: float) -> None:
         """Note that a result came back."""
-        self.hear(process, place, now)
         self.numbers += 1
-        run = self._run(process)
-        self.brought += [Brought(place, label, now, self.numbers, run) for label in labels]
+        self.brought += [Brought(place, label, now, self.numbers) for label in labels]
 
     def clear(self, agent: str) -> None:
         """Note that all of an agent is cleared, which every process heeds."""
@@ -95,7 +66,7 @@ class Reference:
     def restart(self, process: int) -> None:
         """Note that a process begins anew, with what is in the database."""
         self.heard = {key: at for key, at in self.heard.items() if key[0] != process}
-        self.runs[process] += 1
+        self.taking = {key for key in self.taking if key[0] != process}
 
     def surely(self, process: int, place: Place, now: float) -> frozenset[str]:
         """Return the labels that count, by the times of the calls alone."""
@@ -112,9 +83,8 @@ class Reference:
             # A session that is in memory forgets nothing, and one that is not may have.
             if beyond:
                 own = {one.label for one in self.brought if one.place == place}
-            opened, taken = self.heard.get((process, place), now), self.taken[process, place][bool(beyond)]
-            known = self._of_key(place, now, beyond)
-            return frozenset(own | {label for label, since in known if since <= opened and label in taken})
+            if (process, place) not in self.taking:
+                return frozenset(own)
         if place.kind == "key":
             return frozenset(label for label, _ in self._of_key(place, now, beyond))
         opened = self.heard.get((process, place), now)

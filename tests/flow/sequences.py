@@ -69,14 +69,12 @@ class Sequence:
         self._clock.time = now = now + 0.001
         if dice < 0.35:
             labels = frozenset(self._random.sample(LABELS, self._random.randrange(1, 3)))
+            self._begin(process, key, place)
             await states.state(key, "web.fetch", decides=False)
-            states.scopes.called(key)
-            self._reference.hear(process, place, now)
-            self._reference.call(process, place)
             if not states.brings_nothing_new(key, labels, "web.fetch", "t", DECAY):
                 brought = await states.bring(key, labels, "web.fetch", "t", DECAY)
                 assert brought.committed
-            self._reference.bring(process, place, labels, now)
+            self._reference.bring(place, labels, now)
         elif dice < 0.85:
             await self._check(process, key, place)
         elif dice < 0.95:
@@ -88,19 +86,24 @@ class Sequence:
             await self._restart(process)
 
     async def _check(self, process: int, key: ScopeKey, place: Place) -> None:
-        self._reference.hear(process, place, self._clock())
+        self._begin(process, key, place)
         found = set(await self._states[process].state(key, "mail.send", decides=True))
         surely = self._reference.surely(process, place, self._clock())
         perhaps = self._reference.perhaps(process, place, self._clock())
         if self._storage is None:
-            # In one process that forgets nothing, times are exact, and it is known what sessions took over.
+            # In one process that forgets nothing, times are exact but for those of sessions, which end elsewhere.
             own = {one.label for one in self._reference.brought if one.place == place}
             perhaps = surely if place.kind != "session" else surely | own
         assert surely <= found <= perhaps, (place, found, surely, perhaps)
-        self._states[process].scopes.called(key)
-        self._reference.call(process, place)
         self.checked += 1
         self.refusing += bool(found)
+
+    def _begin(self, process: int, key: ScopeKey, place: Place) -> None:
+        """Begin a session that the process has not heard of, with a list or without one."""
+        takes_over = self._random.random() < 0.5
+        if place.kind == "session":
+            self._states[process].scopes.begin(key, self._clock(), takes_over=takes_over)
+        self._reference.hear(process, place, self._clock(), takes_over=takes_over and place.kind == "session")
 
     async def _clear(self, agent: str) -> None:
         labels = await self._stores[0].flow_labels()

@@ -74,6 +74,7 @@ async def test_sessions_are_apart_and_keys_together(harness: ServedHarness, stor
         harness.connect_as(STATELESS, "ada") as stateless,
         harness.connect_as(STATELESS, "bob") as other,
     ):
+        await two.list()
         await called(one, "web.fetch")
         assert await called(one, "mail.send") == "not_confirmed"
         assert await called(two, "mail.send") == "ok"

@@ -73,6 +73,7 @@ async def test_a_kept_file_of_a_skill_has_its_labels(open_harness: OpenHarness) 
     served.add_skill("acme/long", {"SKILL.md": skill_md("long", "About much. " * 20_000)})
     harness = open_harness({"docs": local(served), "other": local(other())}, POLICY % ("skill:docs.*", "server:other"))
     async with harness.host("http", LEGACY[-1]) as reader, harness.host("http", LEGACY[-1]) as second:
+        await second.list()
         arguments: Json = {"name": "skill:docs.acme/long"}
         shown = await reader.call("call_tool", arguments).result()
         await outcome(reader, "resources/read", {"uri": f"{ROOT}/notes/a.md"})

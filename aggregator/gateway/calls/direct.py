@@ -202,8 +202,6 @@ class DirectCalls:
         if limits.counted:
             call.charge = self.rate_limits.charged(tool.name, limits, known.conversation, looked=True)
             call.charge.__enter__()
-        if flow is not None:
-            self._flow.called(flow)
         self._drain.begin()
         self._new[call] = None
         if self._timer is None:

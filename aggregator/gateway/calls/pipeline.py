@@ -182,7 +182,7 @@ class Pipeline:
         asked = self._input_requests.asked_flow(call.params, call.version)
         try:
             decision, flow = await self.flow.decide(
-                ruling.decision, ruling.flow, flow, record, call.params, tool, asked, call.within
+                ruling.decision, ruling.flow, flow, record, call.params, tool, asked
             )
         except FlowDenied:
             self._input_requests.give_up(call.params, call.principal)

@@ -54,6 +54,9 @@ class FlowGuard:
     ) -> CallFlow:
         """Return what a call of a tool, or a read of an item, has to do with flow labels."""
         scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
+        if scope.kind == "session":
+            # Who calls before any list was sent knows the names from another session: see `Host.listed`.
+            self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
         return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay)
 
     async def decide(
@@ -65,7 +68,6 @@ class FlowGuard:
         params: Mapping[str, Any],
         meant: ToolRecord | None = None,
         asked: AskedFlow | None = None,
-        within: TraceContext | None = None,
     ) -> tuple[Decision, CallFlow]:
         """Return the decision about a call in its conversation, `base` or a stricter one that is no denial, and its
         flow with what it was decided by.
@@ -82,8 +84,6 @@ class FlowGuard:
         resumed = params.get("requestState") is not None
         state = await self.states.state(call.scope, call.name, decides=decides, resumed=resumed)
         record.flow = labels_told(state)
-        if not resumed:
-            self.called(call, within)
         call = call._replace(base=base, of=flow, read=frozenset(state))
         if not decides:
             return base, call
@@ -100,11 +100,6 @@ class FlowGuard:
         if decision.verdict == "deny":
             raise FlowDenied.by(call.name, decision, meant)
         return replace(decision, told=True), call
-
-    def called(self, call: CallFlow, within: TraceContext | None = None) -> None:
-        """Note that a call is made in its conversation; those of one program are one call of its host."""
-        if within is None and call.scope.kind == "session":
-            self.states.scopes.called(call.scope)
 
     def questions(self, call: CallFlow | None, record: CallRecord) -> QuestionFlow | None:
         """Return the flow of the questions of a call's server; None where no policy has flow rules."""

@@ -25,10 +25,6 @@ _BEYOND: Final = 0.1
 # question is good for.
 RESUMED_WITHIN: Final = 960.0
 MOST_SCOPES: Final = 10_000
-# With so many calls a session is no longer one that may be good for a single call; and so many sessions with one call
-# are told apart for a key.
-_MORE_CALLS: Final = 2
-_MOST_SINGLE: Final = 64
 _DIGITS: Final = 12
 
 
@@ -94,9 +90,7 @@ class Scope:
 
     `loaded`: the rows of the scope were read since then, or there are none.
 
-    Of a session: the `calls` made in it, and the labels of its key that it has `inherited` once it has `begun`. Of a
-    key: until when the labels count that no session brought which had made more calls; those of sessions with one
-    call, which may become such, in `single`, all others in `loose`.
+    Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`.
     """
 
     key: ScopeKey
@@ -104,27 +98,7 @@ class Scope:
     loaded: bool
     labels: dict[str, Known] = field(default_factory=dict)
     begun: bool = False
-    calls: int = 0
-    inherited: frozenset[str] = frozenset()
-    loose: dict[str, float] = field(default_factory=dict)
-    single: OrderedDict[str, dict[str, float]] = field(default_factory=OrderedDict)
-
-    def inheritable(self, now: float) -> frozenset[str]:
-        """Return the labels of a key that a session which begins now takes over."""
-        found = {label for label, ends in self.loose.items() if ends > now}
-        for labels in self.single.values():
-            found |= {label for label, ends in labels.items() if ends > now}
-        return frozenset(found)
-
-    def note_inheritable(self, session: str | None, labels: Iterable[str], ends: float) -> None:
-        """Note labels of a key that sessions take over, until a time; `session` has made one call so far."""
-        noted = self.loose if session is None else self.single.setdefault(session, {})
-        for label in labels:
-            noted[label] = max(noted.get(label, 0.0), ends)
-        if len(self.single) > _MOST_SINGLE:
-            _, oldest = self.single.popitem(last=False)
-            for label, until in oldest.items():
-                self.loose[label] = max(self.loose.get(label, 0.0), until)
+    takes_over: bool = False
 
 
 class Scopes:
@@ -163,8 +137,7 @@ class Scopes:
     def open(self, key: ScopeKey, now: float) -> None:
         """Take a scope, and that of its key, into memory; one that is not there begins with what is known of its owner.
 
-        A trace knows what its key knew at this time, as long as that is known of the key; so does a session of what no
-        session of several calls brought.
+        A trace knows what its key knew at this time, as long as that is known of the key.
         """
         # That of the key after its traces, which need it, so that it is not forgotten before them.
         for one in with_key(key):
@@ -176,25 +149,14 @@ class Scopes:
                 scope.labels[label] = Known(known.source, known.first, known.expires)
             if len(self._scopes) > self._most:
                 self._forget_one(key)
-        if not self._stored:
-            self._begin(key, now)
 
-    def _begin(self, key: ScopeKey, now: float) -> None:
-        """Have a session take over labels of its key, unless it has begun before."""
-        scope = self._scopes[key]
-        if key.kind == "session" and not scope.begun:
-            scope.begun, scope.opened = True, now
-            if not scope.labels or not self._stored:
-                scope.inherited = self._scopes[key.of_key].inheritable(now)
-
-    def called(self, key: ScopeKey) -> None:
-        """Note that a call is made in a scope: what a session of several calls brings is not taken over by others."""
+    def begin(self, key: ScopeKey, now: float, *, takes_over: bool) -> None:
+        """Take note of a call in a session; with its first one it is told whether it takes over what its key knows."""
         scope = self._scopes.get(key)
-        if scope is not None and key.kind == "session" and scope.calls < _MORE_CALLS:
-            scope.calls += 1
-            of_key = self._scopes.get(key.of_key)
-            if scope.calls == _MORE_CALLS and of_key is not None:
-                of_key.single.pop(key.id, None)
+        if scope is None or not scope.begun:
+            self.open(key, now)
+            scope = self._scopes[key]
+            scope.begun, scope.takes_over, scope.opened = True, takes_over, now
 
     def state(self, key: ScopeKey, now: float) -> FlowState:
         """Return the labels of a scope that count, with the calls that brought them last."""
@@ -203,18 +165,11 @@ class Scopes:
             return {}
         labels = scope.labels
         state = {label: known.source for label, known in labels.items() if known.expires > now} if labels else {}
-        if (key.kind == "trace" or scope.inherited) and (of_key := self._scopes.get(key.of_key)) is not None:
-            opened, taken = scope.opened, of_key.labels if key.kind == "trace" else scope.inherited
+        if (key.kind == "trace" or scope.takes_over) and (of_key := self._scopes.get(key.of_key)) is not None:
             for label, known in of_key.labels.items():
-                if known.expires > now and known.first <= opened and label in taken and label not in state:
+                if known.expires > now and known.first <= scope.opened and label not in state:
                     state[label] = known.source
         return state
-
-    def _inherit_later(self, key: ScopeKey, labels: Collection[str], ends: float) -> None:
-        """Note which sessions that begin later take over what was brought in a scope."""
-        session = key.kind == "session"
-        if not session or self._scopes[key].calls < _MORE_CALLS:
-            self._scopes[key.of_key].note_inheritable(key.id if session else None, labels, ends)
 
     def _forget_one(self, opened: ScopeKey) -> None:
         kept = with_key(opened)
@@ -249,7 +204,6 @@ class Scopes:
                     _renew(known, source, ends)
                 if self._stored and known.stored < now + lasts:
                     self._unwritten[one] = None
-        self._inherit_later(key, labels, now + decay)
         return new
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> bool:
@@ -266,7 +220,6 @@ class Scopes:
                 found.append((known, _ends(one.kind, now, lasts)))
         for known, ends in found:
             _renew(known, source, ends)
-        self._inherit_later(key, labels, now + decay)
         return True
 
     # -- rows
@@ -308,9 +261,6 @@ class Scopes:
             for row in found.get(one.digest, ()):
                 known, ends = scope.labels.get(row.label), math.inf if one.kind == "session" else row.expires
                 source = LabelSource(row.tool, row.last, row.trace_id)
-                if one.kind == "key" and (known is None or row.last > known.source.at or row.first < known.first):
-                    # Which session brought it is not known.
-                    scope.note_inheritable(None, (row.label,), row.expires)
                 if known is None or known.expires <= row.first:
                     scope.labels[row.label] = Known(source, row.first, ends, row.expires)
                     continue
@@ -318,7 +268,6 @@ class Scopes:
                 known.expires, known.stored = max(known.expires, ends), max(known.stored, row.expires)
                 if source.at > known.source.at:
                     known.source = source
-        self._begin(key, now)
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget what was read before a clear, in the scopes that it is of; what was read since is written again."""
@@ -330,10 +279,7 @@ class Scopes:
             scope.labels = {label: known for label, known in scope.labels.items() if known.source.at > cleared.at}
             scope.loaded = not self._stored
             if scope.opened <= cleared.at:
-                scope.inherited = frozenset()
-            for noted in (scope.loose, *scope.single.values()):
-                for label in [label for label in noted if label not in scope.labels]:
-                    del noted[label]
+                scope.takes_over = False
             self._write_again(scope)
 
     def doubt(self) -> None:
