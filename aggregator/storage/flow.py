@@ -7,10 +7,10 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import case, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes, flow_labels
 
@@ -115,11 +115,9 @@ class FlowLabels:
             await connection.execute(delete(flow_labels).where(*mine, flow_labels.c.last <= now))
         return len(scopes)
 
-    async def newest_clear(self) -> int:
-        """Return the number of the newest clear; 0 while there is none."""
-        newest = select(func.max(changes.c.seq)).where(changes.c.subject == FLOW_SUBJECT)
-        async with self._engine.read() as connection:
-            return int(await connection.scalar(newest) or 0)
+    async def newest_clear(self) -> Version:
+        """Return the file of the database and the number of the newest clear; 0 where there is none."""
+        return await self._engine.version(FLOW_SUBJECT)
 
     async def clears_after(self, seq: int) -> list[FlowClear]:
         """Return the clears after a number, oldest first; a bounded number of them."""

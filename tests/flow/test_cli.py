@@ -71,11 +71,23 @@ def test_clear(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert {row.agent_id for row in _kept(storage)} == {"bob"}
     assert clear(storage, "ada") == 1
     assert clear(storage, "bob", "no such") == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "Nothing that bob has read in no such is kept."
 
     events = events_in(Path(storage.partition("///")[2]), "flow")
     assert [(one["agent_id"], one["details"].get("scope"), one["details"]["scopes"]) for one in events] == [
         ("ada", "session-1", 1),
         ("ada", None, 1),
+    ]
+
+
+def test_what_is_misspelt_is_said(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent like one of which something is kept, and a scope that an agent does not have."""
+    asyncio.run(_fill(storage))
+    assert (show(storage, "adda"), clear(storage, "adda"), clear(storage, "ada", "session-2")) == (0, 1, 1)
+    assert capsys.readouterr().out.splitlines() == [
+        "Nothing that adda has read is kept. Did you mean ada?",
+        "Nothing that adda has read is kept. Did you mean ada?",
+        "Nothing that ada has read in session-2 is kept. `aggregator flow show` prints its scopes.",
     ]
 
 

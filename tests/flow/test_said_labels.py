@@ -49,6 +49,11 @@ NAMES: Final = (
         ({"_meta": {"ifc": {"integrity": "untrusted", "confidentiality": "public"}}}, {"untrusted"}),
         ({"_meta": {"ifc": {"integrity": "trusted", "confidentiality": ["octocat"]}}}, {"private"}),
         ({"_meta": {"com.github.ifc/labels": {"confidentiality": "private"}}}, {"private"}),
+        ({"_meta": {"ifc": {"confidentiality": ["public", "normal"]}}}, set()),
+        ({"_meta": {"ifc": {"confidentiality": {"hr": True}}}}, {"private"}),
+        # More words than are looked at: what is not known to be public is private.
+        ({"_meta": {"ifc": {"confidentiality": ["public"] * 101}}}, {"private"}),
+        ({"_meta": {"annotations": {"returnMetadata": {"sensitivity": ["none"] * 101}}}}, {"private"}),
     ],
 )
 def test_where_servers_say_it(result: Json, labels: set[str]) -> None:

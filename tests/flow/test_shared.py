@@ -1,5 +1,6 @@
 """Several processes on one database: what one has read the others know, and a clear is heeded by all."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -160,6 +161,21 @@ async def test_a_running_process_looks_for_clears_by_itself(
         clock.time += 1.0
         await running.heed_clears()
         assert await running.state(SESSION, "mail.send", decides=True) == {}
+
+
+async def test_a_database_that_was_deleted_gets_the_labels_again(tmp_path: Path, clock: MovedClock) -> None:
+    """Though nothing was ever cleared in it: a restart after that forgets nothing that this process knew."""
+    path, host = tmp_path / "shared.db", ScopeKey(SESSION.owner, "key")
+    storage = f"sqlite+aiosqlite:///{path}"
+    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+        await harness.call(harness.host("ada", MODERN), "web.fetch")
+        for end in ("", "-wal", "-shm"):
+            await asyncio.to_thread(Path(f"{path}{end}").unlink)
+        await harness.app.flow.heed_clears()
+        await harness.app.flow.write_rest()
+        assert "untrusted" in await harness.app.flow.state(host, "mail.send", decides=True)
+    async with FlowHarness(tmp_path, clock, storage=storage) as after, after.app.database:
+        assert await after.outcome(after.host("ada", MODERN), "mail.send") == "not_confirmed"
 
 
 async def test_without_the_database_a_call_out_waits(

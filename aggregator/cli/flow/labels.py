@@ -10,6 +10,7 @@ from typing import Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.config.files.report import nearest
 from aggregator.policy.flow.decide_flow import how_long_ago
 from aggregator.storage.database import open_database
 from aggregator.storage.flow import FlowRow
@@ -24,9 +25,7 @@ def show(storage: str | None, agent: str | None = None, as_json: bool = False) -
         print(json.dumps(_objects(rows), ensure_ascii=False, indent=2))
         return 0
     if not rows:
-        print(
-            "Nothing that was read is kept." if agent is None else f"Nothing that {one_line(agent)} has read is kept."
-        )
+        print("Nothing that was read is kept." if agent is None else run_loop(_nothing(_url(storage), agent, now)))
         return 0
     table = [("AGENT", "OF", "SCOPE", "LABEL", "BY", "READ", "COUNTS UNTIL")]
     table += [
@@ -51,7 +50,7 @@ def clear(
     """Forget what was read, in all conversations of an agent or in those of one name; return 1 if there was nothing."""
     cleared = run_loop(_clear(_url(storage), agent, scope, audited, chain_key))
     if not cleared:
-        print(f"Nothing that {one_line(agent)} has read {'there ' if scope is not None else ''}is kept.")
+        print(run_loop(_nothing(_url(storage), agent, time.time(), scope)))
         return 1
     several = "1 scope" if cleared == 1 else f"{cleared} scopes"
     print(f"{one_line(agent)}: what was read is forgotten in {several}.")
@@ -72,6 +71,17 @@ async def _clear(url: str, agent: str, scope: str | None, audited: bool, chain_k
             said = f"{by} had forgotten what {agent} has read, in {where}."
             await noted(database, "flow", said, agent, by=by, scope=scope, scopes=cleared)
     return cleared
+
+
+async def _nothing(url: str, agent: str, now: float, scope: str | None = None) -> str:
+    """Say that there is nothing of an agent, or of one of its scopes, and what may be meant."""
+    agents = {row.agent_id for row in await _rows(url, None, now)}
+    where = f"in {one_line(scope)} " if scope is not None else ""
+    said = f"Nothing that {one_line(agent)} has read {where}is kept."
+    if agent in agents:
+        return f"{said} `aggregator flow show` prints its scopes."
+    meant = nearest(agent, sorted(agents))
+    return f"{said} Did you mean {one_line(meant)}?" if meant is not None else said
 
 
 def _objects(rows: Sequence[FlowRow]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.domain.bounds.offload import for_each
+from aggregator.domain.bounds.offload import for_each, is_long
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.decision import Decision
 from aggregator.domain.errors import (
@@ -157,7 +157,9 @@ class FlowGuard:
         return labels
 
     def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
-        """Note what came back if there is nothing new in it and nothing to be written; else return False."""
+        """Note what came back if it is short, has nothing new in it and needs no row; else return False."""
+        if any(is_long(result.get(name)) for name in _LISTS):
+            return False
         labels = call.labels | said_labels(result)
         if not labels:
             return True

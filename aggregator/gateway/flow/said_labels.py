@@ -24,6 +24,8 @@ _IFC: Final = ("ifc", "com.github.ifc/labels")
 _LISTS: Final = ("content", "contents", "messages")
 _INNER: Final = ("resource", "content")
 _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
+# Words of one member that are looked at: those who may know something, or kinds of data. With more it is not public.
+_WORDS: Final = 100
 
 
 def said_labels(result: Mapping[str, Any]) -> frozenset[str]:
@@ -63,7 +65,7 @@ def _hinted(said: Any) -> frozenset[str]:
     returned = said.get("returnMetadata")
     if isinstance(returned, dict):
         untrusted = untrusted or _word(returned.get("source")).startswith("untrusted")
-        private = private or any(word not in _PUBLIC for word in _words(returned.get("sensitivity")))
+        private = private or _is_kept(returned.get("sensitivity"))
     return _labels(untrusted=untrusted, private=private)
 
 
@@ -78,20 +80,20 @@ def _flowing(said: Any) -> frozenset[str]:
     """Return what labels of information flow say."""
     if not isinstance(said, dict):
         return _NOTHING
-    kept = any(word not in _PUBLIC for word in _words(said.get("confidentiality")))
-    return _labels(untrusted=_word(said.get("integrity")) == "untrusted", private=kept)
+    untrusted = _word(said.get("integrity")) == "untrusted"
+    return _labels(untrusted=untrusted, private=_is_kept(said.get("confidentiality")))
 
 
 def _labels(*, untrusted: bool, private: bool) -> frozenset[str]:
     return frozenset(label for label, said in ((UNTRUSTED, untrusted), (PRIVATE, private)) if said)
 
 
-def _words(said: Any) -> tuple[str, ...]:
-    """Return a text, or the texts of a list or an object, in lower case; other values are none."""
-    if isinstance(said, dict):
-        return tuple(map(str.lower, said))
-    every = said if isinstance(said, list) else [said]
-    return tuple(one.lower() for one in every if isinstance(one, str) and one)
+def _is_kept(said: Any) -> bool:
+    """Return whether a text, or one in a list or an object, is a word for data that is not public."""
+    if isinstance(said, list | dict) and len(said) > _WORDS:
+        return True
+    every = said if isinstance(said, list | dict) else [said]
+    return any(_word(one) not in _PUBLIC for one in every if isinstance(one, str) and one)
 
 
 def _word(said: Any) -> str:

@@ -16,6 +16,7 @@ from aggregator.policy.flow.decide_flow import FlowState, LabelSource
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from aggregator.storage.engine.engine import Version
     from aggregator.storage.flow import FlowLabels
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,9 @@ class FlowStates:
         self.now = clock
         self.scopes = Scopes(stored=store is not None)
         self._decay = 0.0
-        # The number of the newest clear that is heeded, None before the first look; and how many were.
-        self._seen: int | None = None
+        # The file of the database and the number of the newest clear that is heeded, None before the first look.
+        self._seen: Version | None = None
+        # How many clears were heeded.
         self._cleared = 0
         self._failing = False
         self._used = asyncio.Event()
@@ -219,13 +221,16 @@ class FlowStates:
             StorageError: the database cannot be read.
         """
         labels = await self._labels()
-        newest = await labels.newest_clear()
+        file, newest = await labels.newest_clear()
         assert self._seen is not None, "it is set when the database is opened"
-        if newest < self._seen:
+        of_file, seen = self._seen
+        if file != of_file or newest < seen:
             log.warning("the database is another one: flow labels are written again")
-            self._seen, self._cleared = newest, self._cleared + 1
+            self._seen, self._cleared = (file, newest), self._cleared + 1
             self.scopes.doubt()
-        while self._seen < newest and (found := await labels.clears_after(self._seen)):
+            return
+        while seen < newest and (found := await labels.clears_after(seen)):
             for cleared in found:
-                self._seen, self._cleared = cleared.seq, self._cleared + 1
+                seen = cleared.seq
+                self._seen, self._cleared = (file, seen), self._cleared + 1
                 self.scopes.clear(cleared)
