@@ -12,7 +12,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner, Scopes
 from aggregator.policy.flow.decide_flow import LabelSource
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.flow import FlowLabels
+from aggregator.storage.flow import FlowClear, FlowLabels
 from aggregator.upstream.lifecycle.states import StateAndReason
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
 from tests.flow.flow_harness import POLICIES, FlowHarness, MovedClock, outcome_of, policies
@@ -170,6 +170,28 @@ def test_a_forgotten_scope_leaves_its_labels_to_its_owner() -> None:
     other = ScopeKey(ScopeOwner("bob", None, None), "session", "11")
     scopes.open(other, 10_000.0)
     assert scopes.state(other, 10_000.0) == {}
+
+
+def test_what_cannot_be_written_is_bounded_too() -> None:
+    """While the database takes nothing, a trace for each request fills no memory; what is let go is left to the owner
+    until it is cleared.
+    """
+    scopes, other = Scopes(stored=True, most=120), ScopeOwner("bob", None, None)
+    scopes.bring(ScopeKey(other, "session", "kept"), {"private"}, LabelSource("files.read", 90.0, None), 60.0)
+    for number in range(300):
+        scopes.bring(ScopeKey(OWNER, "trace", str(number)), {"untrusted"}, LabelSource("web.fetch", 100.0, None), 60.0)
+    assert len(scopes) <= 122
+    assert len(scopes.unwritten) <= 122
+    assert ScopeKey(OWNER, "key") in scopes.unwritten
+    for later in (ScopeKey(OWNER, "trace", "0"), ScopeKey(OWNER, "session", "new")):
+        scopes.open(later, 1_000.0)
+        assert set(scopes.state(later, 1_000.0)) == {"untrusted"}
+    scopes.clear(FlowClear(1, "bob", 2_000.0))
+    scopes.open(ScopeKey(OWNER, "trace", "still"), 2_001.0)
+    assert scopes.state(ScopeKey(OWNER, "trace", "still"), 2_001.0)
+    scopes.clear(FlowClear(2, "ada", 2_000.0))
+    scopes.open(ScopeKey(OWNER, "trace", "after"), 2_001.0)
+    assert scopes.state(ScopeKey(OWNER, "trace", "after"), 2_001.0) == {}
 
 
 async def test_many_traces_cost_no_more_than_their_bound(tmp_path: Path, clock: MovedClock) -> None:

@@ -26,6 +26,8 @@ _BEYOND: Final = 0.1
 RESUMED_WITHIN: Final = 960.0
 MOST_SCOPES: Final = 10_000
 _DIGITS: Final = 12
+# Scopes that are kept because a label of theirs is in no row yet; of more, those used longest ago are let go too.
+_KEPT_UNWRITTEN: Final = 100
 
 
 class ScopeOwner(NamedTuple):
@@ -108,7 +110,7 @@ class Scopes:
         self._stored = stored
         self._most = most
         self._scopes: OrderedDict[ScopeKey, Scope] = OrderedDict()
-        # Without a database: the labels of forgotten scopes, which every later scope of their owner begins with.
+        # The labels of forgotten scopes that are in no database, which every later scope of their owner begins with.
         self._forgotten: dict[ScopeOwner, dict[str, Known]] = {}
         # Scopes that have a label which is in no row yet.
         self._unwritten: dict[ScopeKey, None] = {}
@@ -172,12 +174,14 @@ class Scopes:
         return state
 
     def _forget_one(self, opened: ScopeKey) -> None:
-        kept = with_key(opened)
+        kept, sparing = with_key(opened), len(self._unwritten) <= _KEPT_UNWRITTEN
         for key, scope in self._scopes.items():
-            if key in kept or key in self._unwritten or (key.kind == "key" and not self._stored):
+            lost = not self._stored or key in self._unwritten
+            if key in kept or (lost and (key.kind == "key" or (self._stored and sparing))):
                 continue
             del self._scopes[key]
-            if not self._stored:
+            self._unwritten.pop(key, None)
+            if lost:
                 forgotten = self._forgotten.setdefault(key.owner, {})
                 for label, known in scope.labels.items():
                     if label not in forgotten or forgotten[label].expires < known.expires:
@@ -271,6 +275,9 @@ class Scopes:
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget what was read before a clear, in the scopes that it is of; what was read since is written again."""
+        for owner, labels in self._forgotten.items():
+            if cleared.agent_id in (None, owner.agent_id) and not cleared.scopes:
+                self._forgotten[owner] = {name: known for name, known in labels.items() if known.source.at > cleared.at}
         for key, scope in self._scopes.items():
             if cleared.agent_id not in (None, key.owner.agent_id):
                 continue

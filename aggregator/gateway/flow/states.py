@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 # Seconds between two looks for clears, and for what could not be written.
 LOOK_EVERY: Final = 0.5
+# Scopes of which what could not be written is written at one look.
+_REST_AT_ONCE: Final = 500
 # How often a scope is read again that was cleared meanwhile.
 _READINGS: Final = 5
 
@@ -207,12 +209,12 @@ class FlowStates:
             self._wake.clear()
 
     async def write_rest(self) -> None:
-        """Write what could not be written before.
+        """Write what could not be written before, of a bounded number of scopes.
 
         Raises:
             StorageError: it cannot be written now either.
         """
-        await self._write(self.scopes.unwritten)
+        await self._write(self.scopes.unwritten[:_REST_AT_ONCE])
 
     async def heed_clears(self) -> None:
         """Forget what was cleared since the last look.
