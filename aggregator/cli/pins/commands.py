@@ -25,7 +25,7 @@ def pins_status(server: Server = None, config: Config = None, as_json: AsJson = 
 def pins_diff(
     server: Server = None,
     item: Annotated[
-        str | None, typer.Argument(help="A tool, prompt or template by its name.", show_default=False)
+        str | None, typer.Argument(help="A tool, prompt, template or skill by its name or URI.", show_default=False)
     ] = None,
     config: Config = None,
 ) -> None:
@@ -40,7 +40,9 @@ def pins_approve(
     server: Server = None,
     items: Annotated[
         list[str] | None,
-        typer.Argument(help="Names; `prompt:NAME`, `template:URI` or `instructions` for others.", show_default=False),
+        typer.Argument(
+            help="Names; `prompt:NAME`, `template:URI`, `skill:URI` or `instructions` for others.", show_default=False
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that waits: of SERVER, or of every server.")] = False,
     digest: Annotated[

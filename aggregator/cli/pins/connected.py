@@ -17,7 +17,7 @@ from aggregator.pins.comparison import Listed
 from aggregator.pins.flags import KnownTool
 from aggregator.upstream.upstream import Upstream
 
-_KINDS: Final[tuple[Literal["prompt", "template"], ...]] = ("prompt", "template")
+_KINDS: Final[tuple[Literal["prompt", "template", "skill"], ...]] = ("prompt", "template", "skill")
 # Seconds between two looks at lists that a slow server has not answered yet.
 _PAUSE: Final = 0.05
 
