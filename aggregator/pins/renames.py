@@ -79,7 +79,8 @@ class RenameSearch:
             if pin.key not in self._listed:
                 return pin
         if equal:
-            return equal[0]
+            # What several tools say beside each other tells nothing of one more.
+            return equal[0] if len(equal) == 1 else None
         return self._nearest(item, features)
 
     def _nearest(self, item: PinnedItem, features: Features) -> PinnedItem | None:

@@ -20,7 +20,11 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no workers
 
 async def test_workers_share_the_connections_and_speak_for_all(tmp_path: Path) -> None:
     async with workers(tmp_path) as running:
-        assert await running.asked(8) == {1: 4, 2: 4}
+
+        async def shared_out() -> bool:
+            return await running.asked(8) == {1: 4, 2: 4}
+
+        await until(shared_out, "both workers take connections in turns")
         async with busy_hosts(running.url, 2) as hosts:
             for _ in range(5):
                 await asyncio.gather(*(host.call() for host in hosts))
@@ -29,10 +33,13 @@ async def test_workers_share_the_connections_and_speak_for_all(tmp_path: Path) -
             assert counts == [20] * 4
             rows = [one["worker"] for one in (await running.report())["replicas"]]
             assert rows == [1, 2]
-        shown = await run("status", "--config", str(tmp_path / "aggregator.json"), "--url", running.url)
-        assert shown.code == 0, shown
-        assert "worker 1" in shown.out
-        assert "worker 2" in shown.out
+
+        async def told_of_both() -> bool:
+            shown = await run("status", "--config", str(tmp_path / "aggregator.json"), "--url", running.url)
+            assert shown.code == 0, shown
+            return "worker 1" in shown.out and "worker 2" in shown.out
+
+        await until(told_of_both, "each worker has heard of the other")
         running.process.send_signal(signal.SIGHUP)
         lines = [f"[worker {number}]: configuration: nothing changed" for number in (1, 2)]
         await until(lambda: all(line in running.log for line in lines), "each worker reads the configuration")
