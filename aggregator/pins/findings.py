@@ -96,8 +96,8 @@ def sentence_about(findings: Findings, flags: Iterable[Flag], first: str = "") -
     """Return the sentence about a change, which begins with `first`."""
     parts = [first] if first else []
     parts += findings.told
-    parts += _arguments("takes", "more", findings.added)
-    parts += _arguments("takes", "less", findings.removed)
+    parts += _arguments("one more argument", "more arguments", findings.added)
+    parts += _arguments("one argument less", "arguments less", findings.removed)
     for names, singular, plural in (
         (findings.required, "is required now", "are required now"),
         (findings.optional, "is no longer required", "are no longer required"),
@@ -111,12 +111,11 @@ def sentence_about(findings: Findings, flags: Iterable[Flag], first: str = "") -
     return ", and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else "".join(parts)
 
 
-def _arguments(verb: str, how: str, names: Sequence[str]) -> list[str]:
+def _arguments(one: str, several: str, names: Sequence[str]) -> list[str]:
     told = list(dict.fromkeys(names))
     if not told:
         return []
-    count = "an argument" if len(told) == 1 else f"{len(told)} arguments"
-    return [f"it {verb} {count} {how}: {shown(told)}"]
+    return [f"it takes {one if len(told) == 1 else f'{len(told)} {several}'}: {shown(told)}"]
 
 
 def shown(names: Sequence[str]) -> str:

@@ -228,19 +228,19 @@ def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
         (tool(description="Other."), "its description changed"),
         (
             tool(description="Other.", inputSchema={**S, "properties": {**P, "cc": {}}}),
-            "its description changed, and it takes an argument more: `cc`",
+            "its description changed, and it takes one more argument: `cc`",
         ),
         (tool(inputSchema={**S, "required": []}), "`title` is no longer required"),
         (
             tool(inputSchema={**S, "properties": {"title": P["title"]}}),
-            "it takes an argument less: `priority`",
+            "it takes one argument less: `priority`",
         ),
-        (tool(inputSchema={**S, "required": [*S["required"], "card"]}), "it takes an argument more: `card`"),
+        (tool(inputSchema={**S, "required": [*S["required"], "card"]}), "it takes one more argument: `card`"),
         (tool(annotations={"readOnlyHint": True}), "it says now that it only reads"),
         (tool(description="A\u200b."), "its description changed, and it has characters that cannot be seen"),
         (
             tool(inputSchema={**S, "properties": {**P, **{f"`{at}`\n" * 40: {} for at in range(9)}}}),
-            "it takes 9 arguments more",
+            "it takes 9 more arguments",
         ),
     ],
 )

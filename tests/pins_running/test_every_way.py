@@ -87,9 +87,9 @@ async def test_every_kind_of_call(gateway: PinnedServer, shop: ChangingServer, f
         assert "read the keys" not in found["content"][0]["text"]
         assert "shop.order:" not in found["content"][0]["text"]
         described = await host.call("describe_tools", {"names": ["shop.order"]}).result()
-        assert "is held: its description changed" in described["content"][0]["text"]
+        assert "its description changed" in described["content"][0]["text"]
         servers = (await host.call("list_servers", {}).result())["content"][0]["text"]
-        assert "1 tool held: changed since they were approved" in servers
+        assert "1 tool held: changed since approved" in servers
         program = await host.call("run_code", {"code": "await call_tool('shop.order', {})"}).result()
         assert "is held" in str(program)
 

@@ -5,8 +5,8 @@ Terms (docs/glossary.md):
   scope: one agent in one conversation: a session, a trace, or all that comes with one key
   source: the call whose result brought a label to a scope
 
-Entry point: `guard.FlowGuard` for calls, `questions.QuestionFlow` for what servers ask during one.
-`states.FlowStates` has the labels, by the rules of `scopes`.
+Entry points: `guard.FlowGuard` for calls, `questions.QuestionFlow` for what servers ask during one; `states.FlowStates`
+has the labels, by the rules of `scopes`.
 Must not import: calls, reads, or other parts of the gateway that ask it; tests/test_layers.py holds that.
 Law: a label is in the state of its scope before the host gets the result that brought it.
 """

@@ -30,13 +30,13 @@ def held_note(held: Sequence[HeldItem]) -> str:
     counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}
     parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
     parts += ["its instructions"] if "instructions" in counts else []
-    since = "changed since they were approved" if any(one.approved is not None for one in held) else "not approved yet"
+    since = "changed since approved" if any(one.approved is not None for one in held) else "not approved yet"
     return f"{' and '.join(parts)} held: {since}"
 
 
 def _said(held: HeldItem) -> str:
     since = ""
     if held.approved is not None:
-        since = f" since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}"
+        since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}, "
     shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
-    return f"is held: {held.why}{since}. An operator looks at it with `aggregator pins diff {shown}`."
+    return f"is held: {since}{held.why}. An operator looks at it with `aggregator pins diff {shown}`."

@@ -22,6 +22,7 @@ from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
 from aggregator.gateway.flow.call_flow import CallFlow
+from aggregator.gateway.reads.held import is_in_held_skill, refuse_held, refuse_unlisted_skill
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.skill_files import SkillFiles
@@ -78,6 +79,9 @@ class Skills:
         found = await self._find(view, uri)
         request.about(found.upstream.config.id, found.own)
         flow = await self._permission.without_asking(found, view, request)
+        refuse_held(self._agent_items, view, found, uri)
+        if self._record(found) is None:
+            refuse_unlisted_skill(found, uri)
         questions, params = self._permission.questions(flow, request), {**request.params, "uri": found.own}
         try:
             answer = self._relay.read_item(found, _GET, params, request, questions=questions)
@@ -167,12 +171,13 @@ class Skills:
             raise UnknownDirectory(uri)
         own = found.own.removesuffix("/")
         request.about(found.upstream.config.id, own)
+        self._permission.check(found, view)
+        refuse_held(self._agent_items, view, found, uri)
         settings = _settings(found.upstream)
         if settings is not None and settings.get("directoryRead") is True:
             flow = await self._permission.without_asking(found, view, request)
             held = await self._asked(found, own, request, flow)
         else:
-            self._permission.check(found, view)
             held = self._known(found, own, view)
         seen = await self._slices.run(self._visible(found, own, view, held))
         if not seen and not held:
