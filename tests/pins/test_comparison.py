@@ -202,7 +202,6 @@ def test_long_lists_are_compared_in_steps() -> None:
 def test_what_several_tools_say_is_no_copy_of_one() -> None:
     """Tools without a description that take the same: one more is new, and not another name of one of them."""
     body = {"inputSchema": {"type": "object", "properties": {"say": {"type": "string"}, "to": {"type": "string"}}}}
-    pinned = {("tool", name): pinned_item("tool", name, {"name": name, **body}) for name in ("do", "ask", "more")}
-    listed = [("tool", name, {"name": name, **body}, "") for name in ("do", "ask", "more", "extra")]
-    (change,) = at_once(compare(pinned, listed, NO_OTHERS)).changes
+    before = [{"name": name, **body} for name in ("do", "ask", "more")]
+    (change,) = compared(before, [*before, {"name": "extra", **body}]).changes
     assert (change.name, change.classes) == ("extra", frozenset({"new"}))
