@@ -195,4 +195,4 @@ def _words_digest(description: str) -> bytes | None:
 
 
 NO_OTHERS: Final = OtherServers(ToolIndex(), "")
-"""What is known of others where there is one server only."""
+"""The tools of other servers where there are none."""
