@@ -5,6 +5,7 @@ with the last token that kept them up.
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -175,6 +176,53 @@ async def test_rule_that_is_taken_back_ends_all_that_goes_on(
     before = gateway.revision
     gateway.set_policies(rules)
     await gateway.wait_for_policies(before)
+
+
+DORA: Final = {"subject": "dora", "agent": "p-{subject}", "roles": ["buyer", "guest"], "tenant": "north"}
+# What the rule for dora's token says after a change, and whether what she has going on ends with it.
+CHANGES: Final[dict[str, tuple[Json, bool]]] = {
+    "the same": ({}, False),
+    "a role less": ({"roles": ["buyer"]}, True),
+    "no role": ({"roles": []}, True),
+    "another role": ({"roles": ["buyer", "metrics"]}, True),
+    "a role more": ({"roles": ["buyer", "guest", "metrics"]}, True),
+    "another tenant": ({"tenant": "south"}, True),
+    "another agent": ({"agent": "q-{subject}"}, True),
+    "another person": ({"subject": "eve"}, True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_a_token_stands_for_ends_with_the_rule_that_made_it(
+    background: BackgroundLoop, issuers: Issuers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """What goes on was let in as an agent with a tenant and roles: with others it would be another one."""
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.EVERY", 0.05)
+    monkeypatch.setattr("aggregator.app.reload.policy_reload.STILL", 0.01)
+    more, ends = CHANGES[change]
+    rules: Json = {
+        "roles": {"buyer": {"allow": ["shop.*"]}, "guest": {"allow": ["shop.get"]}, "metrics": {}},
+        "tenants": {"north": {}, "south": {}},
+        "agents": {"clerk": {"allow": ["shop.*"]}},
+    }
+    issuer = {"issuer": issuers["one"].issuer}
+    mine, other = {**DORA, **issuer}, {**issuer, "subject": "bob", "agent": "clerk"}
+    gateway = ResourceHarness(background, tmp_path, issuers, rules={**rules, "who": [mine, other]})
+    dora = BusyHost(gateway, gateway.shop, good(issuers["one"], "dora"), "dora")
+    bob = BusyHost(gateway, gateway.shop, good(issuers["one"], "bob"), "bob")
+    async with dora.here(), bob.here():
+        before = gateway.revision
+        gateway.set_policies({**rules, "who": [{**mine, **more}, other], "defaults": {"deny": ["shop.nothing"]}})
+        await gateway.wait_for_policies(before)
+        if ends:
+            assert _is_over(await dora.ends()), dora.ended
+            await until(lambda: dora.let_go)
+        gateway.app.gateway.revocation.review(gateway.app.access.holds)
+        assert bob.goes_on
+        assert dora.goes_on != ends
+        await gateway.background.elsewhere(bob.release())
+        if not ends:
+            await gateway.background.elsewhere(dora.release())
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 Rule 1: a key that is not known has the keys fetched again, but at most every `ASK_EVERY` seconds.
 Rule 2: one fetch at a time; who comes meanwhile waits for its result.
+Rule 3: keys are in use as long as a token counts that one of them has signed, however seldom a new one comes.
+Rule 4: keys that could not be fetched for `KEPT_FOR` seconds count no longer, nor do the tokens verified with them.
 """
 
 import asyncio
@@ -39,6 +41,8 @@ class IssuerKeys:
         self._keys = KeySet()
         self._fetched = self._tried = float("-inf")
         self._used = False
+        # Seconds since 1970 until which a token counts that was verified with these keys.
+        self._used_until = 0.0
         self.problem: str | None = None
         self.revision = object()
 
@@ -78,12 +82,20 @@ class IssuerKeys:
                 raise IssuerUnavailable(self.problem)
             return self._keys.for_token(kid, algorithm)
 
+    def verified(self, until: float) -> None:
+        """Note that a token which counts until then, in seconds since 1970, was verified with these keys."""
+        self._used_until = max(self._used_until, until)
+
     async def refresh_if_old(self) -> None:
         """Fetch keys that are in use and were not fetched for `REFRESH_AFTER` seconds; a failure is logged."""
-        if self._used and time.monotonic() - max(self._fetched, self._tried) > REFRESH_AFTER:
+        in_use = self._used or time.time() < self._used_until
+        if in_use and time.monotonic() - max(self._fetched, self._tried) > REFRESH_AFTER:
             async with self._lock:
                 await self._refresh()
             self._used = False
+        if self._body and time.monotonic() - self._fetched > KEPT_FOR:
+            log.error("the keys of the issuer %s count no longer: they are more than a day old", self._issuer.issuer)
+            self._keys, self._body, self.revision = KeySet(), b"", object()
 
     async def _refresh(self) -> None:
         """Fetch the keys; `problem` says why that failed."""

@@ -209,7 +209,9 @@ class TokenVerifier:
         if not is_signed_by(token, keys):
             raise TokenRejected(_FORGED, guessed=True)
         facts = facts_of(token.claims, issuer.config, now, text, signed=True)
-        return self._kept(facts, facts.expires + issuer.config.leeway)
+        until = facts.expires + issuer.config.leeway
+        issuer.keys.verified(until)
+        return self._kept(facts, until)
 
     def _kept(self, facts: TokenFacts, until: float) -> VerifiedToken:
         # With keys that have changed meanwhile, what was verified before is forgotten first.
