@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from aggregator.domain.missing import LoginRequired
 from tests.grants.harness import Accounts, Events, accounts, owner, process, server_config
+from tests.polling import until
 
 # Seconds within which a renewal is over, and a moment is taken from; and that a claim lasts.
 SPAN: Final = 0.08
@@ -60,7 +61,8 @@ async def kill_at_moments(url: str, moments: int, rng: random.Random) -> tuple[i
             assert (await here.connect(name)).connected
             before = here.idp.counts["token"]
             version = await _version(here, name)
-            await _killed(here, name, rng.uniform(0, SPAN))
+            # Every second one is killed after the issuer was asked, however slow the machine is.
+            await _killed(here, name, rng.uniform(0, SPAN), asks=before if number % 2 == 0 else None)
             asked += here.idp.counts["token"] > before
             renewed += await _version(here, name) != version
             lost += not await _works(here, name)
@@ -73,8 +75,8 @@ async def _version(here: Accounts, name: str) -> int:
     return found[0].version
 
 
-async def _killed(here: Accounts, name: str, after: float) -> None:
-    """Have a process begin to renew, and kill it some time after."""
+async def _killed(here: Accounts, name: str, after: float, asks: int | None) -> None:
+    """Have a process begin to renew, and kill it some time after; asks: once the issuer got more requests than that."""
     renewing = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.grants.rotation", "renew", here.url, str(here.config.url), name),
         stdin=asyncio.subprocess.PIPE,
@@ -84,6 +86,8 @@ async def _killed(here: Accounts, name: str, after: float) -> None:
     assert renewing.stdout is not None
     assert await renewing.stdout.readline() == b"ready\n"
     renewing.stdin.write(b"\n")
+    if asks is not None:
+        await until(lambda: here.idp.counts["token"] > asks, "the issuer is asked")
     await asyncio.sleep(after)
     if renewing.returncode is None:
         renewing.send_signal(signal.SIGKILL)

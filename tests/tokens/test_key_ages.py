@@ -88,7 +88,7 @@ async def test_keys_count_again_once_the_issuer_is_back(clocks: KeyClocks) -> No
 
 
 async def test_a_withdrawn_key_ends_although_no_new_token_comes(clocks: KeyClocks) -> None:
-    """One token that is used for hours is no look at the keys: they are fetched anew all the same, each five minutes."""
+    """One token that is used for hours is no look at the keys: they are fetched anew all the same."""
     async with authorization_server() as idp:
         tokens = verifier(idp)
         known = token(idp)

@@ -1,13 +1,15 @@
 """The table of grants.
 
-Law: tokens replace others only where these are still the ones that the new were got for: a version is stored once.
+Law: tokens replace others only where these are still the ones that the new were got for: a version is stored once, also
+where a grant was ended and the same account connected anew, perhaps by another person.
 """
 
 import json
+import secrets
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, RowMapping, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
@@ -18,6 +20,9 @@ from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tables import oauth_grants
 from aggregator.storage.vault.records import GRANTS_SUBJECT, GrantRecord
+
+# Bits of the version that a new row begins with: no late answer for a row that was removed counts for it.
+_FIRST_VERSION_BITS: Final = 48
 
 _table = oauth_grants.c
 
@@ -65,7 +70,8 @@ class GrantRows:
                 other = and_(_table.account == grant.account, _table.id != grant.id)
                 await connection.execute(delete(oauth_grants).where(other))
                 before = await connection.scalar(select(_table.version).where(_table.id == grant.id))
-                version = values["version"] = (before or 0) + 1
+                version = before + 1 if before is not None else 1 + secrets.randbits(_FIRST_VERSION_BITS)
+                values["version"] = version
                 if before is None:
                     await connection.execute(insert(oauth_grants).values(values))
                 else:

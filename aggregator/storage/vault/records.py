@@ -17,7 +17,7 @@ class GrantRecord:
 
     resource: the address of the server, without query. owner: the `key` of its owner. scopes: None where they are not
     known. problem: why a person has to connect again. expires: when the access token ends. renewable: there is a
-    refresh token. version: how often something was stored.
+    refresh token. version: another number each time something is stored, and never one that an ended grant had.
     """
 
     id: str
