@@ -90,8 +90,14 @@ class CatalogSync:
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[list[Any], float]] = {}
         self._not_before: dict[str, float] = {}
-        self.problem: str | None = None
+        self._fault: str | None = None
+        self._failed: dict[str, str] = {}
         self.reconfigure()
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why catalogs, or those of some servers, are not kept; None while they are."""
+        return self._fault or "; ".join(f"{server}: {why}" for server, why in self._failed.items()) or None
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
@@ -105,7 +111,7 @@ class CatalogSync:
             try:
                 yield
             finally:
-                if self.problem is None and self._pending():
+                if self._fault is None and self._pending():
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LAST_MOMENT):
                             await self._keep(self._pending())
@@ -119,6 +125,7 @@ class CatalogSync:
             if self._fingerprints.get(server) != before[server]:
                 self._kept.pop(server, None)
                 self._known.pop(server, None)
+                self._failed.pop(server, None)
         self._changed.set()
 
     async def _run(self) -> None:
@@ -156,9 +163,16 @@ class CatalogSync:
         await self._supervisor.restore(recalled)
 
     def _without_secrets(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        """Return the lists without values that are known as secrets by now."""
+        """Return the lists without values that are known as secrets by now; one that cannot be searched is left out."""
         upstreams = {self._fingerprints[upstream.config.id]: upstream for upstream in self._upstreams}
-        return {one: upstreams[one].redaction.definitions(items) for one, items in lists.items() if one in upstreams}
+        found = {}
+        for one, items in lists.items():
+            if one in upstreams:
+                try:
+                    found[one] = upstreams[one].redaction.definitions(items)
+                except Exception as error:  # it costs this server its kept list, no other
+                    log.error("%s: its kept list is not used", upstreams[one].config.id, exc_info=error)
+        return found
 
     def _pending(self) -> list[Upstream]:
         seen = (
@@ -176,15 +190,22 @@ class CatalogSync:
         return definitions is upstream.definitions and not old
 
     async def _keep(self, upstreams: Iterable[Upstream]) -> bool:
-        """Write the definitions of these upstreams; return whether all are written."""
+        """Write the definitions of these upstreams; return whether all are written. One that cannot be written costs
+        no other.
+        """
+        complete = True
         async with self._turn:
-            try:
-                for upstream in upstreams:
+            for upstream in upstreams:
+                try:
                     await self._keep_one(upstream)
-            except Exception as error:  # it is tried again
-                self._report_problem(error)
-                return False
-        return True
+                    self._failed.pop(upstream.config.id, None)
+                except StorageError as error:  # nothing can be written; it is tried again
+                    self._report_problem(error)
+                    return False
+                except Exception as error:
+                    self._report_one(upstream.config.id, error)
+                    complete = False
+        return complete
 
     async def _keep_one(self, upstream: Upstream) -> None:
         server, definitions = upstream.config.id, upstream.definitions
@@ -203,9 +224,9 @@ class CatalogSync:
         except ValueTooLong as error:
             log.warning("%s: what it has is not kept: %s", server, error)
         self._kept[server] = definitions, now
-        if self.problem is not None:
+        if self._fault is not None:
             log.info("catalogs are kept again")
-            self.problem = None
+            self._fault = None
 
     def _record_changes(self, server: str, changes: ToolChanges) -> None:
         if changes:
@@ -214,12 +235,18 @@ class CatalogSync:
             if self._events is not None:
                 self._events.tools_changed(server, changes)
 
+    def _report_one(self, server: str, error: Exception) -> None:
+        """Tell once that one server's catalog cannot be kept."""
+        if server not in self._failed:
+            log.error("%s: what it has is not kept; it is tried again", server, exc_info=error)
+        self._failed[server] = f"what it has is not kept: {type(error).__name__}"
+
     def _report_problem(self, error: Exception) -> None:
         known = isinstance(error, StorageError)
-        if self.problem is None:
+        if self._fault is None:
             fix = _FIX if isinstance(error, StorageDamaged) else ""
             log.error("catalogs are not kept: %s%s", error, fix, exc_info=None if known else error)
-        self.problem = str(error) if known else "an error of ours; the log says more"
+        self._fault = str(error) if known else "an error of ours; the log says more"
 
 
 def catalog_of(

@@ -59,11 +59,13 @@ class Status:
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
         held = self._book.counts() if self._book is not None else {}
+        withheld = self._pin_sync.withheld if self._pin_sync is not None else {}
         servers = {
             name: {
                 **condition(upstream, self._tools(upstream)),
                 "answered_by": self._failover.answering(name),
                 **({"held": held[name]} if name in held else {}),
+                **({"withheld": withheld[name]} if name in withheld else {}),
             }
             for name, upstream in self._upstreams.items()
         }

@@ -1,4 +1,4 @@
-"""Take invisible characters out of the definitions of one server.
+"""Take invisible characters, and those that no database or file takes, out of the definitions of one server.
 
 A definition that has them where nothing may change, as in its name, is left out.
 """
@@ -10,17 +10,20 @@ from aggregator.domain.text.invisible import (
     SENT,
     changed_texts,
     cleaned,
+    every_text,
     folded_name,
     hidden_in_names,
     may_hide,
+    unchanged_texts,
     unseen,
 )
+from aggregator.domain.text.unstorable import halved, may_be_halved, storable, unstorable
 
 
 class DefinitionCleaner:
     """The cleaning of one server's definitions, one after the other; it remembers the names seen and what was changed.
 
-    Nothing is changed where the configuration has `invisible_characters: keep`.
+    With `invisible_characters: keep` in the configuration only what cannot be stored is changed.
     """
 
     def __init__(self, server: ServerConfig, kind: str) -> None:
@@ -31,14 +34,15 @@ class DefinitionCleaner:
         self._exact = SENT if kind in ("tool", "prompt") else SENT - {"name"}
         self._names: dict[str, str] = {}
         self._changed: list[str] = []
+        self._mended: list[str] = []
 
     def fault(self, name: str, definition: Any, text: bytes | None) -> str | None:
         """Return why the definition of this name cannot be shown; None where it can.
 
         text: the definition as JSON; None if it cannot be written.
         """
-        if self._keeps:
-            return None
+        if (fault := self._unstorable(name, definition, text)) is not None or self._keeps:
+            return fault
         found = unseen(name)
         if found is not None:
             return f"its name has characters that cannot be seen ({found})"
@@ -49,25 +53,50 @@ class DefinitionCleaner:
             return f"a name or value in it has characters that cannot be seen ({found})"
         return None
 
+    def _unstorable(self, name: str, definition: Any, text: bytes | None) -> str | None:
+        """Return why a definition can neither be stored nor be mended; None if it can."""
+        if (found := unstorable((name,))) is not None:
+            return f"its name has a character that can be neither stored nor sent ({found})"
+        if not _may_be_halved(text):
+            return None
+        # Nothing of a skill is changed.
+        fixed = every_text(definition) if self._kind == "skill" else unchanged_texts(definition, self._exact)
+        if (found := halved(fixed)) is not None:
+            return f"a name or value in it has a character that can be neither stored nor sent ({found})"
+        return None
+
     def clean(self, name: str, definition: Any, text: bytes | None) -> Any:
-        """Return the definition, whose JSON is `text`, without invisible characters in its texts."""
-        if self._keeps or not _may_hide(text):
-            return definition
-        changed = changed_texts(definition, cleaned, self._exact)
-        if changed is not definition:
-            self._changed.append(name)
-        return changed
+        """Return the definition, whose JSON is `text`, without invisible and unstorable characters in its texts."""
+        changed = definition
+        if _may_hide(text) and not self._keeps:
+            changed = changed_texts(definition, cleaned, self._exact)
+            if changed is not definition:
+                self._changed.append(name)
+        if not (_may_be_halved(text) or (self._keeps and _may_hide(text))):
+            return changed
+        mended = changed_texts(changed, storable, self._exact)
+        if mended is not changed:
+            self._mended.append(name)
+        return mended
 
     def warnings(self) -> list[str]:
-        """Return one sentence about all that was changed, or nothing."""
-        if not self._changed:
-            return []
-        more = f" and {len(self._changed) - 1} more" if len(self._changed) > 1 else ""
-        return [
-            f"{self._server.id}: characters that cannot be seen were taken out of {self._kind} "
-            f"{self._changed[0]!r:.80}{more} (`invisible_characters` of the server can keep them)"
-        ]
+        """Return one sentence about all that was changed for one reason, or nothing."""
+        said = []
+        if self._changed:
+            keep = " (`invisible_characters` of the server can keep them)"
+            said.append(f"characters that cannot be seen were taken out of {self._named(self._changed)}{keep}")
+        if self._mended:
+            said.append(f"characters that can be neither stored nor sent are U+FFFD now in {self._named(self._mended)}")
+        return [f"{self._server.id}: {one}" for one in said]
+
+    def _named(self, names: list[str]) -> str:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{self._kind} {names[0]!r:.80}{more}"
 
 
 def _may_hide(text: bytes | None) -> bool:
     return text is None or may_hide(text)
+
+
+def _may_be_halved(text: bytes | None) -> bool:
+    return text is None or may_be_halved(text)

@@ -151,7 +151,10 @@ def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _held_note(server: Mapping[str, Any]) -> str:
     held = server.get("held", 0)
-    return f"{held} definition{'s' if held != 1 else ''} held until approved" if held else ""
+    if not held:
+        return ""
+    why = server.get("withheld")
+    return f"{held} definition{'s' if held != 1 else ''} held{f': {why}' if why else ' until approved'}"
 
 
 def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:

@@ -90,13 +90,18 @@ class NoticeWriter:
         return Notice("tools.changed", text, None, server, facts, self._link("servers", server))
 
     def definition_held(self, server: str, names: Sequence[str], why: str) -> Notice:
-        """Return the notice that definitions of a server wait for an approval; `why` is said of the first."""
+        """Return the notice that definitions of a server wait for an approval; `why` is said of the first.
+
+        Without names, all that is not pinned waits, since nothing can be pinned.
+        """
         shown = [self._name(name) for name in names[:LISTED]]
         if len(names) > LISTED:
             shown.append(f"and {len(names) - LISTED} more")
         facts = {"server": server, "held": shown, "reason": self._plain(why, REASON_LENGTH)}
         what = f"{shown[0]} of {server} is" if len(names) == 1 else f"{len(names)} definitions of {server} are"
         text = f"{what} held until approved: {facts['reason']}."
+        if not names:
+            text = f"What is not pinned of {server} is held: {facts['reason']}."
         return Notice("definition.held", text, None, server, facts, self._link("pins", server))
 
     def limit_reached(

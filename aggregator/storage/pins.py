@@ -13,12 +13,14 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
-from aggregator.storage.records import BASELINE, PINS_SUBJECT, ItemText, PinRow, SeenItem
+from aggregator.storage.records import BASELINE, PIN_FAULT, PINS_SUBJECT, ItemText, PinRow, SeenItem
 from aggregator.storage.tables import pinned_items
 
 # In one statement.
 _ROWS: Final = 200
 
+# Kinds of rows that are no items.
+_MARKERS: Final = (BASELINE, PIN_FAULT)
 _TEXTS: Final = ("definition", "seen_definition")
 _NOTHING_SEEN: Final[Mapping[str, Any]] = {
     "seen_digest": None,
@@ -52,7 +54,7 @@ class Pins:
             StorageError: the database cannot be read.
         """
         columns = [column for column in pinned_items.c if texts or column.name not in _TEXTS]
-        query = select(*columns).where(pinned_items.c.kind != BASELINE)
+        query = select(*columns).where(pinned_items.c.kind.not_in(_MARKERS))
         if server is not None:
             query = query.where(pinned_items.c.server == server)
         async with self._engine.read() as connection:
@@ -71,6 +73,31 @@ class Pins:
             for server, kind in await connection.execute(query):
                 found.setdefault(server, set()).add(kind)
         return {server: frozenset(kinds) for server, kinds in found.items()}
+
+    async def faults(self) -> dict[str, str]:
+        """Return by server why pins of it cannot be written; a server without such trouble is missing.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == PIN_FAULT)
+        async with self._engine.read() as connection:
+            return {server: why for server, why in await connection.execute(query)}
+
+    async def note_fault(self, server: str, why: str | None, now: float) -> None:
+        """Put it on record that pins of a server cannot be written; None: that they can.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        mine = (pinned_items.c.server == server) & (pinned_items.c.kind == PIN_FAULT)
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.execute(delete(pinned_items).where(mine))
+            if why is not None:
+                marker = _pinned(server, ItemText(PIN_FAULT, why, "", "", ""), "", now)
+                await connection.execute(
+                    insert(pinned_items).values({**marker, "item": _key(PIN_FAULT, ""), "digest": None})
+                )
 
     async def definitions(self, server: str, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the pinned definitions of these items as JSON, by kind and name; one without a pin is missing.
@@ -114,7 +141,7 @@ class Pins:
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == key)
                 connection.execute(delete(pinned_items).where(mine))
                 del known[key]
-            room = MOST_ITEMS - sum(row["kind"] != BASELINE for row in known.values())
+            room = MOST_ITEMS - sum(row["kind"] not in _MARKERS for row in known.values())
             new = [item for item in items if _key(item.kind, item.name) not in known and item.kind not in taken]
             rows = [_pinned(server, item, by, now) for item in _once(new)[: max(room, 0)]]
             for kind in sorted(kinds - taken):
@@ -210,7 +237,7 @@ class Pins:
         """
         mine = pinned_items.c.server == server
         async with self._engine.write(PINS_SUBJECT) as connection:
-            done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind != BASELINE))
+            done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind.not_in(_MARKERS)))
             await connection.execute(delete(pinned_items).where(mine))
         return done.rowcount
 

@@ -6,11 +6,12 @@ Rule: this file only reads, and waits for no lock. What is wrong with the databa
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from aggregator.storage.records import BASELINE, Definition, KeptTools, PinRow
+from aggregator.storage.records import BASELINE, PIN_FAULT, Definition, KeptTools, PinRow
 
 # Readers wait only for a process that has locked the whole file.
 _PATIENCE: Final = 0.1
@@ -76,26 +77,33 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
     return found
 
 
-def pin_rows(path: Path, server: str | None = None) -> tuple[list[PinRow], dict[str, frozenset[str]]] | None:
-    """Return what `Pins.all` and `Pins.baselines` do: of one server with definitions, or of all without them.
+QuickPins = tuple[list[PinRow], dict[str, frozenset[str]], dict[str, str]]
+
+
+def pin_rows(path: Path, server: str | None = None) -> QuickPins | None:
+    """Return what `Pins.all`, `Pins.baselines` and `Pins.faults` do: of one server with definitions, or of all without.
 
     None: the file has to be opened to know it. A file that is not there, or has no such table, has no pins. Reads the
     disk: call it in a thread.
     """
     if not path.exists():
-        return [], {}
+        return [], {}, {}
     rows: list[PinRow] = []
     taken: dict[str, set[str]] = {}
+    faults: dict[str, str] = {}
     try:
         with closing(_opened(path)) as connection:
             connection.execute("BEGIN")
             if connection.execute(_HAS_PINS).fetchone() is None:
-                return [], {}
+                return [], {}, {}
             query, given = (_PINS, ()) if server is None else (_PINS_OF, (server,))
             for row in connection.execute(query, given):
                 (server, kind, name, *values, classes, renamed_from, flags, held), texts = row[:14], row[14:]
                 if kind == BASELINE:
                     taken.setdefault(server, set()).add(name)
+                    continue
+                if kind == PIN_FAULT:
+                    faults[server] = name
                     continue
                 named = (tuple(names.split(",")) if names else () for names in (classes, flags))
                 found: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held), *texts)
@@ -103,8 +111,12 @@ def pin_rows(path: Path, server: str | None = None) -> tuple[list[PinRow], dict[
     except sqlite3.Error:
         return None
     rows.sort(key=lambda row: (row.server, row.kind, row.name))
-    return rows, {server: frozenset(kinds) for server, kinds in taken.items()}
+    return rows, {server: frozenset(kinds) for server, kinds in taken.items()}, faults
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None)
+    name = f"file:{quote(str(path))}?mode=ro"
+    connection = sqlite3.connect(name, uri=True, timeout=_PATIENCE, isolation_level=None)
+    # A text that is damaged costs its own row, not what the others say.
+    connection.text_factory = partial(bytes.decode, errors="replace")
+    return connection

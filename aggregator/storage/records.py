@@ -23,6 +23,8 @@ FLOW_SUBJECT: Final = "flow"
 
 # The kind of the rows which say that a baseline of one kind of items was taken; the name is that kind.
 BASELINE: Final = "baseline"
+# The kind of the row which says that pins of a server cannot be written; the name says why.
+PIN_FAULT: Final = "fault"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
 from aggregator.domain.text.invisible import EXACT, SENT, changed_texts, cleaned
+from aggregator.domain.text.unstorable import storable_value
 from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}", re
 
 # Values, and characters in one text, that are searched on the event loop.
 _RELAYED: Final = (2_000, 64 * 1024)
+# A warning that is logged once.
+_UNSTORABLE: Final = "unstorable"
 _LEFT_OUT: Final = "[The aggregator left this out: it is too large to be looked through for secrets.]"
 
 
@@ -81,8 +84,18 @@ class ServerRedaction:
         )
 
     def of_itself(self, said: Any) -> Any:
-        """Return a description that a server gives of itself, without known secrets and invisible characters."""
-        return changed_texts(self.visible(said, "what it says of itself"), self._shared.known, EXACT - {"name"})
+        """Return a description that a server gives of itself, without known secrets and invisible characters, and
+        without those that cannot be stored.
+        """
+        seen = changed_texts(self.visible(said, "what it says of itself"), self._shared.known, EXACT - {"name"})
+        kept = storable_value(seen)
+        if kept is not seen and _UNSTORABLE not in self._warned:
+            self._warned.add(_UNSTORABLE)
+            log.warning(
+                "%s: characters that can be neither stored nor sent are U+FFFD now in what it says of itself",
+                self._server,
+            )
+        return kept
 
     def visible(self, value: Any, what: str) -> Any:
         """Return a JSON value of the server without invisible characters; a removal is logged once for each `what`."""

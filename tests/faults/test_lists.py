@@ -47,6 +47,11 @@ LEFT_OUT: dict[str, Any] = {
     "ref to a neighbour": tool(schema=OBJECT | {"properties": {"a": {"$ref": "other.json#/x"}}}),
     "dynamic ref": tool(schema=OBJECT | {"$dynamicRef": "https://example.com/a"}),
     "deep schema": tool(schema=OBJECT | nested(400)),
+    "half a character in its name": tool("a\ud800b"),
+    "NUL in its name": tool("a\0b"),
+    "half a character in the name of an argument": tool(schema=OBJECT | {"properties": {"a\udfff": {}}}),
+    "half a character in a value": tool(schema=OBJECT | {"properties": {"a": {"enum": ["x", "\ud83d"]}}}),
+    "half a character in a name of its own": tool(_meta={"x\ud83d": 1}),
 }
 MENDED: dict[str, Any] = {
     "no schema": {"name": "odd"},
@@ -72,7 +77,6 @@ KEPT: dict[str, Any] = {
     "5000 characters": tool("n" * 5000),
     "strange characters": tool("a b/c:d?é中\t\n"),
     "dots only": tool("..."),
-    "a lone surrogate": tool("a\ud800b"),
     "schema of 2 MB": tool(schema=OBJECT | {"description": "x" * 2_000_000}),
     "numbers JSON hardly has": tool(schema=OBJECT | {"maximum": 10**30, "minimum": float("nan")}),
 }

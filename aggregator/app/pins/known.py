@@ -17,11 +17,13 @@ def server_pins(
     locked: Mapping[ItemKey, PinnedItem] | None,
     *,
     texts: bool,
+    fault: str = "",
 ) -> ServerPins:
     """Return the pins of one server.
 
     locked: those of the lock file, which count in place of the rows; None where it has none of the server.
     texts: whether the rows have their definitions.
+    fault: why nothing more can be pinned of the server; empty while it can.
     """
     pins: dict[ItemKey, PinnedItem] = {}
     versions: dict[ItemKey, tuple[str, str]] = {}
@@ -39,12 +41,13 @@ def server_pins(
         if row.seen_digest is not None or REMOVED in row.classes:
             seen[key] = row.seen_digest or ""
     if locked is None:
-        return ServerPins(pins, taken, approved, seen, texts=texts)
+        return ServerPins(pins, taken, approved, seen, texts=texts, fault=fault)
     adopted = {key: pin for key, pin in pins.items() if key not in locked}
     # A pin of the file has no version; that of a row with the same digest is as good.
     known = {key: _versioned(pin, versions.get(key)) for key, pin in locked.items()}
     approved = {key: at for key, at in approved.items() if key in adopted or versions[key][0] == known[key].digest}
-    return ServerPins(known, taken, approved, seen, locked=True, adopted=adopted, texts=texts or not adopted)
+    texts = texts or not adopted
+    return ServerPins(known, taken, approved, seen, locked=True, adopted=adopted, texts=texts, fault=fault)
 
 
 def _versioned(pin: PinnedItem, row: tuple[str, str] | None) -> PinnedItem:

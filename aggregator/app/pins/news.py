@@ -56,6 +56,12 @@ class PinNews:
             log.info("%s", said)
         self._events.pins_event(server, said, details)
 
+    def withheld(self, server: str, problem: str) -> None:
+        """Tell that pins of a server cannot be read or written, so that what is not pinned of it is held."""
+        said = f"{server}: {problem}; what is not pinned of it is held"
+        self._events.pins_event(server, said, {"what": "withheld", "problem": problem})
+        self._events.definitions_held(server, [], problem)
+
     def adopted(self, judged: JudgedList, names: Sequence[str]) -> None:
         """Tell that new items were pinned, since the settings accept them."""
         if not names:

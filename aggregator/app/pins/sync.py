@@ -1,7 +1,8 @@
 """The pins of the running program, kept in step with the database and the lock file.
 
-Rule: no list and no call waits for this longer than a start waits for the database. What cannot be read is decided by
-the settings of each server.
+Rule 1: no list and no call waits for this longer than a start waits for the database.
+Rule 2: what cannot be read or written fails closed. Without pins nothing is shown, and what cannot be pinned is held,
+unless `on_change` is `warn`. A row that cannot be written costs its own server only.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import UNREAD, UNREAD_LOCK, JudgedList
+from aggregator.gateway.pins.state import JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.values import ItemChange, PinKind
 from aggregator.storage.errors import StorageError
@@ -38,13 +39,18 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 2.0
 # Seconds between two looks at what other processes did, while anything waits for an approval, and at the lock file.
 LOOK_EVERY: Final = 0.5
-# Seconds until the database is tried again after a failure.
+# Seconds until the database is tried again after a failure, and failures in a row before what is new is held.
 AGAIN: Final = 5.0
+_PATIENT: Final = 2
 # Seconds that lists which come together are waited for, and for the last write when the process ends.
 COALESCE: Final = 0.05
 LAST_MOMENT: Final = 1.0
 # How often lists are written and judged anew before others get a turn: a list that is written is not new again.
 _ROUNDS: Final = 8
+
+NOT_WRITTEN: Final = "it cannot be pinned now, since its pins cannot be written"
+_OURS: Final = "an error of ours; the log says more"
+_NEVER: Final = object()
 
 BY_FIRST_SIGHT: Final = "first sight"
 BY_SETTINGS: Final = "on_change"
@@ -97,12 +103,23 @@ class PinSync:
         self._written: dict[tuple[str, str], object] = {}
         self._turn = asyncio.Lock()
         self._fault: str | None = None
+        self._failures = 0
+        self._unwritable = False
+        # Servers of which a row cannot be written, and why; when they are tried again; what the database says of that.
+        self._withheld: dict[str, str] = {}
+        self._again_at = 0.0
+        self._marked: dict[str, str] = {}
         book.on_news = self._wake.set
 
     @property
     def problem(self) -> str | None:
         """The reason why pins cannot be read or written as they are now; None while they can."""
-        return self._fault or self._lock.problem
+        return self._fault or self._lock.problem or "; ".join(f"{s}: {why}" for s, why in self.withheld.items()) or None
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """The servers whose pins cannot be read, compared or written, each with the reason."""
+        return {**self._book.unprotected(), **self._withheld}
 
     @property
     def settled(self) -> bool:
@@ -204,26 +221,33 @@ class PinSync:
             async with self._turn:
                 await self._catch_up()
                 await self._write()
-        except StorageError as error:
-            self._report(str(error))
-            self._take_rows()
-            await self._judge_again()
-            return AGAIN
         except Exception as error:  # it is tried again
-            log.error("pins: an error of ours", exc_info=error)
-            self._report("an error of ours; the log says more")
+            if not isinstance(error, StorageError):
+                log.error("pins: an error of ours", exc_info=error)
+            await self._failed(str(error) if isinstance(error, StorageError) else _OURS)
             return AGAIN
         finally:
             self._loaded.set()
+        self._failures = 0
         if self._fault is not None:
             log.info("pins can be read and written again")
             self._fault = None
+        if self._unwritable:
+            self._unwritable = False
+            await self._take_and_judge()
+        if self._withheld:
+            return AGAIN
         return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
 
-    def _report(self, problem: str) -> None:
+    async def _failed(self, problem: str) -> None:
+        """Take note that the database or the lock file cannot be used; hold what is not pinned if that goes on."""
         if self._fault is None:
             log.error("pins cannot be read or written: %s", problem)
         self._fault = problem
+        self._failures += 1
+        self._unwritable = self._read and self._failures >= _PATIENT
+        self._take_rows(readable=self._read)
+        await self._judge_again()
 
     # -- reading
 
@@ -236,15 +260,15 @@ class PinSync:
             if quick is not None:
                 self._group(*quick)
                 self._read = True
-                self._take_rows(readable=True)
-                await self._judge_again()
+                await self._take_and_judge()
                 return
+        if self._withheld and time.monotonic() >= self._again_at:
+            self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
         unread = self._book.default_unread and not self._read
         if unread or look or self._book.held_count() or self._unwritten():
             changed = await self._read_rows() or changed
         if changed or self._book.default_unread:
-            self._take_rows(readable=True)
-            await self._judge_again()
+            await self._take_and_judge()
 
     async def _read_rows(self) -> bool:
         """Read all rows if another process has changed any; return whether they were read."""
@@ -256,7 +280,7 @@ class PinSync:
         if version == self._version:
             return False
         rows = await pins.all(texts=False)
-        self._group(rows, await pins.baselines())
+        self._group(rows, await pins.baselines(), await pins.faults())
         for server in sorted(self._with_texts):
             self._rows[server] = await pins.all(server)
         self._version, self._read = version, True
@@ -265,12 +289,18 @@ class PinSync:
     async def _read_texts(self, servers: Iterable[str]) -> None:
         """Read the pinned definitions of these servers, which have changed, and take them."""
         for server in servers:
-            # Straight from the file, as at the start: a writer that locks it holds up no list.
-            quick = await asyncio.to_thread(pin_rows, self._path, server) if self._path is not None else None
-            if quick is not None:
-                self._rows[server] = quick[0]
-            elif (pins := await self._pins()) is not None:
-                self._rows[server] = await pins.all(server)
+            try:
+                # Straight from the file, as at the start: a writer that locks it holds up no list.
+                quick = await asyncio.to_thread(pin_rows, self._path, server) if self._path is not None else None
+                if quick is not None:
+                    self._rows[server] = quick[0]
+                elif (pins := await self._pins()) is not None:
+                    self._rows[server] = await pins.all(server)
+            except StorageError:
+                raise
+            except Exception as error:  # what differs stays held: only this server has such a row
+                self._withhold(server, f"its pins cannot be read: {_named(error)}", error)
+                continue
             self._with_texts.add(server)
         self._take_rows(readable=True)
 
@@ -278,8 +308,8 @@ class PinSync:
         database = await self._database.open()
         return database.pins if database is not None else None
 
-    def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]]) -> None:
-        self._rows, self._taken = {}, taken
+    def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]], marked: Mapping[str, str]) -> None:
+        self._rows, self._taken, self._marked = {}, taken, dict(marked)
         for row in rows:
             self._rows.setdefault(row.server, []).append(row)
 
@@ -287,20 +317,29 @@ class PinSync:
         """Give the book the pins of each server for which they differ from what it has."""
         # Of which servers a file has the pins that cannot be read, is not known.
         readable = readable and not self._lock.unusable
-        self._book.unread = UNREAD_LOCK if self._lock.unusable else UNREAD
+        self._book.default_fault = self._fault_of(None)
         if readable:
             self._book.default_unread = False
-        for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of}:
+        for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of, *self._upstreams}:
             if not readable and server not in self._lock.servers:
                 continue
             locked = self._lock.servers.get(server)
             rows, taken = self._rows.get(server, []), self._taken.get(server, frozenset())
-            made_of = rows, taken, locked, server in self._with_texts
-            if self._made_of.get(server) != made_of:
+            fault, texts = self._fault_of(server), server in self._with_texts
+            made_of = rows, taken, locked, texts, fault
+            if self._made_of.get(server, _NEVER) != made_of:
                 self._made_of[server] = made_of
                 # What was written may be gone again.
                 self._written = {key: one for key, one in self._written.items() if key[0] != server}
-                self._book.put(server, server_pins(rows, taken, locked, texts=server in self._with_texts))
+                self._book.put(server, server_pins(rows, taken, locked, texts=texts, fault=fault))
+
+    def _fault_of(self, server: str | None) -> str:
+        """Return why nothing can be pinned of a server now, or of any; empty while it can."""
+        return NOT_WRITTEN if self._unwritable or server in self._withheld else ""
+
+    async def _take_and_judge(self) -> None:
+        self._take_rows(readable=True)
+        await self._judge_again()
 
     async def _judge_again(self) -> None:
         """Judge the lists of servers whose pins are others now, in slices, and show what follows."""
@@ -335,13 +374,59 @@ class PinSync:
             if provisional:
                 await self._read_texts(provisional)
                 await self._judge_again()
-            for judged in unwritten:
+            before = set(self._withheld)
+            for server in dict.fromkeys(judged.server for judged in unwritten):
+                await self._write_server(server, [judged for judged in unwritten if judged.server == server])
+            if await self._read_rows() or before != self._withheld.keys():
+                await self._take_and_judge()
+        log.warning("pins: lists change faster than they are written; the rest is written later")
+
+    async def _write_server(self, server: str, lists: Iterable[JudgedList]) -> None:
+        """Write the lists of one server. A row that the database refuses costs this server only.
+
+        Raises:
+            StorageError: the database takes nothing of any server now.
+        """
+        problem: str | None = None
+        for judged in lists:
+            try:
                 if not judged.provisional:
                     await self._write_list(judged)
-                self._written[judged.server, judged.kind] = signature(judged)
-            if await self._read_rows():
-                self._take_rows(readable=True)
-                await self._judge_again()
+            except StorageError:
+                raise
+            except Exception as error:
+                problem = f"its pins cannot be written: {_named(error)}"
+                self._withhold(server, problem, error)
+            self._written[server, judged.kind] = signature(judged)
+        if problem is None and self._withheld.pop(server, None) is not None:
+            log.info("%s: its pins can be written again", server)
+        if self._marked.get(server) != problem:
+            await self._mark(server, problem)
+
+    def _withhold(self, server: str, problem: str, error: Exception) -> None:
+        """Take note that a row of a server cannot be read or written: what is not pinned of it is held."""
+        self._again_at = time.monotonic() + AGAIN
+        if self._withheld.get(server) != problem:
+            self._withheld[server] = problem
+            log.error("%s: %s; what is not pinned of it is held", server, problem)
+            log.debug("%s: the error", server, exc_info=error)
+            self._news.withheld(server, problem)
+
+    async def _mark(self, server: str, problem: str | None) -> None:
+        """Have the database say, for `pins status`, that pins of a server cannot be written, or no longer."""
+        pins = await self._pins()
+        if pins is None:
+            return
+        try:
+            await pins.note_fault(server, problem, time.time())
+        except StorageError:
+            raise
+        except Exception as error:  # the log and the health page say it
+            log.debug("%s: the fault of its pins is not on record", server, exc_info=error)
+        if problem is None:
+            self._marked.pop(server, None)
+        else:
+            self._marked[server] = problem
 
     async def _write_list(self, judged: JudgedList) -> None:
         """Write what one list is to be remembered by, and tell of what no process told before."""
@@ -375,6 +460,11 @@ class PinSync:
                 # It waited under other settings.
                 await pins.approve(judged.server, change.kind, change.name, row.seen_digest, BY_SETTINGS, now)
         self._news.adopted(judged, new)
+
+
+def _named(error: Exception) -> str:
+    """Return a kind of error: the text of one may hold what stands in a row."""
+    return f"{type(error).__name__}; the log says more at level debug"
 
 
 def _was_read(upstream: Upstream, kind: PinKind) -> bool:

@@ -61,6 +61,18 @@ class PinFiles:
         async with open_database(self.storage) as database:
             return await database.pins.all(server)
 
+    async def faults(self) -> dict[str, str]:
+        """Return by server why a running aggregator cannot write its pins; none if there is no database yet.
+
+        Raises:
+            OperatorError: the database cannot be read.
+        """
+        path = sqlite_path(full_url(self.storage))
+        if path is not None and not path.exists():
+            return {}
+        async with open_database(self.storage) as database:
+            return await database.pins.faults()
+
     def change(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> ItemChange | None:
         """Return how an item differs from what was approved; None where it does not.
 

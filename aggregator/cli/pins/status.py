@@ -14,40 +14,44 @@ Rows = dict[ItemKey, PinRow]
 
 
 def status(path: Path | None, server: str | None = None, as_json: bool = False) -> int:
-    """Print a row per server, and a line per item that waits; return 1 if anything is held.
+    """Print a row per server, and a line per item that waits; return 1 if anything is held, or cannot be pinned.
 
     Raises:
         OperatorError: the configuration, the lock file or the database cannot be used, or has no such server.
     """
     files = pin_files(path)
     only = files.server(server).id if server is not None else None
-    rows = by_key(run_loop(files.rows(only)))
+    rows, faults = by_key(run_loop(files.rows(only))), run_loop(files.faults())
     configured = [one.id for one in files.loaded.config.servers]
-    wanted = [only] if only is not None else list(dict.fromkeys([*configured, *files.locked, *rows]))
-    found = [_server(files, name, rows.get(name, {})) for name in wanted]
+    wanted = [only] if only is not None else list(dict.fromkeys([*configured, *files.locked, *rows, *faults]))
+    found = [_server(files, name, rows.get(name, {}), faults.get(name)) for name in wanted]
+    amiss = any(one["held"] or one["problem"] for one in found)
     if as_json:
         print(json.dumps({"lock": str(files.lock) if files.was is not None else None, "servers": found}, indent=2))
-        return 1 if any(one["held"] for one in found) else 0
+        return 1 if amiss else 0
     table = [("SERVER", "BASELINE", "PINNED", "CHANGED", "HELD", "FLAGGED", "GONE")]
     for one in found:
         counts = (len([item for item in one["items"] if item[what]]) for what in ("changed", "held", "flags", "gone"))
         table.append((one["server"], one["baseline"], str(one["pinned"]), *map(str, counts)))
     print_rows(table)
     for one in found:
+        if one["problem"]:
+            print(f"{one['server']}: what is not pinned is held: {one['problem']}")
         for item in one["items"]:
             print(_line(one["server"], item))
     if any(one["held"] for one in found):
         print("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER ITEM` approves it.")
-    return 1 if any(one["held"] for one in found) else 0
+    return 1 if amiss else 0
 
 
-def _server(files: PinFiles, name: str, rows: Rows) -> dict[str, Any]:
+def _server(files: PinFiles, name: str, rows: Rows, problem: str | None) -> dict[str, Any]:
     locked = files.locked.get(name)
     pinned = len(locked) if locked is not None else sum(row.digest is not None for row in rows.values())
     items = [item for row in rows.values() if (item := _item(row, files.change(row, rows))) is not None]
     baseline = shown(files.lock) if locked is not None else "database" if pinned else "-"
     held = sum(item["held"] for item in items)
-    return {"server": name, "baseline": baseline, "pinned": pinned, "held": held, "items": items}
+    counts = {"baseline": baseline, "pinned": pinned, "held": held}
+    return {"server": name, **counts, "problem": problem, "items": items}
 
 
 def _item(row: PinRow, change: ItemChange | None) -> dict[str, Any] | None:

@@ -128,11 +128,16 @@ def _changed(value: Any, change: Callable[[str], str], exact: frozenset[str], un
 
 def hidden_in_names(value: Any, exact: frozenset[str]) -> str | None:
     """Return the first invisible format character in what `changed_texts` leaves as it is, as `U+200B`; else None."""
-    for text in _unchanged(value, exact, "", 0):
+    for text in unchanged_texts(value, exact):
         found = None if text.isascii() else _FORMAT.search(text)
         if found is not None:
             return f"U+{ord(found[0]):04X}"
     return None
+
+
+def unchanged_texts(value: Any, exact: frozenset[str]) -> Iterator[str]:
+    """Yield every text that `changed_texts` leaves as it is: names of fields, and values under those of `exact`."""
+    return _unchanged(value, exact, "", 0)
 
 
 def _unchanged(value: Any, exact: frozenset[str], under: str, depth: int) -> Iterator[str]:
@@ -148,6 +153,11 @@ def _unchanged(value: Any, exact: frozenset[str], under: str, depth: int) -> Ite
     elif isinstance(value, list):
         for item in value:
             yield from _unchanged(item, exact, under, depth + 1)
+
+
+def every_text(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value, the names of members too."""
+    return _texts(value, 0)
 
 
 def _texts(value: Any, depth: int) -> Iterator[str]:

@@ -30,11 +30,14 @@ def held_note(held: Sequence[HeldItem]) -> str:
     counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}
     parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
     parts += ["its instructions"] if "instructions" in counts else []
+    why = next((one.why for one in held if one.unprotected), None)
     since = "changed since approved" if any(one.approved is not None for one in held) else "not approved yet"
-    return f"{' and '.join(parts)} held: {since}"
+    return f"{' and '.join(parts)} held: {why or since}"
 
 
 def _said(held: HeldItem) -> str:
+    if held.unprotected:
+        return f"is held: {held.why}. An operator looks at it with `aggregator pins status`."
     since = ""
     if held.approved is not None:
         since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}, "

@@ -3,6 +3,7 @@
 Rule: nothing here waits. What is not known yet is decided by the settings of the server.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.pins.judge import judge_steps
+from aggregator.gateway.pins.judge import judge_steps, unprotected
 from aggregator.gateway.pins.state import (
     UNREAD,
     HeldItem,
@@ -22,6 +23,9 @@ from aggregator.gateway.pins.state import (
 from aggregator.pins.flags import KnownTool, OtherServers, ToolIndex
 from aggregator.pins.values import PinKind
 
+log = logging.getLogger(__name__)
+
+NOT_COMPARED: Final = "it cannot be compared with what was approved, by an error of ours; the log says more"
 # Characters of instructions that are judged where they are needed; longer ones are judged in slices before.
 _SHORT: Final = 20_000
 
@@ -31,13 +35,13 @@ class PinBook:
 
     on_news: called when there is something to write, or to read.
     default_unread: True while the pins of servers that were not given are not known; else these have none.
-    unread: what stands for pins that are not known.
+    default_fault: why nothing can be pinned of servers that were not given; empty while it can.
     """
 
     def __init__(self) -> None:
         self.on_news: Callable[[], None] = _nothing
         self.default_unread = True
-        self.unread = UNREAD
+        self.default_fault = ""
         self._tools: Sequence[ToolRecord] = ()
         self._index: ToolIndex | None = None
         self._servers: dict[str, ServerPins] = {}
@@ -50,10 +54,10 @@ class PinBook:
     # -- what is pinned
 
     def of(self, server: str) -> ServerPins:
-        """Return the pins of a server; `unread` before they are known."""
+        """Return the pins of a server; `UNREAD` before they are known."""
         if self.default_unread:
-            return self._servers.get(server, self.unread)
-        return self._servers.setdefault(server, ServerPins())
+            return self._servers.get(server, UNREAD)
+        return self._servers.setdefault(server, ServerPins(fault=self.default_fault))
 
     def put(self, server: str, pins: ServerPins) -> None:
         """Take other pins of a server: its lists have to be judged again."""
@@ -89,8 +93,13 @@ class PinBook:
     def judge_steps(
         self, config: ServerConfig, kind: PinKind, listed: Sequence[ListedItem], pins: ServerPins
     ) -> Steps[JudgedList]:
-        """Judge a list by pins of its server."""
-        return judge_steps(config.id, kind, listed, pins, rules_of(config), lambda: self._others_steps(config.id))
+        """Judge a list by pins of its server. A list that cannot be compared costs its own server only."""
+        rules = rules_of(config)
+        try:
+            return (yield from judge_steps(config.id, kind, listed, pins, rules, lambda: self._others_steps(config.id)))
+        except Exception as error:  # it must neither be shown unseen nor end what others list
+            log.error("%s: its %ss cannot be compared with what was approved", config.id, kind, exc_info=error)
+            return unprotected(config.id, kind, listed, rules, NOT_COMPARED)
 
     def took_effect(self, judged: JudgedList) -> None:
         """Take note that a judged list is shown now."""
@@ -142,6 +151,15 @@ class PinBook:
     def held_count(self) -> int:
         """Return how many items of all servers are held."""
         return sum(len(judged.held) for judged in self._judged.values())
+
+    def unprotected(self) -> Mapping[str, str]:
+        """Return why items are held of each server whose pins cannot be read, compared or written."""
+        found: dict[str, str] = {}
+        for judged in self._judged.values():
+            for item in judged.held.values():
+                if item.unprotected:
+                    found.setdefault(judged.server, item.why)
+        return found
 
     def counts(self) -> Mapping[str, int]:
         """Return how many items are held of each server that has any."""

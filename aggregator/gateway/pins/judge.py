@@ -5,6 +5,7 @@ those differ.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
@@ -33,9 +34,38 @@ def judge_steps(
 ) -> Steps[JudgedList]:
     """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes."""
     if not known.readable:
-        holds = rules.on_change != "warn" if known.locked else rules.strict
-        held = {one.name: HeldItem(server, kind, one.name, _NOT_READ) for one in listed} if holds else {}
-        return JudgedList(server, kind, held)
+        return unprotected(server, kind, listed, rules, _NOT_READ)
+    judged = yield from _judge_readable(server, kind, listed, known, rules, others)
+    return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, known)
+
+
+def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules: PinRules, why: str) -> JudgedList:
+    """Return a list of which nothing is shown, since its pins cannot be read or compared; `warn` shows it all, unless
+    the server has to be approved first.
+    """
+    if rules.on_change == "warn" and not rules.asks:
+        return JudgedList(server, kind)
+    return JudgedList(
+        server, kind, {one.name: HeldItem(server, kind, one.name, why, unprotected=True) for one in listed}
+    )
+
+
+def _only_pinned(judged: JudgedList, known: ServerPins) -> JudgedList:
+    """Return a list of which only what is pinned as it is shows, since nothing more can be pinned."""
+    server, kind, why = judged.server, judged.kind, known.fault
+    names = [item.name for item in judged.baseline or ()] + [one.change.name for one in judged.changes]
+    held = {name: HeldItem(server, kind, name, why, unprotected=True) for name in names}
+    return replace(judged, held={**held, **judged.held})
+
+
+def _judge_readable(
+    server: str,
+    kind: PinKind,
+    listed: Sequence[ListedItem],
+    known: ServerPins,
+    rules: PinRules,
+    others: Callable[[], Steps[OtherServers]],
+) -> Steps[JudgedList]:
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):
         pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
@@ -74,6 +104,8 @@ def _provisional(
     for name in differing:
         if (kind, name) in pins and rules.on_change != "warn":
             held[name] = HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name)))
+        elif (kind, name) not in pins and known.fault and rules.on_change != "warn":
+            held[name] = HeldItem(server, kind, name, known.fault, unprotected=True)
         elif (kind, name) not in pins and not accepts_new(rules):
             held[name] = HeldItem(server, kind, name, _NOT_APPROVED)
     return JudgedList(server, kind, held, provisional=True)

@@ -19,6 +19,7 @@ class ServerPins:
     adopted: with `locked`, what the settings accepted since then.
     readable: False where the pins could not be read.
     texts: False where the definitions of the pins were not read yet, since no list has needed them.
+    fault: why nothing more of this server can be pinned; empty while it can. What is not pinned yet is then held.
     """
 
     pins: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
@@ -29,11 +30,10 @@ class ServerPins:
     adopted: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
     readable: bool = True
     texts: bool = True
+    fault: str = ""
 
 
 UNREAD = ServerPins(readable=False)
-UNREAD_LOCK = ServerPins(readable=False, locked=True)
-"""A lock file that cannot be used may say what is pinned of this server, and of any other."""
 
 
 class PinRules(NamedTuple):
@@ -41,11 +41,6 @@ class PinRules(NamedTuple):
 
     asks: bool
     on_change: OnChange
-
-    @property
-    def strict(self) -> bool:
-        """True if nothing may be shown that is not proven to be approved."""
-        return self.asks or self.on_change == "hold"
 
 
 class ListedItem(NamedTuple):
@@ -60,7 +55,8 @@ class ListedItem(NamedTuple):
 class HeldItem:
     """An item that is neither listed nor callable. `why` says it without the name: "its description changed".
 
-    `approved` is when something else was approved in its place; None if nothing was.
+    `approved` is when something else was approved in its place; None if nothing was. `unprotected`: it is held for no
+    change, but since its pin cannot be read, compared or written now.
     """
 
     server: str
@@ -68,6 +64,7 @@ class HeldItem:
     name: str
     why: str
     approved: float | None = None
+    unprotected: bool = False
 
 
 class JudgedChange(NamedTuple):

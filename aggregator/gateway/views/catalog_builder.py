@@ -257,6 +257,19 @@ class CatalogBuilder:
     def _examine_steps(
         self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
     ) -> Steps[_CheckedList]:
+        """Examine one list, one definition a step. A list that cannot be examined costs its own server only."""
+        try:
+            return (yield from self._examined_steps(config, kind, definitions, naming))
+        except Exception as error:  # the lists of all servers are made together
+            log.error("%s: its %ss are left out: they cannot be examined", config.id, kind, exc_info=error)
+        nothing = at_once(server_tools_steps(()))
+        judged = JudgedList(config.id, _PINNED[kind]) if self._pins is not None and kind in _PINNED else None
+        pins = self._of(config)
+        return _CheckedList(definitions, config, naming, pins, (), (), (), nothing, nothing, judged, ())
+
+    def _examined_steps(
+        self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
+    ) -> Steps[_CheckedList]:
         """Examine one list, one definition a step. Records that did not change stay the same objects."""
         pins, before = self._of(config), self._known.get((config.id, kind))
         if before is not None and before.is_of(definitions, config, naming):
