@@ -37,6 +37,7 @@ LONG: Final = frozenset(
         "install/test_program_starts.py",
         "install/test_take_over.py",
         "observability/test_canaries.py",
+        "operating/test_ends.py",
         "postgres/test_program.py",
         "postgres/test_schema.py",
         "postgres/test_wake.py",

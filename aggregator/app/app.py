@@ -184,7 +184,7 @@ class App:
         """Refuse new requests and wait for running ones: at most `shutdown_timeout` seconds, and only until `hurry` or
         `enough` is set.
 
-        Requests that still run then are answered with the end of their upstream: their outcome is unknown.
+        What still runs then is ended, each request with words for its host (`gateway/drain.py`).
         """
         drain, limit = self.gateway.drain, self.config.shutdown_timeout
         drain.start(limit)
@@ -196,8 +196,9 @@ class App:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if len(drain):
                 log.warning("%d requests are still under way; they are ended", len(drain))
-                tasks.start(self.supervisor.stop())
-                await drain.wait_idle(LAST_WORDS)
+                self.gateway.end_work()
+                if not await drain.wait_idle(LAST_WORDS):
+                    log.error("%d requests did not end, and are cut off", len(drain))
 
     async def _idle(self, limit: float) -> None:
         """Wait for the running requests, and until other replicas have what this one alone ran, so that they go on."""

@@ -135,7 +135,7 @@ def build_app(
         base_path(kept_at, os.environ),
         replication.membership,
     )
-    call_log = CallLog(telemetry.observers)
+    call_log = CallLog(telemetry.observers, Drain())
     upstreams = Upstreams()
     reaper = Reaper()
     notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=keeps_records)
@@ -273,7 +273,7 @@ def _build_gateway(
         tells_schemas=config.results.output_schemas,
     )
     pipeline.reconfigure(config)
-    drain = Drain()
+    drain = call_log.drain
     direct = DirectCalls(
         supervisor=supervisor,
         views=views,

@@ -104,6 +104,7 @@ class CallRecord:
     `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
     by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
+    `sent`: an upstream was sent the request; `harmless`: to repeat it changes nothing.
     `arguments` and `result` are references to what was sent and answered; they may not be changed. `error` is what was
     raised, when there is no result.
     """
@@ -144,6 +145,8 @@ class CallRecord:
     attempts: tuple[Attempt, ...] = ()
     shown: ShownPart | None = None
     flow: str | None = None
+    sent: bool = False
+    harmless: bool = False
 
     @property
     def upstream_seconds(self) -> float:

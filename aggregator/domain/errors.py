@@ -88,14 +88,18 @@ class UnknownTool(NotServed):
 
 
 class ShuttingDown(RpcError):
-    """The aggregator is about to end, and takes nothing new. `retry_after` seconds from now it may be back."""
+    """The aggregator is about to end, and takes nothing new. `retry_after` seconds from now it may be back.
+
+    `waited`: the request was taken before, but nothing of it was done either.
+    """
 
     word = "shutting_down"
     outcome: Status = "unavailable"
     status = 503
 
-    def __init__(self, retry_after: int) -> None:
-        message = "The aggregator is shutting down and takes no new requests; nothing was done. Try again in a moment."
+    def __init__(self, retry_after: int, *, waited: bool = False) -> None:
+        does = "ended this request" if waited else "takes no new requests"
+        message = f"The aggregator is shutting down and {does}; nothing was done. Try again in a moment."
         data = {"code": self.word, "status": self.status, "retryable": True, "retry_after": retry_after}
         super().__init__(CONNECTION_CLOSED, message, data)
         self.retry_after = retry_after

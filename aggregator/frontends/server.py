@@ -23,7 +23,7 @@ from aggregator.frontends.http_server import HttpServer
 from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.tls.server_tls import ServerTls
-from aggregator.frontends.v1.routes import ROUTES, V1_PATH, V1Frontend, failure, refusal
+from aggregator.frontends.v1.routes import ROUTES, V1_CALLS_PATH, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
@@ -62,8 +62,10 @@ MESSAGES_PATH: Final = "/messages"
 HEALTH_PATHS: Final = frozenset({ALIVE_PATH, READY_PATH})
 
 BACKLOG: Final = 2048
-# Seconds for the last answers to be sent once all requests have ended.
-LAST_BYTES: Final = 2
+# Seconds for requests that the drain does not wait for, such as pages, and then for hosts to read the last answers.
+LAST_ANSWERS: Final = 1.0
+LAST_BYTES: Final = 2.0
+_NO_LONGER: Final = 5
 # Seconds that a worker waits for its hosts to go to others, and since when a host has sent nothing whose connection is
 # closed before its next request.
 HAND_OVER_FOR: Final = 10.0
@@ -110,7 +112,7 @@ class WebServer:
         limits = limits_of(http, gateway.admission)
         group = gateway.group
         self._kept = KeptSessions(group)
-        forwarder = Forwarder(group)
+        forwarder = Forwarder(group, gateway.drain)
         self._sessions = Sessions(
             gateway.list_changes,
             gateway.revocation,
@@ -163,6 +165,9 @@ class WebServer:
         self._console = console
         self._connect = connect
         self._leaving = False
+        # The requests that are being served, and those of them that were ended with the process.
+        self._serving: dict[asyncio.Task[Any], Answer] = {}
+        self._cut_off: set[asyncio.Task[Any]] = set()
         self.app = HostGuard(self._route, self.own, HEALTH_PATHS, (CONSOLE_PATH, CONNECT_PATH))
 
     @asynccontextmanager
@@ -196,6 +201,20 @@ class WebServer:
             if isinstance(connection, BoundedConnection):
                 connection.answer_last()
 
+    async def end_requests(self, serving: "asyncio.Task[Any]", connections: Set[object]) -> None:
+        """End what is still being answered once the drain is over and the server ends: what has no answer by then gets
+        a 503, and a host that does not read its answer loses its connection. `serving` is done when all has ended.
+        """
+        await asyncio.wait([serving], timeout=LAST_ANSWERS)
+        for task, answer in list(self._serving.items()):
+            if not answer.started:
+                self._cut_off.add(task)
+                task.cancel()
+        await asyncio.wait([serving], timeout=LAST_BYTES)
+        for connection in list(connections):
+            if isinstance(connection, BoundedConnection):
+                connection.transport.abort()
+
     async def answer_arrivals(self, connections: Set[object]) -> None:
         """Serve requests that have come, or whose connections are there, for `LAST_ARRIVALS` at most; close others."""
         ends = asyncio.get_running_loop().time() + LAST_ARRIVALS
@@ -221,9 +240,9 @@ class WebServer:
         before = self.own.prefix(host, sent, forwarded=source.forwarded, by_trusted=source.by_trusted)
         return before or str(scope.get("root_path", ""))
 
-    async def _close_to(self, send: Send, kind: FrontendName) -> None:
-        """Refuse, during the drain, requests that do not reach the gateway: streams and requests of `/v1`."""
-        shut = self._gateway.drain.refusal()
+    async def _close_to(self, send: Send, kind: FrontendName, *, waited: bool = False) -> None:
+        """Refuse, during the drain, requests that do not reach the gateway; `waited`: at its end."""
+        shut = self._gateway.drain.unfinished() if waited else self._gateway.drain.refusal()
         body = failure(shut.word, shut.message) if kind == "v1" else error_message(None, shut)
         await respond(send, shut.status, body, {b"retry-after": b"%d" % shut.retry_after, b"connection": b"close"})
 
@@ -244,7 +263,21 @@ class WebServer:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        path, agent = scope["path"], None
+        task, answer = asyncio.current_task(), Answer(send, scope.pop(WRITE_WHOLE, None))
+        assert task is not None, "a request is served in a task"
+        self._serving[task] = answer
+        try:
+            await self._serve(task, scope, receive, answer)
+        except asyncio.CancelledError:
+            if task not in self._cut_off or task.uncancel():
+                raise
+            await self._close_to(answer, "v1" if scope["path"].startswith(f"{V1_PATH}/") else "http", waited=True)
+        finally:
+            del self._serving[task]
+            self._cut_off.discard(task)
+
+    async def _serve(self, task: "asyncio.Task[Any]", scope: Scope, receive: Receive, answer: Answer) -> None:
+        path, agent, send = scope["path"], None, answer
         if self._console is not None and (path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")):
             scope[CHALLENGE] = self._resources.challenge
             await self._console.serve(scope, receive, send, self._prefix(scope))
@@ -260,17 +293,17 @@ class WebServer:
             return
         kind, served = frontend
         begun: DirectPost | None = scope.get(BEGUN)
-        if begun is None and self._gateway.drain.started and (kind == "v1" or scope["method"] == "GET"):
+        # Calls are refused on record.
+        off_record = scope["method"] == "GET" or (kind == "v1" and scope["path"].rstrip("/") != V1_CALLS_PATH)
+        if begun is None and off_record and self._gateway.drain.started:
             await self._close_to(send, kind)
             return
         principal = begun.principal if begun is not None else await self._authenticate(scope, kind, agent)
         if isinstance(principal, Refused):
             await self._refuse(scope, send, principal, kind)
             return
-        task, answer = asyncio.current_task(), Answer(send, scope.pop(WRITE_WHOLE, None))
         if principal.token is not None:
             answer.ask_for = partial(self._resources.ask_for, scope)
-        assert task is not None, "a request is served in a task"
         going = self._gateway.revocation.add(principal, task.cancel)
         if begun is not None and begun.going.revoked:
             # Its key was refused before a task worked on it; what ends with the key, too, comes second.
@@ -373,7 +406,7 @@ async def serve_web(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=LAST_BYTES,
+        timeout_graceful_shutdown=_NO_LONGER,
     )
     acceptor = shared.acceptor if shared is not None else None
     server = HttpServer(config, tls.context if tls is not None else None, acceptor)
@@ -397,4 +430,5 @@ async def serve_web(
             await drain()
         web.close_streams()
         server.should_exit = True
+        await web.end_requests(serving, server.server_state.connections)
         await serving

@@ -25,10 +25,12 @@ from aggregator.domain.errors import (
     CallRefused,
     NotRecorded,
     UpstreamError,
+    UpstreamLost,
     to_tool_result,
 )
 from aggregator.domain.missing import ItemRefused
 from aggregator.domain.trace_context import Sample, as_caller, begin, below, onward
+from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.notes import note_failure, note_result
@@ -101,11 +103,13 @@ class CallObservers:
 class CallLog:
     """The maker of records: one for each request, given to the `observers` when the request is over.
 
-    `results` counts the memory that results take until their calls are answered; `open` are the records of what runs.
+    `results` counts the memory that results take until their calls are answered; `open` are the records of what runs;
+    `drain` ends what runs.
     """
 
-    def __init__(self, observers: CallObservers) -> None:
+    def __init__(self, observers: CallObservers, drain: Drain) -> None:
         self.observers = observers
+        self.drain = drain
         self.results = ResultMemory(512 * 2**20)
         # The records that are open, which a task works on: in the order in which they came.
         self.open: dict[OpenRecord, None] = {}
@@ -198,12 +202,13 @@ class OpenRecord:
     refusal.
     """
 
-    __slots__ = ("_call_log", "_holding", "_token", "record", "result")
+    __slots__ = ("_call_log", "_holding", "_token", "_work", "record", "result")
 
     def __init__(self, call_log: CallLog, record: CallRecord) -> None:
         self._call_log = call_log
         self._holding = HeldMemory(call_log.results)
         self._token: Token[LogContext | None] | None = None
+        self._work = call_log.drain.work(self._unfinished, counted=False)
         self.record = record
         self.result: dict[str, Any] = {}
 
@@ -213,12 +218,14 @@ class OpenRecord:
         context = LogContext(record.trace, record.agent_id, tool=named, holding=self._holding)
         self._token = current_call.set(context)
         self._call_log.open[self] = None
+        self._work.__enter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Close the record, and make a result of what a model can act on."""
+        error = self._how_ended(kind, error, trace)
         try:
             ended = error is None or self._end(error)
             self._call_log.close(self.record)
@@ -229,6 +236,8 @@ class OpenRecord:
                     return self._refuse(withheld)
             if isinstance(error, NotRecorded) and self.record.method != TOOL_CALL:
                 return self._refuse(error)
+            if self._work.ended and not ended and isinstance(error, Exception):
+                raise error
             return ended
         finally:
             assert self._token is not None, "a record is left once, after it was entered"
@@ -241,7 +250,10 @@ class OpenRecord:
 
         Raises:
             NotRecorded: the request must not be made without a record, and there can be none.
+            ShuttingDown: the time of what was under way is up.
         """
+        if self._call_log.drain.over:
+            raise self._call_log.drain.unfinished()
         if self._call_log.observers.wait_for_space is not None:
             await self._call_log.observers.wait_for_space(self.record.asked_name)
 
@@ -257,10 +269,33 @@ class OpenRecord:
         if context is not None:
             context.server = server
 
+    def _how_ended(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> BaseException | None:
+        """Return what the block ended with: the words of the drain, if that has ended it."""
+        try:
+            self._work.__exit__(kind, error, trace)
+        except Exception as words:  # of the drain
+            return words
+        return error
+
+    def _unfinished(self) -> Exception:
+        """Return the error of a request that is ended now."""
+        record = self.record
+        if not record.sent:
+            return self._call_log.drain.unfinished()
+        server = record.server or ""
+        said = f"The aggregator was shut down before {server} answered; whether the call took effect is unknown."
+        lost = UpstreamLost(server, said)
+        lost.settle(harmless=record.harmless)
+        return lost
+
     def _end(self, error: BaseException) -> bool:
         """Note why there is no result. Return whether the error has become one."""
         record = self.record
-        note_failure(record, error)
+        # What belongs to a program is cancelled by the end of that, too.
+        cut = self._work.ended and isinstance(error, asyncio.CancelledError)
+        note_failure(record, self._unfinished() if cut else error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
         log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)

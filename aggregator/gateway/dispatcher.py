@@ -166,6 +166,11 @@ class Dispatcher:
         await self._supervisor.wait_all_tried(SETTLE)
         self._finder.begin()
 
+    def end_work(self) -> None:
+        """End every request and call that is still under way, each with words for its host."""
+        self.direct.end()
+        self.drain.end_all()
+
     async def close_parked(self) -> None:
         """End the parked calls: no host comes back any more."""
         await self.input_requests.parking.close()
@@ -191,7 +196,7 @@ class Dispatcher:
             host.listed = True
         began = asyncio.get_running_loop().time()
         try:
-            with self.drain:
+            with self.drain.work():
                 result = await handler(self, Request(host, params, channel, version, self.input_requests))
         except NotServed as missing:
             if self.views.rulebook is not None:

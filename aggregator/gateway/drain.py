@@ -1,12 +1,14 @@
 """The drain before the process ends: running requests are answered, new ones are refused with the time to try again.
 
-Law: a request is refused before anything of it is sent, or it runs; a call is recorded in either case.
+Rule 1: a request is refused before anything of it is sent, or it runs; a call is recorded in either case.
+Rule 2: what still runs when its time is up is ended by itself, with words for the host that waits for it. No
+work ends because something that it uses has ended.
 """
 
 import asyncio
 import math
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol, Self
 
 from aggregator.domain.errors import ShuttingDown
 
@@ -14,15 +16,77 @@ from aggregator.domain.errors import ShuttingDown
 _LONGEST: Final = 30
 
 
-class Drain:
-    """The count of running requests; each is inside a `with` of this object.
+class EndWords(Protocol):
+    """The error by which a piece of work ends once its time is up, as it has come by then."""
 
-    `leaving`: the process is about to end and still serves everything. `started`: new requests are refused.
+    def __call__(self) -> Exception: ...
+
+
+class EndableWork:
+    """One piece of work in the task that enters it: a context manager.
+
+    If the drain ends it, the block ends with the error that `words` return. Of work inside work in one task, only the
+    innermost is ended: it knows best what to say.
+    """
+
+    __slots__ = ("_cancelling", "_counted", "_drain", "_outer", "_task", "_words", "ended")
+
+    def __init__(self, drain: "Drain", words: EndWords, *, counted: bool) -> None:
+        self._drain = drain
+        self._words = words
+        self._counted = counted
+        self._task: asyncio.Task[object] | None = None
+        self._outer: EndableWork | None = None
+        self._cancelling = 0
+        self.ended = False
+
+    def __enter__(self) -> Self:
+        task = self._task = asyncio.current_task()
+        assert task is not None, "work runs in a task"
+        self._cancelling = task.cancelling()
+        self._outer = self._drain.entered(task, self)
+        if self._counted:
+            self._drain.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raise the words, if it is ended.
+
+        Raises:
+            Exception: what `words` returned.
+        """
+        assert self._task is not None, "work is entered before it is left"
+        self._drain.left(self._task, self._outer)
+        if self._counted:
+            self._drain.end()
+        # A task that is cancelled for another reason, too, keeps that reason.
+        if self.ended and self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
+            raise self._words() from None
+
+    def end(self) -> None:
+        """End it, if it runs and nothing else ends it. To be called from outside of its task; may be called twice."""
+        task = self._task
+        if task is None or self.ended or not self._drain.runs(task, self) or task.cancelling() > self._cancelling:
+            return
+        self.ended = True
+        task.cancel()
+
+
+class Drain:
+    """The count of running requests, and the work of tasks (`work`).
+
+    `leaving`: the process is about to end and still serves everything. `started`: new requests are refused. `over`: the
+    time of what was under way is up.
     """
 
     def __init__(self) -> None:
         self.started = False
         self.leaving = False
+        self.over = False
+        # The innermost work of each task.
+        self._works: dict[asyncio.Task[object], EndableWork] = {}
         self._running = 0
         self._until = 0.0
         self._quiet = asyncio.Event()
@@ -33,13 +97,40 @@ class Drain:
     def __len__(self) -> int:
         return self._running
 
-    def __enter__(self) -> None:
-        self.begin()
+    def work(self, words: EndWords | None = None, *, counted: bool = True) -> EndableWork:
+        """Return a context for work of the current task, which is ended once its time is up.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
+        words: the error that it then ends with; by default that nothing was done.
+        counted: the drain waits for it, and not for a larger piece of work that it is a part of.
+        """
+        return EndableWork(self, words or self.unfinished, counted=counted)
+
+    def entered(self, task: "asyncio.Task[object]", work: EndableWork) -> EndableWork | None:
+        """Note what a task works on; return the work that this is a part of."""
+        outer = self._works.get(task)
+        self._works[task] = work
+        if self.over:
+            asyncio.get_running_loop().call_soon(work.end)
+        return outer
+
+    def left(self, task: "asyncio.Task[object]", outer: EndableWork | None) -> None:
+        """Note that a task goes on with `outer`, or with nothing."""
+        if outer is None:
+            del self._works[task]
+        else:
+            self._works[task] = outer
+            if self.over:
+                asyncio.get_running_loop().call_soon(outer.end)
+
+    def runs(self, task: "asyncio.Task[object]", work: EndableWork) -> bool:
+        """Return whether this is what a task works on, and no part of it."""
+        return self._works.get(task) is work
+
+    def end_all(self) -> None:
+        """End everything that is under way, and what is still begun as soon as it waits for anything."""
+        self.over = True
+        for work in list(self._works.values()):
+            work.end()
 
     def begin(self) -> None:
         """Count one running request more."""
@@ -65,6 +156,10 @@ class Drain:
     def refusal(self) -> ShuttingDown:
         """Return the error that new requests are answered with."""
         return ShuttingDown(self.retry_after)
+
+    def unfinished(self) -> ShuttingDown:
+        """Return the error of a request that waited, and of which nothing was done."""
+        return ShuttingDown(self.retry_after, waited=True)
 
     async def wait_idle(self, limit: float) -> bool:
         """Wait at most `limit` seconds for the running requests to end; return whether all did."""

@@ -146,10 +146,12 @@ MODERN: Final = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call
 
 
 class WebHarness:
-    """A running aggregator with web frontends on `port`; `keys` are those of its agents."""
+    """A running aggregator with web frontends on `port`; `keys` are those of its agents; `stopping` ends it."""
 
-    def __init__(self, app: App, port: int, upstream: ScriptedUpstream, keys: dict[str, str]) -> None:
-        self.app, self.port, self.upstream, self.keys = app, port, upstream, keys
+    def __init__(
+        self, app: App, port: int, upstream: ScriptedUpstream, keys: dict[str, str], stopping: asyncio.Event
+    ) -> None:
+        self.app, self.port, self.upstream, self.keys, self.stopping = app, port, upstream, keys, stopping
 
     def connect(self, *, small: bool = False) -> RawConnection:
         return RawConnection(self.port, small=small)
@@ -203,7 +205,7 @@ async def web_harness(
                     await app.supervisor.wait_all_tried()
                 serving = asyncio.create_task(serve_web(web, bound, stopping))
                 try:
-                    yield WebHarness(app, bound.getsockname()[1], behind, keys)
+                    yield WebHarness(app, bound.getsockname()[1], behind, keys, stopping)
                 finally:
                     behind.release.set()
                     stopping.set()

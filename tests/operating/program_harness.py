@@ -34,15 +34,18 @@ def words(result: Json) -> str:
 
 
 @asynccontextmanager
-async def stdio_program(config: Path, version: str) -> AsyncIterator[tuple[Program, ScriptedHost]]:
-    """`aggregator stdio`, and the host that started it."""
+async def stdio_program(
+    config: Path, version: str, capabilities: Json | None = None, log: list[str] | None = None
+) -> AsyncIterator[tuple[Program, ScriptedHost]]:
+    """`aggregator stdio`, and the host that started it; `log` gets what it has logged, once it has ended."""
     process = await start("stdio", "--config", str(config))
     inbox = Inbox()
     wire = StdioWire(inbox, process.stdin)
     try:
         async with asyncio.TaskGroup() as tasks:
-            reading = [tasks.create_task(wire.read(process.stdout)), tasks.create_task(process.stderr.read())]
-            host = ScriptedHost(wire, inbox, version)
+            logged = tasks.create_task(process.stderr.read())
+            reading = [tasks.create_task(wire.read(process.stdout)), logged]
+            host = ScriptedHost(wire, inbox, version, capabilities)
             try:
                 await host.greet()
                 yield process, host
@@ -51,6 +54,8 @@ async def stdio_program(config: Path, version: str) -> AsyncIterator[tuple[Progr
                     process.kill()
                 async with asyncio.timeout(BOUND):
                     await asyncio.wait(reading)
+                if log is not None:
+                    log.append(logged.result().decode())
     finally:
         if process.returncode is None:
             process.kill()

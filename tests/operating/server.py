@@ -1,7 +1,10 @@
 """A server of the handshake era on stdio, with the manners of real ones: `python -m tests.operating.server`.
 
-`--deaf` neither ends with its stdin nor at SIGTERM; `--sidecar FILE` starts a process in a session of its own, which
-nothing ends with us, and writes down its process id; `--prints` says its environment variable TOKEN on stderr.
+Its tool `ask` asks the host something, and its resource `box://wait` is never read to its end.
+
+`--marks FILE` is made once a read has begun. `--deaf` neither ends with its stdin nor at SIGTERM; `--sidecar FILE`
+starts a process in a session of its own, which nothing ends with us, and writes down its process id; `--prints` says
+its environment variable TOKEN on stderr.
 """
 
 import argparse
@@ -17,29 +20,43 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 _TEXT: Final[Json] = {"type": "object", "properties": {"file": {"type": "string"}}}
-_TOOLS: Final = [{"name": name, "inputSchema": _TEXT} for name in ("who", "wait")]
+_TOOLS: Final = [{"name": name, "inputSchema": _TEXT} for name in ("who", "wait", "ask")]
+_RESOURCES: Final = [{"uri": "box://wait", "name": "wait"}]
 _POLL: Final = 0.01
 
 
 async def call(name: str, arguments: Json) -> str:
-    """Run a tool: `who` returns this process and its TOKEN, `wait` notes its start and waits for `file`."""
+    """Run a tool: `who` returns this process and its TOKEN, `wait` notes its start and waits for `file`, `ask` asks the
+    host and never ends.
+    """
     if name == "wait":
         file = Path(arguments["file"])
         file.with_suffix(".begun").touch()
         while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240 - nothing tells of a file
             await asyncio.sleep(_POLL)
         return "waited"
+    if name == "ask":
+        schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
+        params = {"message": "Yes?", "requestedSchema": schema}
+        print(json.dumps({"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": params}), flush=True)
+        await asyncio.get_running_loop().create_future()
     return json.dumps({"pid": os.getpid(), "token": os.environ.get("TOKEN")})
 
 
-async def answer(message: Json) -> None:
+async def answer(message: Json, marks: Path | None) -> None:
     method, params = message["method"], message.get("params") or {}
     result: Json | None = None
     if method == "initialize":
         info = {"name": "operated", "version": "1"}
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}}, "serverInfo": info}
     elif method == "tools/list":
         result = {"tools": _TOOLS}
+    elif method == "resources/list":
+        result = {"resources": _RESOURCES}
+    elif method == "resources/read":
+        assert marks is not None
+        marks.touch()  # noqa: ASYNC240
+        await asyncio.get_running_loop().create_future()
     elif method == "tools/call":
         said = await call(params["name"], params.get("arguments") or {})
         result = {"content": [{"type": "text", "text": said}]}
@@ -47,14 +64,14 @@ async def answer(message: Json) -> None:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
 
 
-async def serve(*, deaf: bool) -> None:
+async def serve(*, deaf: bool, marks: Path | None) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     running: set[asyncio.Task[None]] = set()
     while line := await reader.readline():
         message = json.loads(line)
         if "id" in message and "method" in message:
-            running.add(asyncio.create_task(answer(message)))
+            running.add(asyncio.create_task(answer(message, marks)))
     if deaf:
         await asyncio.get_running_loop().create_future()
 
@@ -64,6 +81,7 @@ def main() -> None:
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--prints", action="store_true")
     parser.add_argument("--sidecar", type=Path)
+    parser.add_argument("--marks", type=Path)
     options = parser.parse_args()
     if options.deaf:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -79,7 +97,7 @@ def main() -> None:
             stderr=quiet,
         )
         options.sidecar.write_text(str(sidecar.pid))
-    asyncio.run(serve(deaf=options.deaf))
+    asyncio.run(serve(deaf=options.deaf, marks=options.marks))
 
 
 if __name__ == "__main__":

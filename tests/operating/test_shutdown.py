@@ -76,7 +76,11 @@ async def test_sigterm_answers_what_runs_and_refuses_what_comes(harness: Program
         assert refused["code"] == CLOSING
         assert "shutting down" in refused["message"]
         hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": LEGACY}}
-        for path, message in (("/mcp", hello), ("/v1/tool_calls", {"name": "box.who", "arguments": {}})):
+        call: Json = {"tool_call": {"name": "box.who", "arguments": {}}}
+        batch: Json = {
+            "content": [{"type": "tool_use", "id": one, "name": "box__who", "input": {}} for one in ("a", "b")]
+        }
+        for path, message in (("/mcp", hello), ("/v1/tool_calls", call), ("/v1/tool_calls", batch), ("/v1/intent", {})):
             response = await post(harness, path, message)
             assert response.status_code == 503
             assert int(response.headers["retry-after"]) > 0
@@ -95,7 +99,7 @@ async def test_sigterm_answers_what_runs_and_refuses_what_comes(harness: Program
     told = [row for row in await harness.audit() if "status" in row]
     answered = [row["tool_name"] for row in told if row["status"] == "ok"]
     turned_away = [row["error_code"] for row in told if row["status"] == "unavailable"]
-    assert (answered, turned_away) == (["box.wait"] * 2, ["shutting_down"] * 2)
+    assert (answered, turned_away) == (["box.wait"] * 2, ["shutting_down"] * 5)
     assert len(told) == len(answered) + len(turned_away)
 
 

@@ -17,6 +17,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     403: "One call, which the policy does not allow, or a person did not; or the request itself is refused.",
     404: "One call, of a tool that is not there for this agent.",
     429: "One call more than a limit allows, or too many wrong keys; `Retry-After` where it is known.",
+    503: "The aggregator is shutting down, and none of the calls was made; `Retry-After` says when to ask again.",
 }
 
 
@@ -33,6 +34,9 @@ _FAILURES: Final[Mapping[str, Part]] = {
     "421": _body("Refusal", said="The `Host` is not one of ours."),
     "429": _body("Failure", said="Too many wrong keys from this address; `Retry-After` says how long to wait."),
     "500": _body("Failure", said="A bug of the aggregator's own."),
+    "503": _body(
+        "Failure", said="The aggregator is shutting down, or has no room; `Retry-After` says when to ask again."
+    ),
 }
 _POSTED: Final[Mapping[str, Part]] = {
     "413": _body("Failure", said="The body is larger than `http.max_body_bytes`."),
@@ -118,11 +122,11 @@ def _tool_calls(said: str) -> Part:
     both = {
         str(status): _body(*_FORMS, "Failure", *(["Refusal"] if status == 403 else []), said=meaning)
         for status, meaning in {
-            **{key: _MEANINGS[key] for key in (403, 429)},
+            **{key: _MEANINGS[key] for key in (403, 429, 503)},
             400: "The request is not as it should be, or its one call has arguments that do not fit.",
         }.items()
     }
-    assert {200, 202, 400, 403, 404, 429} >= set(STATUSES.values())
+    assert {200, 202, 400, 403, 404, 429, 503} >= set(STATUSES.values())
     conversation = {
         "name": "X-Conversation-Id",
         "in": "header",

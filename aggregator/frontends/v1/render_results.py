@@ -12,6 +12,7 @@ from aggregator.domain.errors import (
     MISSING_CAPABILITY,
     HostLacks,
     RpcError,
+    ShuttingDown,
     UnknownTool,
     UpstreamRpcError,
     to_wire,
@@ -33,7 +34,9 @@ STATUSES: Final[Mapping[str, int]] = {
     "unknown_tool": 404,
     "unknown_result": 404,
     "limit_reached": 429,
+    ShuttingDown.word: ShuttingDown.status,
 }
+_TO_BE_TRIED_AGAIN: Final = frozenset({429, ShuttingDown.status})
 _DATA_SHOWN: Final = 2_000
 _DEPTH: Final = 100
 
@@ -76,6 +79,8 @@ def of_error(call: ParsedCall, error: Exception) -> CallOutcome:
         return CallOutcome(
             call, message, True, {"code": "unknown_tool", "status": 404, "message": message, **error.data}
         )
+    if isinstance(error, ShuttingDown):
+        return CallOutcome(call, message, True, {**error.data, "message": message})
     if isinstance(error, UpstreamRpcError):
         data = as_json(wire["data"]) if "data" in wire else ""
         text = f"{call.name} failed: {message}" + (f"\n{data[:_DATA_SHOWN]}" if data else "")
@@ -89,8 +94,11 @@ def of_error(call: ParsedCall, error: Exception) -> CallOutcome:
 
 
 def answer(batch: CallBatch, outcomes: Sequence[CallOutcome]) -> tuple[int, dict[str, Any]]:
-    """Return HTTP status and body. A single call gives the status; several have theirs in `results`."""
-    status = outcomes[0].status if len(outcomes) == 1 else 200
+    """Return HTTP status and body. A single call gives the status, and so does the end of the aggregator, which is that
+    of all calls; several have theirs in `results`.
+    """
+    one = len(outcomes) == 1 or all(outcome.code == ShuttingDown.word for outcome in outcomes)
+    status = outcomes[0].status if one else 200
     if batch.form == "single":
         only = outcomes[0]
         return status, {**_message(only), **_trouble(only)}
@@ -103,10 +111,13 @@ def answer(batch: CallBatch, outcomes: Sequence[CallOutcome]) -> tuple[int, dict
 
 
 def retry_after(outcomes: Sequence[CallOutcome]) -> int | None:
-    """Return the seconds after which a single refused call may be tried again; None where that is unknown."""
-    error = outcomes[0].error if len(outcomes) == 1 else None
+    """Return the seconds after which a refused request may be sent again: one with a single call, or any at the end of
+    the aggregator; None where that is unknown.
+    """
+    one = len(outcomes) == 1 or all(outcome.code == ShuttingDown.word for outcome in outcomes)
+    error = outcomes[0].error if one else None
     wait = error.get("retry_after") if error is not None else None
-    return wait if isinstance(wait, int) and outcomes[0].status == 429 else None
+    return wait if isinstance(wait, int) and outcomes[0].status in _TO_BE_TRIED_AGAIN else None
 
 
 def scopes_wanted(outcomes: Sequence[CallOutcome]) -> Sequence[str] | None:

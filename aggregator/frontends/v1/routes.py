@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from aggregator.config.servers.names import source_of
 from aggregator.config.settings import V1Config
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import ShuttingDown
 from aggregator.domain.principal import Principal
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
@@ -29,6 +30,7 @@ from aggregator.wire.codec import decode
 log = logging.getLogger(__name__)
 
 V1_PATH: Final = "/v1"
+V1_CALLS_PATH: Final = f"{V1_PATH}/tool_calls"
 CONVERSATION_HEADER: Final = "x-conversation-id"
 # The most tools for a message, unless the request says how many.
 _MATCHED: Final = 10
@@ -117,7 +119,13 @@ class V1Frontend:
 
     async def _reply(self, route: "Route", request: V1Request) -> V1Response:
         try:
-            return await route(self, request)
+            if route is V1Frontend.tool_calls:
+                # Each of its calls ends by itself.
+                return await route(self, request)
+            with self._gateway.drain.work():
+                return await route(self, request)
+        except ShuttingDown as shut:
+            return V1Response(shut.status, failure(shut.word, shut.message), {b"retry-after": b"%d" % shut.retry_after})
         except BadRequest as bad:
             return V1Response(bad.status, failure("bad_request", bad.message, bad.field))
         except Exception:
@@ -192,7 +200,7 @@ ROUTES: Final[Mapping[str, tuple[str, Route]]] = {
     f"{V1_PATH}/tools": ("GET", V1Frontend.tools),
     f"{V1_PATH}/servers": ("GET", V1Frontend.servers),
     f"{V1_PATH}/intent": ("POST", V1Frontend.intent),
-    f"{V1_PATH}/tool_calls": ("POST", V1Frontend.tool_calls),
+    V1_CALLS_PATH: ("POST", V1Frontend.tool_calls),
     f"{V1_PATH}/openapi.json": ("GET", V1Frontend.openapi),
 }
 

@@ -192,5 +192,7 @@ class ParkedCalls:
             parked.end()
 
     async def close(self) -> None:
-        """End all parked calls."""
+        """End all parked calls; those whose host is away are put on record."""
+        for parked, _ in list(self._kept.values()):
+            parked.shut_out()
         await self.tasks.cancel()

@@ -102,6 +102,11 @@ class DirectCalls:
         """Return the calls that no task works on now."""
         return [*self._older, *self._new]
 
+    def end(self) -> None:
+        """Have every call taken over by a task, which can be ended with words."""
+        for call in self.running():
+            call.take_over()
+
     def __len__(self) -> int:
         return len(self._new) + len(self._older)
 

@@ -151,7 +151,7 @@ class DirectCall(DirectRequest):
             self.session.negotiated.version,
         )
         record.arguments = self.arguments
-        record.flow = self.told
+        record.flow, record.sent, record.harmless = self.told, True, plain.ruling.retry is not None
         record.steps = [
             stage("policy", received, received, self.permitted),
             stage("check", received, self.permitted, self.checked),

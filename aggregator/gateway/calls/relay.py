@@ -115,6 +115,9 @@ class _Outgoing:
     retry: str | None = None
     direct: DirectCall | None = None
 
+    def __post_init__(self) -> None:
+        self.record.harmless = self.harmless
+
 
 class Relay:
     """The sender of requests to upstreams, in as many rounds as an upstream has questions to the host."""
@@ -223,7 +226,7 @@ class Relay:
         if self._call_log.observers.begun is not None:
             await self._call_log.wait_until_begun(record)
         if resumption is not None and resumption.parked is not None:
-            record.upstream_version = version_of(target.upstream.negotiated)
+            record.upstream_version, record.sent = version_of(target.upstream.negotiated), True
             with attempted(record, target.upstream.config.id):
                 return await self._input_requests.resume(target, caller, resumption)
         if not self._input_requests.parks(target, caller):
@@ -236,7 +239,7 @@ class Relay:
             with attempted(record, target.upstream.config.id):
                 return await self._input_requests.park(target, caller, work, unclaimed, agreed=record.approved_by)
         finally:
-            record.retries = parked.retries
+            record.retries, record.sent = parked.retries, caller.sent_in is not None
             record.upstream_version = caller.sent_in or version_of(target.upstream.negotiated)
 
     async def _rounds(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
@@ -329,6 +332,7 @@ class Relay:
                 log.info("%s is sent again (%s): %s", outgoing.target.what, outgoing.retry, error)
                 await asyncio.sleep(pause)
             finally:
+                record.sent |= outgoing.caller.sent_in is not None
                 record.upstream_version = outgoing.caller.sent_in or version_of(upstream.negotiated)
             direct = None
             record.retries += 1

@@ -19,7 +19,7 @@ from aggregator.domain.abilities import NOTHING
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, TraceContext
-from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError
+from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError, UpstreamLost
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.ask.input_required import InputRequests
@@ -131,12 +131,19 @@ class RunPrograms:
         if "requestState" in call.params:
             resumption = await self._input_requests.resumption(target, caller, call.params, confirm=None)
             if resumption is not None and resumption.parked is not None:
-                return await self._input_requests.resume(target, caller, resumption)
-        work = partial(self._run, ProgramCalls(self._views, call, caller, record, call_meta), arguments["code"])
-        if not caller.modern or caller.abilities == NOTHING:
-            return await work()
-        unclaimed = partial(self._call_log.record_unclaimed, record)
-        return await self._input_requests.park(target, caller, work, unclaimed, agreed=None)
+                with self._call_log.drain.work(_shut_down, counted=False):
+                    return await self._input_requests.resume(target, caller, resumption)
+        running = ProgramCalls(self._views, call, caller, record, call_meta)
+        work = partial(self._run, running, arguments["code"])
+        with self._call_log.drain.work(partial(self._unfinished, running), counted=False):
+            if not caller.modern or caller.abilities == NOTHING:
+                return await work()
+            unclaimed = partial(self._call_log.record_unclaimed, record)
+            return await self._input_requests.park(target, caller, work, unclaimed, agreed=None)
+
+    def _unfinished(self, running: "ProgramCalls") -> Exception:
+        """Return the error of a program that is ended now."""
+        return _shut_down() if running.made else self._call_log.drain.unfinished()
 
     def _refuse(self, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         if call.within is not None:
@@ -178,7 +185,7 @@ class RunPrograms:
 
 
 class ProgramCalls:
-    """The calls of one program."""
+    """The calls of one program; `made` counts them."""
 
     def __init__(
         self, views: Views, call: ToolCall, caller: RequestCaller, record: CallRecord, call_meta: CallMeta
@@ -190,7 +197,7 @@ class ProgramCalls:
         self._within = record.trace
         self._channel = ProgramChannel(caller)
         self._progress = Progress(caller) if caller.token is not None else None
-        self._made = 0
+        self.made = 0
         meta = call.params.get("_meta")
         # The token is of the program's own request.
         self._meta = {k: v for k, v in meta.items() if k != "progressToken"} if isinstance(meta, dict) else {}
@@ -279,11 +286,20 @@ class ProgramCalls:
             return {key: await answer for key, answer in waiting.items()}
 
     def _report(self, call: FunctionCall) -> None:
-        self._made += 1
+        self.made += 1
         if self._progress is not None:
             name = call.arguments.get("name", "") if call.function == "call_tool" else ""
             said = f"{call.function} {name!s:.{_NAME_SHOWN}}".rstrip()
-            self._progress({"progress": self._made, "message": f"call {self._made}: {said}"})
+            self._progress({"progress": self.made, "message": f"call {self.made}: {said}"})
+
+
+def _shut_down() -> UpstreamLost:
+    """Return the error of a program that made calls and is ended with the aggregator."""
+    return UpstreamLost(
+        SOURCE,
+        "The program was ended, since the aggregator was shut down. What its calls had done stays; "
+        "whether those under way took effect is unknown.",
+    )
 
 
 def check_code(views: Views, config: Config | None = None) -> None:

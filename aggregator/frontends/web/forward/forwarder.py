@@ -1,12 +1,13 @@
 """The sending of a host's request to the replica that has to answer it.
 
 Rule 1: a request is forwarded once at most: what came by a hop is answered where it came to.
-Rule 2: the end of the owner ends the wait for it.
+Rule 2: the end of the owner ends the wait for it, and so does the end of this replica.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -15,6 +16,7 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.web.forward.question_ids import QuestionIds
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.http_session import HttpSession
+from aggregator.gateway.drain import Drain
 from aggregator.replicas.group_part import GroupPart
 from aggregator.replicas.hop_client import HopFailed, HopResponse
 from aggregator.wire.codec import encode
@@ -44,8 +46,9 @@ _ANSWERED: Final = frozenset({"content-type", "cache-control", "x-accel-bufferin
 class Forwarder:
     """The requests that this replica forwards. `questions` are the ids by which answers find their way."""
 
-    def __init__(self, group: GroupPart) -> None:
+    def __init__(self, group: GroupPart, drain: Drain) -> None:
         self._group = group
+        self._drain = drain
         self.questions = QuestionIds(group.membership)
         self._changed = asyncio.Event()
         group.membership.on_changed(self._replicas_changed)
@@ -79,11 +82,16 @@ class Forwarder:
             HopFailed: the owner is gone; nothing of an answer was sent.
         """
         passing = _Passing(send, lost)
-        async with Tasks("a forwarded request") as tasks:
-            answering = tasks.start(self._answered(owner, path, body, principal, scope, passing))
-            ends = {answering, tasks.start(_left(receive)), tasks.start(self._gone(owner))}
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            failed = answering.exception() if answering.done() and not answering.cancelled() else None
+        failed: BaseException | None
+        try:
+            with self._drain.work(partial(HopFailed, "this replica was shut down", sent=True)):
+                async with Tasks("a forwarded request") as tasks:
+                    answering = tasks.start(self._answered(owner, path, body, principal, scope, passing))
+                    ends = {answering, tasks.start(_left(receive)), tasks.start(self._gone(owner))}
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                    failed = answering.exception() if answering.done() and not answering.cancelled() else None
+        except HopFailed as ended:
+            failed = ended
         if isinstance(failed, HopFailed):
             await passing.fail(failed)
         elif failed is not None:
@@ -96,7 +104,11 @@ class Forwarder:
     ) -> None:
         """Have a request of 2026-07-28 answered by the replica at which the call waits that it goes on with."""
         request_id = sane_id(message.get("id"))
-        lost = RpcError(INTERNAL_ERROR, "The replica that runs this call ended: it is not known what became of it.")
+        lost = RpcError(
+            INTERNAL_ERROR,
+            "The replica that runs this call ended, or the one on the way to it: "
+            "it is not known what became of the call.",
+        )
         body, last = encode(message), encode(error_message(request_id, lost))
         try:
             await self.pass_on(owner, f"/{HTTP}", body, principal, scope, receive, send, last)
