@@ -7,6 +7,7 @@ our templates has.
 import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -163,3 +164,11 @@ async def crawl(
             as_json = f"{'/console/overview' if data == '/console' else data}.json"
             ahead.append((f"{as_json}{'?' * bool(parts.query)}{parts.query}", whole))
     return fetched, problems
+
+
+def words(html: str) -> str:
+    """Return what a person reads on a page below its navigation, on one line."""
+    main = re.sub(r"<(script|style|svg)\b.*?</\1>", "", html.partition("<main")[2].partition(">")[2], flags=re.DOTALL)
+    # The name of a server stands apart from that of its tool by its colour alone.
+    marked = re.sub(r'<span class="server">(.*?)</span>', r"\1\0", main)
+    return re.sub(" ?\0 ?", "", " ".join(unescape(re.sub(r"<[^>]+>", " ", marked)).split()))

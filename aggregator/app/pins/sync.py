@@ -18,7 +18,7 @@ from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import JudgedList
+from aggregator.gateway.pins.state import HeldItem, JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.values import ItemChange, PinKind
 from aggregator.storage.errors import StorageError
@@ -168,6 +168,10 @@ class PinSync:
     def held_count(self, server: str) -> int:
         """Return how many definitions of a server are held."""
         return len(self._book.held(server))
+
+    def held(self, server: str) -> list[HeldItem]:
+        """Return the definitions of a server that are held, and why."""
+        return self._book.held(server)
 
     def lists_changed(self) -> None:
         """Take note that an upstream changed: a list that is empty may have been read by now."""

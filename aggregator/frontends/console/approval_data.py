@@ -68,6 +68,7 @@ class ApprovalData:
         if asked is not None:
             newest = next(iter(await database.catalogs.history(asked.server, asked.name, 1)), None)
         rows = await asyncio.to_thread(_rows, approval, asked, before)
+        held = self._parts.browser.held(approval.tool)
         return {
             **listed(approval, self._parts.answers.waits(), now),
             "digest": approval.digest,
@@ -82,6 +83,7 @@ class ApprovalData:
             "last_approved": None
             if before is None
             else {"id": before.id, "at": before.decided, "by": before.decided_by},
+            "held": held.why.why if held is not None else "",
             "another_definition": other,
             "definition": self._described(approval, asked, agreed, newest, await self._only_reads(approval)),
             "neighbours": await self._neighbours(database, approval),

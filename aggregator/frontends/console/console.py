@@ -38,6 +38,8 @@ from aggregator.frontends.console.view import (
     ConsoleRequest,
     ConsoleStream,
     Departure,
+    NotConnected,
+    NotPossible,
     NotThere,
     PageRoute,
     PageView,
@@ -114,7 +116,11 @@ class ConsoleFrontend:
         except BadInput as bad:
             return self._failed(scope, 400, str(bad), base, field=bad.field)
         except NotThere as missing:
-            return self._failed(scope, 404, str(missing), base)
+            return self._failed(scope, 404, str(missing), base, see=missing.see)
+        except NotConnected as away:
+            return self._failed(scope, 502, str(away), base, title="Not connected")
+        except NotPossible as refused:
+            return self._failed(scope, 409, str(refused), base, title="Not possible")
         except (ChangedMeanwhile, NoSuchRow) as conflict:
             return self._failed(scope, 409, str(conflict), base)
         except StorageError as error:
@@ -274,11 +280,20 @@ class ConsoleFrontend:
         then = "" if path == "/" else "?then=" + quote(target.removeprefix(base), safe="/")
         return redirect(f"{base}/sign-in{then}")
 
-    def _failed(self, scope: Scope, status: int, said: str, base: str, field: str = "") -> PageResponse:
+    def _failed(
+        self,
+        scope: Scope,
+        status: int,
+        said: str,
+        base: str,
+        field: str = "",
+        see: Mapping[str, str] | None = None,
+        title: str = "",
+    ) -> PageResponse:
         """Return what is wrong, as JSON or as a page: with its navigation for a person who is signed in."""
         if scope["path"].endswith(".json"):
             return problem(status, said, field)
-        return self._renderer.failure(status, said, base, scope.get(_PERSON))
+        return self._renderer.failure(status, said, base, scope.get(_PERSON), see, title)
 
     async def _stream(self, stream: ConsoleStream, identified: Identified, receive: Receive, send: Send) -> None:
         """Send events until the browser is gone, the person is signed out, or the program ends."""

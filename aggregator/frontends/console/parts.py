@@ -1,6 +1,6 @@
 """The services of the program that the pages of the console use."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,6 +15,7 @@ from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.grants.values import ConnectedAccount, ConnectLink
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
@@ -114,6 +115,9 @@ class PinState(Protocol):
 
     def held_count(self, server: str) -> int:
         """Return how many definitions of a server are held."""
+
+    def held(self, server: str) -> Sequence[HeldItem]:
+        """Return the definitions of a server that are held, and why."""
 
     def look_now(self) -> None:
         """Take at once what was approved."""

@@ -27,6 +27,15 @@ NAVIGATION: Final = (
     ("health", "Health", True),
 )
 
+# What is wrong, in a word, by the status of the response.
+_FAILURES: Final[Mapping[int, str]] = {
+    403: "Not allowed",
+    404: "Not found",
+    409: "Changed meanwhile",
+    413: "Too large",
+    503: "Not now",
+}
+
 
 class Renderer:
     """The templates of the console; `version` is that of the static files."""
@@ -59,10 +68,19 @@ class Renderer:
         """Return a part that stands in many pages; to be called on a thread."""
         return self._templates.get_template(template).render(given)
 
-    def failure(self, status: int, said: str, base: str, person: SignedIn | None) -> PageResponse:
-        """Return a page that says what is wrong."""
-        given = {"base": base, "person": person, "said": said, "status": status, "csrf": "", "section": None}
-        return self._html("failure.html", {**given, "title": "Not possible", "waiting": 0}, status, False)
+    def failure(
+        self,
+        status: int,
+        said: str,
+        base: str,
+        person: SignedIn | None,
+        see: Mapping[str, str] | None = None,
+        title: str = "",
+    ) -> PageResponse:
+        """Return a page that says what is wrong; `see` are pages that say more."""
+        given = {"base": base, "person": person, "said": said, "csrf": "", "section": None, "see": see or {}}
+        title = title or _FAILURES.get(status, "Not possible")
+        return self._html("failure.html", {**given, "title": title, "waiting": 0}, status, False)
 
     def sign_in(self, template: str, given: Mapping[str, Any], base: str, status: int = 200) -> PageResponse:
         """Return a page for a person who is not signed in."""

@@ -13,7 +13,7 @@ from aggregator.domain.trace_context import TRACEPARENT
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, pretty
-from aggregator.frontends.console.view import ChangedMeanwhile, SignedIn
+from aggregator.frontends.console.view import NotPossible, SignedIn
 from aggregator.gateway.call_log import USER_KEY
 from aggregator.gateway.host import Host
 from aggregator.wire.peer import NoBackChannel
@@ -89,10 +89,10 @@ class Trials:
         """Make a call of a tool, which is of `server` as far as that is known, and return what came of it.
 
         Raises:
-            ChangedMeanwhile: too many are under way.
+            NotPossible: too many are under way.
         """
         if self._running >= _AT_ONCE:
-            raise ChangedMeanwhile(f"{_AT_ONCE} calls from the console are under way: try again when one has ended.")
+            raise NotPossible(f"{_AT_ONCE} calls from the console are under way: try again when one has ended.")
         trace_id = secrets.token_hex(16)
         self._parts.record(
             "console",

@@ -110,7 +110,11 @@ class PageRoute:
 
 
 class NotThere(AggregatorError):
-    """The thing that a request names does not exist."""
+    """The thing that a request names does not exist. `see` are pages, below the console's path, that say more."""
+
+    def __init__(self, message: str, see: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.see = see or {}
 
 
 class BadInput(AggregatorError):
@@ -119,6 +123,14 @@ class BadInput(AggregatorError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class NotConnected(AggregatorError):
+    """The account cannot be connected: the issuer cannot be reached, or does not answer as it should."""
+
+
+class NotPossible(AggregatorError):
+    """The action cannot be done as things are, though what was shown is still so; nothing was done."""
 
 
 class ChangedMeanwhile(AggregatorError):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
@@ -17,6 +17,7 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
 from aggregator.gateway.views.instructions import instructions_about
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 LARGEST: Final = 2**20
 # Characters of a text whose tokens are estimated piece by piece; those of the rest are worked out from them.
 _ESTIMATED: Final = 100_000
+# Characters of a held tool's name and text that words are looked for in.
+_SEARCHED: Final = 4_000
 # Stands for the person who looks at all tools; no agent can have this name.
 _EVERYTHING: Final = Principal("")
 
@@ -51,6 +54,13 @@ class MayCall:
 
     agent: str
     decision: Decision
+
+
+class HeldTool(NamedTuple):
+    """A tool that waits for an approval: it is in no list and cannot be called. `why` says what keeps it."""
+
+    tool: ToolRecord
+    why: HeldItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,40 @@ class ToolBrowser:
     async def find(self, view: View, name: str) -> ToolRecord | None:
         """Return the tool of that canonical name with the schema that the agent is held to; None if it has none."""
         return (await self._finder.tools_by_name(view)).get(name)
+
+    def held(self, name: str) -> HeldTool | None:
+        """Return the held tool of a name in any spelling; None if there is none."""
+        held = self._current.held
+        for tool in held.tools.candidates(name) if held else ():
+            why = held.tool(tool)
+            if why is not None:
+                return HeldTool(tool, why)
+        return None
+
+    def held_of(self, server: str, own_name: str) -> HeldTool | None:
+        """Return the held tool of a server by its own name; None if it is not held."""
+        held = self._current.held
+        tool = held.tools.of_server(server, own_name) if held else None
+        why = held.tool(tool) if tool is not None else None
+        return HeldTool(tool, why) if tool is not None and why is not None else None
+
+    async def held_tools(self, view: View, words: str = "", server: str | None = None) -> list[HeldTool]:
+        """Return the held tools that would be in a view once approved, with all the words in their names or texts, of
+        one server if it is named by its id or prefix.
+        """
+        return await self._slices.run(self._held_steps(view, words.lower().split(), server))
+
+    def _held_steps(self, view: View, words: Sequence[str], server: str | None) -> Steps[list[HeldTool]]:
+        held, found = self._current.held, []
+        for tool in held.tools.tools if held else ():
+            yield
+            why = held.tool(tool)
+            if why is None or (server is not None and server not in (tool.server, tool.prefix)):
+                continue
+            said = f"{tool.name} {tool.definition.get('description', '')}"[:_SEARCHED].lower()
+            if all(word in said for word in words) and view.ruling(tool).decision.visible:
+                found.append(HeldTool(tool, why))
+        return found
 
     def meta_tool(self, name: str) -> ToolRecord | None:
         """Return the aggregator's own tool of that name; None if it has none."""

@@ -8,6 +8,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
 from aggregator.policy.explain import Explanation, explain
@@ -28,7 +29,8 @@ class ExplainedCall:
     """The decision on an agent's call, or read, of one thing, as plain data.
 
     `faults` are what is wrong with the arguments, None if none were given, or nothing takes them; `unchecked` says why
-    they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts.
+    they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts. `held`: why the
+    thing waits for an approval, though the rules may allow it.
     """
 
     explanation: Explanation
@@ -42,6 +44,7 @@ class ExplainedCall:
     confirm_by: str | None = None
     schemas: tuple[Mapping[str, Any], ...] = ()
     odd: str | None = None
+    held: HeldItem | None = None
 
     @property
     def expect(self) -> Expected:
@@ -59,7 +62,10 @@ class ExplainedCall:
             hidden = ", and is told that there is no such thing" if self.explanation.decision.hidden else ""
             return f"{agent} may not {what}{hidden}."
         asked = ", once a person agreed" if verdict == "confirm" else ""
-        return f"{agent} may {what}{', but not with these arguments' if self.faults else asked}."
+        asked = ", but not with these arguments" if self.faults else asked
+        if self.held is not None:
+            return f"{agent} may not {what} now: it is held: {self.held.why}. Once approved, it may{asked}."
+        return f"{agent} may {what}{asked}."
 
     def data(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
@@ -72,6 +78,7 @@ class ExplainedCall:
             "sentence": self.sentence(),
             "expect": self.expect if self.odd is None else "invalid",
             "odd": self.odd,
+            "held": self.held.why if self.held is not None else None,
             "open": self.open,
             "schemas": list(self.schemas),
             "faults": list(self.faults) if self.faults is not None else None,
@@ -84,11 +91,15 @@ class ExplainedCall:
 
 
 def explain_item(
-    view: View, target: Target, odd: str | None = None, earlier: Sequence[EarlierRead] = ()
+    view: View,
+    target: Target,
+    odd: str | None = None,
+    earlier: Sequence[EarlierRead] = (),
+    held: HeldItem | None = None,
 ) -> ExplainedCall:
     """Explain what would be decided about a resource or prompt; `odd` says why its spelling is refused before that."""
     explanation = _explanation(view, target, target, earlier)
-    return ExplainedCall(explanation, view.open, confirm_by=view.confirming.by, odd=odd)
+    return ExplainedCall(explanation, view.open, confirm_by=view.confirming.by, odd=odd, held=held)
 
 
 async def explain_call(

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from aggregator.catalog.pages import Pages
 from aggregator.catalog.resources import ItemCatalog
-from aggregator.domain.bounds.slices import Slices
+from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL, Principal
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.records import ItemRecord, ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.calls.rate_limits import RateLimits
@@ -18,12 +18,14 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.playground.explained_call import ExplainedCall, explain_call, explain_item
+from aggregator.gateway.playground.held_target import held_target
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.skill_finder import SKILL, full_name
-from aggregator.gateway.views.views import Views
+from aggregator.gateway.views.views import View, Views
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
 from aggregator.policy.explain import earlier_reads
 from aggregator.policy.flow.earlier import EarlierRead
@@ -78,19 +80,27 @@ class Playground:
 
     def exists(self, thing: ToolRecord | Target) -> bool:
         """Return whether a server has this now; a resource or prompt is taken for one that it may have."""
-        return not isinstance(thing, ToolRecord) or self._current.tools.of_server(thing.server, thing.own_name) is thing
+        catalogs = self._current.tools, self._current.held.tools
+        return not isinstance(thing, ToolRecord) or any(
+            one.of_server(thing.server, thing.own_name) is thing for one in catalogs
+        )
+
+    def held(self, thing: ToolRecord | Target) -> HeldItem | None:
+        """Return why a thing waits for an approval; None if it does not."""
+        return held_target(self._current.held, self._current.resources, thing)
 
     def find(self, name: str) -> ToolRecord | Target:
-        """Return the tool of a name in any spelling, or the resource or prompt of `resource:server.uri`.
+        """Return the tool of a name in any spelling, be it held, or the resource or prompt of `resource:server.uri`.
 
         Raises:
             OperatorError: the text is no name.
         """
         if len(name) > _LONGEST_NAME:
             raise OperatorError(f"A name has at most {_LONGEST_NAME} characters.")
-        found = next(self._current.tools.candidates(name), None)
-        if found is not None:
-            return found
+        for catalog in (self._current.tools, self._current.held.tools):
+            found = next(catalog.candidates(name), None)
+            if found is not None:
+                return found
         return record_of(parse_full_name(name, self._servers()))
 
     def earlier(self, names: Sequence[str]) -> tuple[EarlierRead, ...]:
@@ -128,13 +138,15 @@ class Playground:
         """Explain what would be decided about a call, or read, of what `find` found; `earlier`: see `earlier`."""
         view = self._views.of(Principal(agent))
         if isinstance(thing, Target):
+            held = self.held(thing)
             if thing.kind != "resource" or view.open or not self._knows(agent):
-                return explain_item(view, thing, earlier=earlier)
+                return explain_item(view, thing, earlier=earlier, held=held)
             had = await self._views.prepare_resources(view, self._current.resources, self._slices)
-            return explain_item(view, *_as_read(thing, had, self._current.resources), earlier)
+            return explain_item(view, *_as_read(thing, had, self._current.resources), earlier, held)
         upstream = self._upstreams.get(thing.server) if self.exists(thing) else None
         config = upstream.config if upstream is not None else None
-        return await explain_call(view, thing, config, arguments, self._checker, self._rate_limits, earlier)
+        explained = await explain_call(view, thing, config, arguments, self._checker, self._rate_limits, earlier)
+        return replace(explained, held=self.held(thing))
 
     async def seen_by(self, agent: str, most: int = 200) -> Mapping[str, Any]:
         """Return what an agent sees: of each kind how many, and the first names; tokens are estimates."""
@@ -173,7 +185,22 @@ class Playground:
                 "count": len(had.skills),
                 "names": [full_name(one).removeprefix(SKILL) for one in had.skills.records[:most]],
             },
+            "held": await self._slices.run(self._held_steps(view, most)),
         }
+
+    def _held_steps(self, view: View, most: int) -> Steps[Mapping[str, Any]]:
+        """Return what an agent would see besides, once it is approved."""
+        held = self._current.held
+        names: list[str] = []
+        for tool in held.tools.tools if held else ():
+            yield
+            if view.ruling(tool).decision.visible:
+                names.append(tool.name)
+        for record in held.items.items if held else ():
+            yield
+            if view.shows(record):
+                names.append(_item_name(record))
+        return {"count": len(names), "names": names[:most]}
 
     def _knows(self, agent: str) -> bool:
         rulebook = self._views.rulebook
@@ -221,9 +248,18 @@ def _nothing(agent: str, tools: int) -> Mapping[str, Any]:
         "templates": none,
         "prompts": none,
         "skills": none,
+        "held": none,
     }
 
 
 def _named(pages: Pages[Any], most: int) -> Mapping[str, Any]:
     records = pages.records
     return {"count": len(records), "names": [f"{one.prefix}.{one.own_name}" for one in records[:most]]}
+
+
+def _item_name(record: ItemRecord) -> str:
+    """Return the name of an item as policies write it."""
+    if record.kind == "skill":
+        return full_name(record)
+    kind = "prompt" if record.kind == "prompt" else "resource"
+    return f"{kind}:{record.prefix}.{record.own_name}"

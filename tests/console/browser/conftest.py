@@ -35,10 +35,13 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def gateway(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
-    """Run `aggregator serve` with the demo's servers, which answer at once."""
+    """Run `aggregator serve` with the demo's servers, which answer at once. One tool of the maps is held."""
     folder = tmp_path_factory.mktemp("demo")
     shutil.rmtree(folder)
-    async with running_gateway(write_world(folder, at_once=True)) as running:
+    world = write_world(folder, at_once=True)
+    world.use_definitions("maps-1", "maps")
+    async with running_gateway(world) as running:
+        await running.change("maps", "maps")
         yield running
 
 

@@ -50,6 +50,25 @@ class Gateway:
         async with open_database(self.world.storage) as database:
             return {one.id: one.tool for one in await database.approvals.list("pending", now=time.time())}
 
+    async def change(self, server: str, catalog: str) -> None:
+        """Have a server change its tools after they were pinned, so that what changed is held."""
+        async with self.client(await self.console_key("desk", "operator")) as client:
+
+            async def pins() -> Json:
+                found: Json = (await client.get(f"/console/pins/{server}.json")).json()
+                return found
+
+            async def are_pinned() -> bool:
+                return bool((await pins())["pinned"])
+
+            async def is_held() -> bool:
+                return bool((await pins())["held"])
+
+            await until(are_pinned, "what it has is pinned")
+            self.world.use_definitions(catalog, server)
+            assert (await client.post(f"/console/servers/{server}/restart.json", json={})).status_code == 200
+            await until(is_held, "what it has now is held")
+
     def host(self, agent: str, version: str = MODERN) -> AbstractAsyncContextManager[ScriptedHost]:
         """Connect a host as one of the demo's agents."""
         return over_http(self.url, version, self.world.keys[agent])

@@ -82,7 +82,7 @@ async def test_compare_two_definitions(gateway: Gateway, open_as: OpenTab) -> No
     async with open_as("operator") as tab:
         await tab.go("/tools/crm.send_offer/versions")
         await expect(tab.page.get_by_role("radio")).to_have_count(2)
-        gateway.world.use_definitions("crm-2")
+        gateway.world.use_definitions("crm-2", "crm")
         await tab.go("/servers/crm")
         await tab.page.get_by_role("button", name="Restart").click()
 

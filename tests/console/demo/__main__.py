@@ -1,4 +1,4 @@
-"""Run the demo until Ctrl-C: `python -m tests.console.demo [--port 8642] [--calls 60] [--pictures FOLDER]`.
+"""Run the demo until Ctrl-C or SIGTERM: `python -m tests.console.demo [--port 8642] [--calls 60] [--pictures FOLDER]`.
 
 Its files are in a folder for temporary files, and gone afterwards. `--calls` is how many a minute the agents make. With
 `--pictures` it ends once pictures of every page are in that folder.
@@ -7,6 +7,7 @@ Its files are in a folder for temporary files, and gone afterwards. `--calls` is
 import argparse
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,8 +30,8 @@ from tests.end_to_end.scripted_host import MODERN, ScriptedHost, over_http
 
 # Seconds of calls before the first picture.
 _BEFORE: Final = 9.0
-# Seconds that the servers and the writing of what they have take.
-_BEFORE_THAT: Final = 5.0
+# Seconds within which the servers start, and what they have is on record.
+_PATIENCE: Final = 60.0
 
 
 def main() -> None:
@@ -41,18 +42,23 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="take pictures of every page, and end")
     parser.add_argument("--only", nargs="*", default=(), metavar="PAGE", help="pictures of these pages only")
     given = parser.parse_args()
+    # As Ctrl-C: its gateway and its folder go with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory() as folder:
         world = write_world(Path(folder) / "demo")
         redact = load(world.config, dict(os.environ)).redactor.value
         history.write(world.storage, past(time.time()), Capture("full", redact, 2**16))
         command = [*AGGREGATOR, "serve", "--config", str(world.config), "--port", str(given.port)]
         # Once before, so that there is a definition of old to compare with.
-        world.use_definitions("crm-1")
+        for server in ("crm", "maps"):
+            world.use_definitions(f"{server}-1", server)
         with started(command, given.port):
-            time.sleep(_BEFORE_THAT)
-        world.use_definitions("crm")
+            asyncio.run(seen(world))
+        for server in ("crm", "maps"):
+            world.use_definitions(server, server)
         with started(command, given.port, world.folder / "log.txt"):
             address = f"http://127.0.0.1:{given.port}"
+            asyncio.run(approved(world, "crm"))
             try:
                 if given.pictures is None:
                     print(link(world, address), flush=True)
@@ -61,6 +67,30 @@ def main() -> None:
                     asyncio.run(photographed(world, address, given.calls, given.pictures, given.only))
             except KeyboardInterrupt:
                 print("ended", file=sys.stderr)
+
+
+async def seen(world: World) -> None:
+    """Wait until what the servers have is pinned.
+
+    Raises:
+        TimeoutError: they do not start.
+    """
+    async with asyncio.timeout(_PATIENCE), open_database(world.storage) as database:
+        while not world.servers <= {row.server for row in await database.pins.all(texts=False)}:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def approved(world: World, server: str) -> None:
+    """Approve, as an operator does, what a server has changed; what others changed stays held.
+
+    Raises:
+        TimeoutError: nothing of it is held.
+    """
+    async with asyncio.timeout(_PATIENCE), open_database(world.storage) as database:
+        while not (held := [row for row in await database.pins.all(server, texts=False) if row.held]):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        for row in held:
+            await database.pins.approve(server, row.kind, row.name, row.seen_digest, "maria", time.time())
 
 
 def link(world: World, url: str) -> str:

@@ -105,6 +105,13 @@ _MAPS: Final = [
     tool("route", "A route between two places, by car, train or foot.", {"start": _TEXT, "end": _TEXT,
          "mode": text("How to travel.", enum=["car", "train", "foot"], default="car")}, ("start", "end"), **READS),
 ]  # fmt: skip
+# As they were before: the route is held until a person has looked at what it says now.
+_MAPS_1: Final = [
+    tool("route", "A route between two places.", {"start": _TEXT, "end": _TEXT}, ("start", "end"), **READS)
+    if one["name"] == "route"
+    else one
+    for one in _MAPS
+]
 _FILES: Final = [
     tool("list_files", "List a folder of the team's drive.", {"path": text("The folder.", default="/")}, **READS),
     tool("read_file", "Read a text file of the team's drive.", {"path": _TEXT}, ("path",), **READS),
@@ -124,6 +131,7 @@ CATALOGS: Final[Mapping[str, list[Json]]] = {
     "github": _GITHUB,
     "mail": _MAIL,
     "maps": _MAPS,
+    "maps-1": _MAPS_1,
     "files": _FILES,
     "waiting": _WAITING,
 }

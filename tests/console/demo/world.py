@@ -74,21 +74,25 @@ agents:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The files of the demo: the configuration's path, the folder of the policies, and the key of each agent."""
+    """The files of the demo: the configuration's path, the folder of the policies, and the key of each agent.
+
+    servers: those that start.
+    """
 
     folder: Path
     config: Path
     policies: Path
     keys: Mapping[str, str] = field(repr=False)
+    servers: frozenset[str] = frozenset()
 
     @property
     def storage(self) -> str:
         """The URL of the database."""
         return f"sqlite+aiosqlite:///{self.folder / 'aggregator.db'}"
 
-    def use_definitions(self, catalog: str) -> None:
-        """Let the crm have the tools of another catalog from its next start on."""
-        self.folder.joinpath("crm-definitions").write_text(catalog)
+    def use_definitions(self, catalog: str, server: str) -> None:
+        """Let the crm or the maps have the tools of another catalog from its next start on."""
+        self.folder.joinpath(f"{server}-definitions").write_text(catalog)
 
 
 def write_world(
@@ -111,14 +115,13 @@ def write_world(
         command = {"command": sys.executable, "args": ["-I", str(SERVER), name, *quick, *args]}
         return {**command, "description": description, **fields}
 
-    definitions = str(folder / "crm-definitions")
     says = f"import sys, time; print({LAST_WORDS!r}, file=sys.stderr); sys.exit(3)"
     servers = {
-        "crm": server("crm", "Customers, orders and offers", definitions, fallbacks=["crm-b"]),
+        "crm": server("crm", "Customers, orders and offers", str(folder / "crm-definitions"), fallbacks=["crm-b"]),
         "crm-b": server("crm", "The spare of crm", prefix="crm-b", trigger_keywords=["offer"]),
         "github": server("github", "The organisation's code and pull requests"),
         "mail": server("mail", "The sales team's mailbox"),
-        "maps": server("maps", "Weather and routes"),
+        "maps": server("maps", "Weather and routes", str(folder / "maps-definitions")),
         "files": server("files", "The team's drive"),
         **({"waiting": server("waiting", "Calls that wait")} if at_once else {}),
         "erp": {"command": sys.executable, "args": ["-I", "-S", "-c", says], "description": "Ledger and invoices"},
@@ -129,4 +132,5 @@ def write_world(
     audit = {"capture": "full", "flush_interval": "20ms"}
     made_of = {"mcpServers": servers, "policies": str(policies), "storage": storage, "audit": audit, **settings}
     config.write_text(json.dumps(made_of, indent=2))
-    return World(folder, config, policies, {agent: key.text for agent, key in made.items()})
+    keys = {agent: key.text for agent, key in made.items()}
+    return World(folder, config, policies, keys, frozenset(servers) - {"erp"})

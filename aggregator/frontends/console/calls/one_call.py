@@ -13,6 +13,7 @@ from aggregator.frontends.console.calls.timeline import Surroundings, timeline
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import call_line, link
 from aggregator.frontends.console.values import shown_arguments_of, shown_value
+from aggregator.gateway.browse.tools import HeldTool
 from aggregator.policy.explain import explain
 from aggregator.storage.audit.query import with_term
 from aggregator.storage.errors import NoSuchRow
@@ -46,8 +47,10 @@ class OneCall:
         template = self._parts.config().console.trace_url
         data["trace_url"] = template.replace("{trace_id}", row["trace_id"]) if template is not None else None
         data["repeat"] = await asyncio.to_thread(_repeat, row, values)
+        held = self._held(row)
+        data["held"] = held.why.why if held is not None else ""
         data["capture"] = self._parts.config().audit.capture
-        data["links"], data["queries"] = self._links(row, tool), _queries(row)
+        data["links"], data["queries"] = self._links(row, held.tool if held is not None else tool), _queries(row)
         return data
 
     async def _surroundings(self, row: Mapping[str, Any]) -> Surroundings:
@@ -76,6 +79,12 @@ class OneCall:
         if row.get("schema_version") is None:
             return None
         return self._parts.gateway.catalog.of_server(row.get("server_id", ""), row.get("own_name", ""))
+
+    def _held(self, row: Mapping[str, Any]) -> HeldTool | None:
+        """Return the tool of a row if it waits for an approval now."""
+        browser = self._parts.browser
+        found = browser.held_of(row.get("server_id", ""), row.get("own_name", ""))
+        return found or (browser.held(row["tool_name"]) if "own_name" not in row and "tool_name" in row else None)
 
     def _links(self, row: Mapping[str, Any], tool: ToolRecord | None) -> dict[str, str]:
         """Return the pages, below the console's path, of who and what the row names, as far as there are any."""

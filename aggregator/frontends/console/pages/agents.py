@@ -69,6 +69,7 @@ class AgentsPage:
         by_server: dict[str, int] = {}
         for tool in await self._browser.tools(view):
             by_server[tool.server] = by_server.get(tool.server, 0) + 1
+        held = await self._browser.held_tools(view)
         live = self._parts.policies
         rules = live.rulebook.for_agent(name) if live is not None and live.rulebook is not None else None
         data = {
@@ -91,6 +92,8 @@ class AgentsPage:
                 for server, count in list(by_server.items())[:ROWS]
             ],
             "server_count": len(by_server),
+            "held": [{"name": one.tool.name[:_NAME], "href": link("tools", one.tool.name)} for one in held[:_CALLS]],
+            "held_count": len(held),
             "read": [_read(row, now) for row in (await database.flow.show(name, now=now))[:ROWS]],
             "calls": list(map(_call, await calls_of_agent(engine, name, _CALLS))),
             "refusals": list(map(_call, await calls_of_agent(engine, name, _CALLS, refused=True))),

@@ -122,7 +122,9 @@ class ApprovalsPage:
         recent = await queue.list(since=since, most=_ANSWERED + _WAITING, now=now)
         answered = sorted((one for one in recent if one.status != "pending"), key=_last, reverse=True)
         return {
-            "waiting_calls": [listed(one, waits, now) for one in pending],
+            "waiting_calls": [
+                {**listed(one, waits, now), "held": self._parts.browser.held(one.tool) is not None} for one in pending
+            ],
             "answered": [listed(one, waits, now) for one in answered[:_ANSWERED]],
             "earlier": earlier,
         }

@@ -15,9 +15,10 @@ def problems_of(details: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _problems(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for area in ("audit", "keys", "issuers", "catalogs"):
-        if isinstance(details.get(area), str):
-            yield area, details[area]
+    for area, said in details.items():
+        if isinstance(said, str):
+            yield area, said
+    yield from (("replicas", text) for text in details.get("differs", ()))
     config, policies = details.get("config") or {}, details.get("policies") or {}
     if config.get("broken"):
         yield "configuration", "The file as it is now cannot be used; the one in force stays."

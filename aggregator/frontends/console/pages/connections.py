@@ -14,9 +14,9 @@ from aggregator.frontends.console.parts import CONSOLE_PATH, ConnectedGrants, Co
 from aggregator.frontends.console.tool_data import bounded, link
 from aggregator.frontends.console.view import (
     BadInput,
-    ChangedMeanwhile,
     ConsoleRequest,
     Departure,
+    NotConnected,
     NotThere,
     PageRoute,
     PageView,
@@ -86,7 +86,7 @@ class ConnectionsPage:
             made = await grants.begin(server, owner, self._principal(request))
             to = await grants.start(made.code, f"{request.origin}{prefix}/connect/callback", browser)
         except ConnectFailed as failed:
-            raise ChangedMeanwhile(failed.reason) from failed
+            raise NotConnected(failed.reason) from failed
         return Departure(to, browser)
 
     async def revoke(self, request: ConsoleRequest) -> Redirect:

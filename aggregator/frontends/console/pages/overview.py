@@ -9,7 +9,10 @@ from urllib.parse import quote
 
 from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
+from aggregator.frontends.console.tool_data import bounded, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, PageRoute, PageView
+from aggregator.gateway.pins.answers import held_note
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.storage.audit.query import CallQuery, quoted
 from aggregator.storage.audit.refusals import RuleRefusals, refusals_by_rule
 from aggregator.telemetry.last_hour import MINUTES, Hour, MinuteCounts, ToolTimes
@@ -21,6 +24,7 @@ V = TypeVar("V")
 _NAMED: Final = 8
 _WAITING: Final = 5
 _AWAY: Final = 10
+_HELD: Final = 10
 _SERVERS: Final = 12
 _LISTS: Final = 12
 _CALLS: Final = 10
@@ -42,6 +46,7 @@ _SCHEMA: Final = {
     "properties": {
         "approvals": {"type": "object", "description": "`waiting`: how many; `oldest`: those that wait for longest"},
         "away": {"type": "array", "description": "servers that do not answer, with their reasons"},
+        "held": {"type": "array", "description": "servers with definitions that wait for an approval"},
         "problems": {"type": "array", "description": "what else is wrong: configuration, policies, audit, receivers"},
         "calls": {"type": ["object", "null"], "description": "the last hour, minute by minute"},
         "failing": {"type": "array", "description": "the tools that failed most in the last hour"},
@@ -87,6 +92,7 @@ class OverviewPage:
         away = [one for one in servers if one["state"] in _DOWN]
         away.sort(key=lambda one: one["since"])
         servers.sort(key=lambda one: (-one["in_flight"], -(one["p95"] or 0.0), one["id"]))
+        held = [_held(name, told) for name in parts.upstreams if (told := parts.pins.held(name) if parts.pins else ())]
         lists = sorted(parts.snapshot().lists.items(), key=lambda item: -item[1].whole)
         running = parts.gateway.running_calls(1)
         hour = await parts.hour()
@@ -101,6 +107,8 @@ class OverviewPage:
             },
             "away": away[:_AWAY],
             "away_total": len(away),
+            "held": held[:_HELD],
+            "held_total": len(held),
             "problems": problems_of(details),
             "calls": _hour(hour) if hour is not None else None,
             "running": {
@@ -172,12 +180,23 @@ def _server(upstream: Upstream) -> dict[str, Any]:
     ready = upstream.state == "ready"
     return {
         "id": upstream.config.id,
-        "href": f"/servers/{quote(upstream.config.id, safe='')}",
+        "href": link("servers", upstream.config.id),
         "state": "silent" if ready and not upstream.health.answers else upstream.state,
         "since": upstream.since,
         "reason": (upstream.health.problem() if ready else upstream.reason)[:_REASON],
         "in_flight": upstream.in_flight,
         "p95": figures.get("p95"),
+    }
+
+
+def _held(server: str, held: Sequence[HeldItem]) -> dict[str, Any]:
+    """Return a server with definitions that wait: one leads to its own page, several to the list of the server."""
+    only = held[0] if len(held) == 1 else None
+    return {
+        "id": server,
+        "href": pin_link(server, only.kind, only.name) if only is not None else link("pins", server),
+        "count": len(held),
+        "said": bounded(held_note(held), _REASON),
     }
 
 

@@ -1,38 +1,33 @@
 """Pinned definitions: what servers changed since it was approved, the difference, and the approval."""
 
-import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from shlex import quote
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definition_diff
 from aggregator.frontends.console.parts import ConsoleParts
-from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
+from aggregator.frontends.console.pin_data import NAME, Rows, held_of, is_changed, item_data, listed, unremembered
+from aggregator.frontends.console.tool_data import link
 from aggregator.frontends.console.view import (
     BadInput,
     ChangedMeanwhile,
     ConsoleRequest,
+    NotPossible,
     NotThere,
     PageRoute,
     PageView,
     Redirect,
 )
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.storage.records import PinRow
 
-_NAME: Final = 300
-_DEFINITION: Final = 24_000
 # Items that are listed of one server.
 _ITEMS: Final = 500
-_REMOVED: Final = "removed"
 _ITEM_FIELDS: Final = {
     "kind": "`tool`, `prompt`, `template`, `skill` or `instructions`.",
     "item": "The own name of the item; empty for instructions.",
 }
-
-Rows = list[PinRow]
 
 
 class PinsPage:
@@ -74,16 +69,18 @@ class PinsPage:
             NotThere: there is no such server.
         """
         server, rows = await self._rows(request)
-        rows.sort(key=lambda row: (not row.held, not _is_changed(row), row.kind, row.name))
+        held, known = held_of(self._parts, server), {(row.kind, row.name) for row in rows}
+        rows.sort(key=lambda row: (not _is_held(row, held), not is_changed(row), row.kind, row.name))
+        unknown = [listed(server, unremembered(server, *key), one) for key, one in held.items() if key not in known]
         data = {
             **self._server(server, rows),
-            "items": [_listed(server, row) for row in rows[:_ITEMS]],
-            "left_out": max(0, len(rows) - _ITEMS),
+            "items": [*unknown, *(listed(server, row, held.get((row.kind, row.name))) for row in rows)][:_ITEMS],
+            "left_out": max(0, len(unknown) + len(rows) - _ITEMS),
             "every": _digest_of(rows),
             "waiting_items": sum(row.seen_digest is not None for row in rows),
             "may_act": request.person.may("operator"),
         }
-        return PageView("pin_server.html", f"Pins of {server[:_NAME]}", data)
+        return PageView("pin_server.html", f"Pins of {server[:NAME]}", data)
 
     async def item(self, request: ConsoleRequest) -> PageView:
         """Return one definition: what was approved, what is there now, and the difference.
@@ -93,35 +90,18 @@ class PinsPage:
         """
         server, rows = await self._rows(request, texts=True)
         kind, name = request.query.get("kind", ""), request.query.get("item", "")
-        row = _found(rows, kind, name)
-        # A renamed item is compared with what was approved under its old name.
-        old = next((one for one in rows if (one.kind, one.name) == (row.kind, row.renamed_from)), row)
-        texts = row.definition or old.definition, row.seen_definition
-        difference, problem = await asyncio.to_thread(_difference, row.kind, *texts)
-        data = {
-            **_listed(server, row),
-            "server": server,
-            "server_href": link("pins", server),
-            "locked": self._is_locked(server),
-            "command": f"aggregator pins approve {server} {quote(name)}".rstrip(),
-            "approved_by": bounded(row.approved_by or "", _NAME),
-            "digest": row.seen_digest or "",
-            "pinned_digest": row.digest or "",
-            "problem": problem,
-            "compared": difference is not None,
-            "description": _parts_of(difference.description) if difference is not None else [],
-            "lines": _parts_of(difference.lines) if difference is not None else [],
-            "definition": await asyncio.to_thread(_shown, texts[1] or texts[0]),
-            "may_act": request.person.may("operator"),
-        }
-        return PageView("pin_item.html", f"{name[:80] or row.kind} of {server[:80]}", data)
+        data = await item_data(self._parts, request.person, server, rows, kind, name)
+        if data is None:
+            raise _unknown(kind, name)
+        return PageView("pin_item.html", f"{name[:80] or kind} of {server[:80]}", data)
 
     async def approve(self, request: ConsoleRequest) -> Redirect:
         """Pin what a server has now: of one item, or of all.
 
         Raises:
             BadInput: no digest was sent.
-            ChangedMeanwhile: the server has something else by now, or a lock file says what is pinned.
+            ChangedMeanwhile: the server has something else by now.
+            NotPossible: a lock file says what is pinned.
             NotThere: there is no such server, or it has no such item.
         """
         server, rows = await self._rows(request)
@@ -151,7 +131,7 @@ class PinsPage:
         """Forget the pins of a server.
 
         Raises:
-            ChangedMeanwhile: a lock file says what is pinned.
+            NotPossible: a lock file says what is pinned.
             NotThere: there is no such server.
         """
         server, _ = await self._rows(request)
@@ -185,7 +165,7 @@ class PinsPage:
 
     def _refuse_locked(self, server: str) -> None:
         if self._is_locked(server):
-            raise ChangedMeanwhile(
+            raise NotPossible(
                 f"The lock file says what is pinned of {server}: run `aggregator pins approve {server}` where it is "
                 "kept, and commit it. Nothing was done."
             )
@@ -194,7 +174,7 @@ class PinsPage:
         server = request.path["name"]
         rows = await (await self._parts.opened()).pins.all(server, texts=texts)
         if server not in self._parts.upstreams and not rows:
-            raise NotThere(f"There is no server {server[:_NAME]!r} in the configuration, and none was pinned.")
+            raise NotThere(f"There is no server {server[:NAME]!r} in the configuration, and none was pinned.")
         return server, rows
 
     def _server(self, server: str, rows: Sequence[PinRow]) -> dict[str, Any]:
@@ -206,68 +186,28 @@ class PinsPage:
             "server_href": link("servers", server) if upstream is not None else "",
             "trust": upstream.config.trust if upstream is not None else "",
             "pinned": sum(row.digest is not None for row in rows),
-            "held": sum(row.held for row in rows),
-            "changed": sum(map(_is_changed, rows)),
+            "held": len({(row.kind, row.name) for row in rows if row.held} | held_of(self._parts, server).keys()),
+            "changed": sum(map(is_changed, rows)),
             "locked": self._is_locked(server),
         }
 
 
-def _is_changed(row: PinRow) -> bool:
-    return row.seen_digest is not None or _REMOVED in row.classes
+def _is_held(row: PinRow, held: Mapping[tuple[str, str], HeldItem]) -> bool:
+    return row.held or (row.kind, row.name) in held
 
 
 def _found(rows: Sequence[PinRow], kind: str, name: str) -> PinRow:
     for row in rows:
         if (row.kind, row.name) == (kind, name):
             return row
-    raise NotThere(f"Nothing is known of {kind[:20] or 'an item'} {name[:_NAME]!r} of this server.")
+    raise _unknown(kind, name)
+
+
+def _unknown(kind: str, name: str) -> NotThere:
+    return NotThere(f"Nothing is known of {kind[:20] or 'an item'} {name[:NAME]!r} of this server.")
 
 
 def _digest_of(rows: Sequence[PinRow]) -> str:
     """Return one digest of all that a server changed, so that an approval of all is of what was shown."""
     waiting = sorted((row.kind, row.name, row.seen_digest) for row in rows if row.seen_digest is not None)
     return sha256(json.dumps(waiting).encode()).hexdigest() if waiting else ""
-
-
-def _listed(server: str, row: PinRow) -> dict[str, Any]:
-    return {
-        "kind": row.kind,
-        "name": bounded(row.name, _NAME),
-        "own_name": row.name,
-        "href": pin_link(server, row.kind, row.name),
-        "held": row.held,
-        "changed": _is_changed(row),
-        "gone": _REMOVED in row.classes,
-        "new": row.digest is None,
-        "classes": list(row.classes),
-        "flags": list(row.flags),
-        "renamed_from": bounded(row.renamed_from or "", _NAME),
-        "approved": row.approved,
-        "seen": row.seen,
-    }
-
-
-def _difference(kind: str, before: str | None, after: str | None) -> tuple[DefinitionDiff | None, str]:
-    """Return the difference of two definitions, or why there is none. It may take long: call it in a thread."""
-    if before is None or after is None:
-        return None, ""
-    if max(len(before), len(after)) > LARGEST:
-        return None, f"One of them has more than {LARGEST // 1024} KiB: they are not compared."
-    if kind == "instructions":
-        before, after = (json.dumps({"description": json.loads(text)}) for text in (before, after))
-    try:
-        return definition_diff(before, after), ""
-    except ValueError as error:
-        return None, f"They cannot be compared: {error}."
-
-
-def _shown(text: str | None) -> str:
-    """Return a definition on several lines, bounded."""
-    if text is None:
-        return ""
-    value = json.loads(text)
-    return bounded(value, _DEFINITION) if isinstance(value, str) else pretty(value, _DEFINITION)
-
-
-def _parts_of(parts: Sequence[Any]) -> list[dict[str, Any]]:
-    return cast(list[dict[str, Any]], [{"kind": one.kind, "texts": [*one.texts], "count": one.count} for one in parts])

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig
 from aggregator.frontends.console.parts import ConsoleParts
-from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link
-from aggregator.frontends.console.view import ChangedMeanwhile, ConsoleRequest, NotThere, PageRoute, PageView, Redirect
+from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, pin_link
+from aggregator.frontends.console.view import ConsoleRequest, NotPossible, NotThere, PageRoute, PageView, Redirect
 from aggregator.storage.audit.recent import events_of_server
 from aggregator.upstream.server_actions import ActionRefused
 from aggregator.upstream.upstream import Upstream
@@ -18,6 +18,7 @@ _REASON: Final = 300
 _TEXT: Final = 2_000
 _NAME: Final = 200
 _EVENTS: Final = 20
+_HELD: Final = 20
 _NAMED: Final = 40
 # Settings that hold no secret, and that are shown as they are where an entry sets them.
 _PLAIN: Final = frozenset(
@@ -78,6 +79,7 @@ class ServersPage:
         info = negotiated.server_info if negotiated is not None else {}
         database = await self._parts.opened()
         off = upstream.switched_off
+        held = self._parts.pins.held(server) if self._parts.pins is not None else ()
         data = {
             **self._row(upstream, self._tools()),
             "tools_href": "/tools",
@@ -92,11 +94,23 @@ class ServersPage:
             "server_name": _text(info, "name"),
             "server_version": _text(info, "version"),
             "instructions": bounded((negotiated.instructions or "") if negotiated is not None else "", _TEXT),
+            "held_items": [
+                {
+                    "kind": one.kind,
+                    "name": bounded(one.name, _NAME),
+                    "href": pin_link(server, one.kind, one.name),
+                    "why": bounded(one.why, _REASON),
+                }
+                for one in held[:_HELD]
+            ],
+            "instructions_held": any(one.kind == "instructions" for one in held),
             "description": bounded(upstream.config.description, _TEXT),
             "last_words": [one._asdict() for one in words.lines(upstream.redaction)],
             "failure": failure._asdict() if (failure := words.failure(upstream.redaction)) is not None else None,
             "configuration": _configuration(upstream.config),
             "enabled": upstream.config.enabled,
+            "accounts": upstream.config.auth is not None and upstream.config.auth.grant == "authorization_code",
+            "needs_account": upstream.needs_account,
             "switched_off": {"by": off.by, "at": off.at} if off is not None else None,
             "may_act": request.person.may("operator"),
             "events": [
@@ -119,12 +133,12 @@ class ServersPage:
         return self._act(request, self._parts.servers.switch_server_on)
 
     def _act(self, request: ConsoleRequest, action: Callable[[str, str], object]) -> Redirect:
-        """Do something with the server of a request, in the name of the person. Raises ChangedMeanwhile."""
+        """Do something with the server of a request, in the name of the person. Raises NotPossible."""
         server = self._upstream(request).config.id
         try:
             action(server, request.person.name)
         except ActionRefused as refused:
-            raise ChangedMeanwhile(f"{refused.message} Nothing was done.") from refused
+            raise NotPossible(f"{refused.message} Nothing was done.") from refused
         return Redirect(link("servers", server))
 
     def _upstream(self, request: ConsoleRequest) -> Upstream:

@@ -14,6 +14,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.frontends.console.parts import ConsoleParts
+from aggregator.frontends.console.pin_data import item_data
 from aggregator.frontends.console.schema_form import FormFault, FormField, form_fields, read_form, read_json, sample
 from aggregator.frontends.console.tool_data import (
     bounded,
@@ -26,8 +27,16 @@ from aggregator.frontends.console.tool_data import (
     view_of,
 )
 from aggregator.frontends.console.trial import Trial, Trials
-from aggregator.frontends.console.view import BadInput, ChangedMeanwhile, ConsoleRequest, NotThere, PageRoute, PageView
-from aggregator.gateway.browse.tools import LEVELS
+from aggregator.frontends.console.view import (
+    BadInput,
+    ChangedMeanwhile,
+    ConsoleRequest,
+    NotPossible,
+    NotThere,
+    PageRoute,
+    PageView,
+)
+from aggregator.gateway.browse.tools import LEVELS, HeldTool, MayCall
 from aggregator.gateway.views.views import View as AgentView
 from aggregator.storage.records import VersionSeen
 
@@ -87,7 +96,11 @@ class ToolPage:
         own = self._browser.meta_tool(request.path["name"])
         if own is not None:
             return PageView("own_tool.html", own.name, _own_tool(own, offered_agents(self._parts)))
-        tool, view = await self._found(request, principal)
+        found = await self._found(request, principal)
+        if isinstance(found, HeldTool):
+            data = await self._held_data(found, request, principal)
+            return PageView("tool_held.html", f"{found.tool.name[:_NAME]}, held", data)
+        tool, view = found
         return PageView("tool.html", tool.name[:_NAME], await self._data(tool, view, principal, {}, None))
 
     async def attempt(self, request: ConsoleRequest) -> PageView:
@@ -97,8 +110,10 @@ class ToolPage:
             raise BadInput("as", "Choose the agent that the call is made as.")
         name, view = request.path["name"], view_of(self._parts, None)
         tool = await self._browser.find(view, name)
+        if tool is None and (held := self._browser.held(name)) is not None:
+            raise NotPossible(f"{held.tool.name[:_NAME]} is held: {held.why.why}. Nothing was called.")
         if tool is None and "arguments" not in request.form:
-            raise NotThere(await self._missing(view, name))
+            raise await self._missing(view, name)
         version = request.form.get("version", "")
         if tool is not None and version not in ("", tool.version):
             raise ChangedMeanwhile("The definition of this tool has changed: load the page again. Nothing was called.")
@@ -126,25 +141,64 @@ class ToolPage:
         fields = await asyncio.to_thread(form_fields, tool.definition["inputSchema"])
         return await asyncio.to_thread(read_form, fields, request.form)
 
-    async def _found(self, request: ConsoleRequest, principal: Principal | None) -> tuple[ToolRecord, AgentView]:
+    async def _found(
+        self, request: ConsoleRequest, principal: Principal | None
+    ) -> tuple[ToolRecord, AgentView] | HeldTool:
         name, view = request.path["name"], view_of(self._parts, principal)
         tool = await self._browser.find(view, name)
         if tool is not None:
             return tool, view
+        held = self._browser.held(name)
+        if held is not None:
+            return held
         if principal is not None and await self._browser.find(view_of(self._parts, None), name) is not None:
-            raise NotThere(f"{principal.agent_id} does not see {name[:_NAME]}.")
-        raise NotThere(await self._missing(view, name))
+            raise NotThere(f"{principal.agent_id} does not see {name[:_NAME]}.", {"As it is": link("tools", name)})
+        raise await self._missing(view, name)
 
-    async def _missing(self, view: AgentView, name: str) -> str:
+    async def _held_data(self, held: HeldTool, request: ConsoleRequest, principal: Principal | None) -> dict[str, Any]:
+        """Return the data of a tool that waits for an approval: why, what changed, and who could call it then.
+
+        Raises:
+            ChangedMeanwhile: it was approved a moment ago.
+        """
+        tool, server = held.tool, held.tool.server
+        rows = await (await self._parts.opened()).pins.all(server)
+        changed = await item_data(self._parts, request.person, server, rows, "tool", tool.own_name)
+        if changed is None:
+            raise ChangedMeanwhile(f"{tool.name[:_NAME]} was approved a moment ago: load the page again.")
+        may = await self._browser.who_may(tool)
+        allowed = [one for one in may if one.decision.visible]
+        return {
+            **changed,
+            "tool": tool.name[:_NAME],
+            "why": held.why.why,
+            "approved": held.why.approved,
+            "pin_href": pin_link(server, "tool", tool.own_name),
+            "versions_href": link("tools", tool.name).rstrip("/") + "/versions",
+            "of_server": link("servers", server),
+            "agent": principal.agent_id if principal is not None else "",
+            "seen_by_agent": principal is None or view_of(self._parts, principal).ruling(tool).decision.visible,
+            **_who_may(tool, allowed, may),
+            "open": self._is_open(),
+        }
+
+    def _is_open(self) -> bool:
+        return self._parts.policies is None or self._parts.policies.rulebook is None
+
+    async def _missing(self, view: AgentView, name: str) -> NotThere:
         """Return that there is no such tool now, with the state of its server, or names like it."""
         said = f"There is no tool {name[:_NAME]!r} now."
         prefix = name.partition(".")[0]
         upstream = next((one for one in self._parts.upstreams.values() if one.config.prefix == prefix), None)
         if upstream is not None and not upstream.listed:
+            server = upstream.config.id
             why = f": {upstream.reason[:_NAME]}" if upstream.reason else ""
-            return f"{said} {upstream.config.id} is {upstream.state}{why}."
+            see = {f"The server {server}": link("servers", server)}
+            see |= {"Connections": "/connections"} if upstream.needs_account else {}
+            return NotThere(f"{said} {server} is {upstream.state}{why}.", see)
         near = await self._browser.nearest(view, name)
-        return f"{said} Names like it: {', '.join(near)}." if near else said
+        see = {one[:_NAME]: link("tools", one) for one in near}
+        return NotThere(f"{said} Names like it: {', '.join(near)}." if near else said, see)
 
     async def _data(
         self,
@@ -186,19 +240,8 @@ class ToolPage:
                 for one in levels
             ],
             **await asyncio.to_thread(_of_definition, tool, fields, agent or None),
-            "may": [
-                {
-                    "agent": one.agent,
-                    "href": link("agents", one.agent),
-                    "verdict": one.decision.verdict,
-                    "reason": one.decision.reason[:_NAME],
-                    "source": one.decision.source,
-                }
-                for one in allowed[:_AGENTS]
-            ],
-            "may_count": len(allowed),
-            "agent_count": len(may),
-            "open": self._parts.policies is None or self._parts.policies.rulebook is None,
+            **_who_may(tool, allowed, may),
+            "open": self._is_open(),
             "form": [one.as_data(filled_in) for one in fields],
             "written": bounded(filled_in.get("arguments", ""), _EXAMPLE),
             "tried": trial.as_data() if trial is not None else None,
@@ -210,10 +253,12 @@ class ToolPage:
         """Return the page with the definitions of one tool."""
         name = request.path["name"]
         tool = await self._browser.find(view_of(self._parts, None), name)
-        server, own_name = (tool.server, tool.own_name) if tool is not None else self._once(name)
+        held = self._browser.held(name) if tool is None else None
+        known = held.tool if held is not None else tool
+        server, own_name = (known.server, known.own_name) if known is not None else self._once(name)
         catalogs = (await self._parts.opened()).catalogs
         kept = await catalogs.history(server, own_name, _VERSIONS)
-        if tool is None and not kept:
+        if known is None and not kept:
             raise NotThere(f"There is no tool {name[:_NAME]!r}, and none was seen before.")
         older, newer = _chosen(request, "a", kept, 1), _chosen(request, "b", kept, 0)
         difference: DefinitionDiff | None = None
@@ -232,7 +277,8 @@ class ToolPage:
             "href": link("tools", name),
             "server": server,
             "there": tool is not None,
-            "current": tool.version if tool is not None else "",
+            "held": held.why.why if held is not None else "",
+            "current": known.version if known is not None else "",
             "versions": [
                 {"digest": one.digest, "first_seen": one.first_seen, "last_seen": one.last_seen, "size": one.size}
                 for one in kept
@@ -266,6 +312,24 @@ def _chosen(request: ConsoleRequest, field: str, kept: Sequence[VersionSeen], us
     if found is None:
         raise BadInput(field, "No definition of this tool has that digest; choose one of the list.")
     return found
+
+
+def _who_may(tool: ToolRecord, allowed: Sequence[MayCall], all_agents: Sequence[MayCall]) -> dict[str, Any]:
+    return {
+        "full_name": tool.name,
+        "may": [
+            {
+                "agent": one.agent,
+                "href": link("agents", one.agent),
+                "verdict": one.decision.verdict,
+                "reason": one.decision.reason[:_NAME],
+                "source": one.decision.source,
+            }
+            for one in allowed[:_AGENTS]
+        ],
+        "may_count": len(allowed),
+        "agent_count": len(all_agents),
+    }
 
 
 def _parts_of(parts: Sequence[Any]) -> list[dict[str, Any]]:

@@ -23,11 +23,14 @@ _TEXT: Final[Mapping[int, int]] = {1: 240, 2: 260, 3: 260}
 _WHOLE: Final = 20_000
 _LONGEST_QUERY: Final = 2_000
 _NAME: Final = 200
+# Held tools that are named above the list.
+_HELD: Final = 20
 
 _SCHEMA: Final = {
     "type": "object",
     "properties": {
         "tools": {"type": "array", "items": {"type": "object"}},
+        "held": {"type": "array", "items": {"type": "object"}, "description": "tools that wait for an approval"},
         "total": {"type": "integer"},
         "page": {"type": "integer"},
         "pages": {"type": "integer"},
@@ -98,6 +101,7 @@ class ToolsPage:
             }
             for tool, text in zip(shown, texts, strict=True)
         ]
+        held = await self._browser.held_tools(view, query, server)
         data = {
             "query": query,
             "agent": principal.agent_id if principal is not None else "",
@@ -108,9 +112,19 @@ class ToolsPage:
             "pages": pages,
             "total": len(found),
             "tools": rows,
+            "held": [
+                {
+                    "name": one.tool.name[:_NAME],
+                    "href": link("tools", one.tool.name),
+                    "server": one.tool.server,
+                    "why": bounded(one.why.why, _NAME),
+                }
+                for one in held[:_HELD]
+            ],
+            "held_total": len(held),
             "not_indexed": self._browser.not_indexed if query else 0,
             "nearest": await self._browser.nearest(view, query) if query and not found else [],
-            "away": self._away() if not found else [],
+            "away": self._away() if not (query and found) else [],
             "cost": await self._cost(principal) if principal is not None else None,
         }
         return PageView("tools.html", "Tools", data, fragment="_tools.html")

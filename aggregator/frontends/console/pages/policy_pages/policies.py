@@ -9,7 +9,9 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
+from aggregator.frontends.console.tool_data import pin_link
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
+from aggregator.gateway.pins.state import HeldItem
 from aggregator.policy.explain import explain
 from aggregator.policy.limits import OF_RESULTS
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
@@ -166,6 +168,9 @@ class PoliciesPage:
     async def _verdict(
         self, agent: str, tool: str, given: dict[str, Any] | None, after: str
     ) -> tuple[Mapping[str, Any] | None, list[str]]:
+        if self._parts.browser.meta_tool(tool) is not None:
+            said = f"{tool} is a tool of the aggregator itself: each call it makes is decided by the name of its tool."
+            raise BadInput("tool", said)
         try:
             thing = self._playground.find(tool)
         except OperatorError as error:
@@ -185,7 +190,10 @@ class PoliciesPage:
         of_results = {name: plain[name] for name in ("result_limit", "token_limit")}
         return {
             **data,
+            "server": thing.server,
             "exists": exists,
+            "away": self._away(thing.server),
+            "held_href": _held_page(self._playground.held(thing)),
             "place": texts.place(plain["source"]),
             "findings": texts.relative(texts.with_places(plain["findings"])),
             "faults": texts.with_places(plain["faults"]) if plain["faults"] is not None else None,
@@ -196,6 +204,11 @@ class PoliciesPage:
                 for name, limit in of_results.items()
             },
         }, nearest
+
+    def _away(self, server: str) -> str:
+        """Return the state of a server that has nothing to call now; empty for any other."""
+        upstream = self._parts.upstreams.get(server)
+        return upstream.state if upstream is not None and not upstream.listed else ""
 
     async def _seen(self, agent: str) -> Mapping[str, Any]:
         return await self._playground.seen_by(agent, _NAMES)
@@ -229,6 +242,9 @@ class PoliciesPage:
         found = explain(live.rulebook, one.agent, thing, trusted=trusted)
         if found.decision.verdict == "deny":
             return list(found.changes)
+        held = self._playground.held(thing)
+        if held is not None:
+            return [f"It is allowed now, once its definition is approved: {held.why}."]
         rule = one.rule or ""
         if "flow: " in rule or rule.startswith(("arguments ", "per_", "concurrent", *OF_RESULTS)):
             return [f"change {rule}" + (f" ({one.source})" if one.source else "")]
@@ -249,6 +265,11 @@ def problem_data(texts: PolicyTexts, problems: Sequence[Problem], most: int = 20
         }
         for one in problems[:most]
     ]
+
+
+def _held_page(held: HeldItem | None) -> str:
+    """Return the page where a held definition is looked at and approved; empty for what is not held."""
+    return pin_link(held.server, held.kind, held.name) if held is not None else ""
 
 
 def _arguments(text: str) -> dict[str, Any] | None:

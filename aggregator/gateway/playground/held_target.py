@@ -1,0 +1,29 @@
+"""The reason why a tool, prompt, resource or skill is held, for people who ask what the policy decides about it."""
+
+from aggregator.catalog.resources import ItemCatalog
+from aggregator.catalog.templates import fits
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.pins.state import HeldItem
+from aggregator.gateway.views.current import HeldItems
+from aggregator.policy.patterns import Target
+
+
+def held_target(held: HeldItems, items: ItemCatalog, thing: ToolRecord | Target) -> HeldItem | None:
+    """Return why a thing is held; None if it is not. `items` are the resources and templates that are shown."""
+    if not held:
+        return None
+    if isinstance(thing, ToolRecord):
+        return held.tool(thing)
+    if thing.kind == "prompt":
+        return held.why.get((thing.server, "prompt", thing.name))
+    for skill in held.items.skills_around(thing.server, thing.uri):
+        if (why := held.item(skill)) is not None:
+            return why
+    if thing.kind == "skill" or items.lists(thing.server, thing.name):
+        return None
+    if any(one.server == thing.server and fits(one.own_name, thing.name) for one in items.templates.records):
+        return None
+    leading = (one for one in held.items.templates.records if one.server == thing.server)
+    return next(
+        (held.item(one) for one in leading if thing.name == one.own_name or fits(one.own_name, thing.name)), None
+    )
