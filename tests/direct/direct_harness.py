@@ -183,18 +183,18 @@ class HttpHost:
 class DirectHarness:
     """A running aggregator. `ways` says how calls were answered, `records` what is on record of each.
 
-    Without `on`, no call is answered directly.
+    Without `on`, no call is answered directly. `policies` is the folder of the policy files, `database` the URL of one.
     """
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, servers: Mapping[str, Json], **settings: Any) -> None:
-        policies = settings.pop("policies", None)
+        policies, database = settings.pop("policies", None), settings.pop("database", None)
         if policies is not None:
             policies.mkdir(exist_ok=True)
         self.path = write_config(folder, servers, **settings)
         loaded = load(self.path, dict(os.environ))
         assert not loaded.problems, loaded.problems
         self.config = loaded.config
-        self.app = build_app(self.config, policies, redactor=loaded.redactor)
+        self.app = build_app(self.config, policies, database, redactor=loaded.redactor)
         self.port = 0
         self.on = True
         self.ways: list[str] = []

@@ -22,7 +22,7 @@ from aggregator.domain.versions import era_of
 from aggregator.gateway import eras
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import CALL, is_complete
-from aggregator.gateway.call_log import PLAIN_FRONTEND, CallLog
+from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct_call import DirectAnswer, DirectCall, stage
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, PlainTool, constant_part
@@ -333,7 +333,6 @@ class DirectCalls:
             or (ruling.scopes and view.principal.token is not None)
             or tool.name in self._failover.others
             or tool.param_headers
-            or (tool.only_for_apps and host.frontend == PLAIN_FRONTEND)
             or tool.timeout < _SHORTEST_LIMIT
             or view.style(host.style) != known.style
         ):
