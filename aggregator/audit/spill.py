@@ -1,6 +1,7 @@
 """Rows that the database does not take: kept in files beside it until it does.
 
-Rule: a file is there whole or not at all, and is written into the database once, whichever process does it.
+Rule 1: a file is there whole or not at all, and is written into the database once, whichever process does it.
+Rule 2: a file that grows is locked by its process. Once that has ended, its whole lines count, also after a kill.
 """
 
 import json
@@ -8,15 +9,18 @@ import logging
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry, with_present_names
+from aggregator.storage.engine.lockfile import hold, is_held
 
 log = logging.getLogger(__name__)
 
 _MARK: Final = ".unwritten-"
 _ENDING: Final = ".jsonl"
+_GROWING: Final = ".growing"
 _REFUSED: Final = ".refused"
 
 
@@ -30,13 +34,67 @@ class Spill:
     def __init__(self, base: Path, at_most: int) -> None:
         self.base = base
         self._at_most = at_most
+        # The file that grows: its name, its descriptor, and how many rows and bytes are in it for good.
+        self._growing: Path | None = None
+        self._descriptor = -1
+        self._rows = self._bytes = 0
 
     def __repr__(self) -> str:
         return f"<Spill {self.base}{_MARK}*{_ENDING}>"
 
     def files(self) -> list[Path]:
-        """Return the files that wait to be written into the database, oldest first."""
+        """Return the files that wait to be written into the database, oldest first; none of ours grows from now on."""
+        self.finish()
+        for left in _beside(self.base, _GROWING):
+            if is_held(left) is False:
+                _whole(left)
         return waiting_beside(self.base)
+
+    def grow(self, entries: Sequence[ChainEntry], now: float, most: int) -> None:
+        """Add rows to the file that grows, down to the disk; it gets `most` rows at most, but in one go.
+
+        Raises:
+            OSError: that cannot be done; nothing was kept.
+        """
+        text = "".join(f"{json.dumps([one.kind, one.values])}\n" for one in entries).encode()
+        if sum(map(_size, waiting_beside(self.base))) + self._bytes + len(text) > self._at_most:
+            raise SpillFull("the files beside the database take as much room as they may")
+        if self._rows + len(entries) > most:
+            self.finish()
+        if self._growing is None:
+            self._begin(now)
+        try:
+            _write(self._descriptor, text)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._bytes)
+                os.lseek(self._descriptor, self._bytes, os.SEEK_SET)
+            raise
+        self._rows, self._bytes = self._rows + len(entries), self._bytes + len(text)
+
+    def finish(self) -> None:
+        """Have the file that grows wait with the others, if there is one."""
+        growing, self._growing = self._growing, None
+        if growing is not None:
+            os.close(self._descriptor)
+            _whole(growing)
+            self._rows = self._bytes = 0
+
+    def _begin(self, now: float) -> None:
+        name = f"{self.base}{_MARK}{int(now * 1000):014d}-{secrets.token_hex(4)}"
+        part, growing = Path(f"{name}.part"), Path(f"{name}{_GROWING}")
+        part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Locked before it has the name by which other processes find it.
+        descriptor = hold(part)
+        try:
+            head = f"{json.dumps({'rows': None, 'tried': None})}\n".encode()
+            _write(descriptor, head)
+            part.rename(growing)
+        except OSError:
+            os.close(descriptor)
+            part.unlink(missing_ok=True)
+            raise
+        self._growing, self._descriptor, self._rows, self._bytes = growing, descriptor, 0, len(head)
 
     def keep(self, entries: Sequence[ChainEntry], tried: Head | None, now: float) -> Path:
         """Write rows into a new file, down to the disk.
@@ -66,11 +124,17 @@ class Spill:
     def read(self, file: Path) -> ChainBatch | None:
         """Return the rows of a file; None when another process took it, or it holds no rows and was set aside."""
         try:
-            first, *lines = file.read_bytes().splitlines()
+            first, *lines = file.read_bytes().splitlines(keepends=True)
             head = json.loads(first)
+            if head["rows"] is None and lines and not lines[-1].endswith(b"\n"):
+                # A process was killed while it wrote this row, which it counted nowhere.
+                del lines[-1]
             entries = [_entry(json.loads(line)) for line in lines]
-            if head["rows"] != len(entries):
+            if head["rows"] not in (None, len(entries)):
                 raise ValueError("rows are missing")
+            if not entries and head["rows"] is None:
+                self.done(file)
+                return None
             return ChainBatch(entries, Head(*head["tried"]) if head["tried"] else None)
         except FileNotFoundError:
             return None
@@ -91,11 +155,29 @@ class Spill:
 
 def waiting_beside(base: Path) -> list[Path]:
     """Return the files that hold rows which are not in the database `base` yet, oldest first."""
+    return _beside(base, _ENDING)
+
+
+def _beside(base: Path, ending: str) -> list[Path]:
     try:
         found = [one for one in base.parent.iterdir() if one.name.startswith(base.name + _MARK)]
     except OSError:
         return []
-    return sorted(one for one in found if one.name.endswith(_ENDING))
+    return sorted(one for one in found if one.name.endswith(ending))
+
+
+def _whole(growing: Path) -> None:
+    """Have a file that grows no more wait with the others; another process may have done so."""
+    with suppress(FileNotFoundError):
+        growing.rename(growing.with_suffix(_ENDING))
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    """Write bytes down to the disk."""
+    left = memoryview(text)
+    while left:
+        left = left[os.write(descriptor, left) :]
+    os.fsync(descriptor)
 
 
 def _entry(line: Any) -> ChainEntry:

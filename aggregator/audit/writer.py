@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# From here on there is no space: calls wait, or, while the database fails, rows go into files.
+# From here on there is no space: calls wait, but for rows that are in files since the database failed.
 ROWS_AT_MOST: Final = 10_000
 BYTES_AT_MOST: Final = 64 * 2**20
 # In one transaction, and in one file.
@@ -43,6 +43,8 @@ LOOK_EVERY: Final = 2.0
 # Between files, before the database is open for the first time.
 FIRST_ASIDE: Final = 0.1
 ASIDE_EVERY: Final = 1.0
+# Seconds that a row waits for the database before it goes into a file: so many a killed process loses.
+ASIDE_AFTER: Final = 1.0
 _SIZE: Final = attrgetter("size")
 
 
@@ -106,8 +108,14 @@ class Writer:
         self._open = asyncio.Event()
         self._opening: asyncio.Future[AuditRows] | None = None
         self._queue: deque[ChainEntry] = deque()
+        # When rows were queued, and how many together.
+        self._arrivals: deque[tuple[float, int]] = deque()
         self._bytes = 0
         self._batch: ChainBatch | None = None
+        self._batch_since = 0.0
+        self._queued = asyncio.Event()
+        # Rows in files that the database was merely too slow for.
+        self._late = 0
         self._ready = asyncio.Event()
         # One step at a time; and rows are taken from the queue by one task at a time.
         self._turn = asyncio.Lock()
@@ -142,21 +150,32 @@ class Writer:
 
     def full(self, waiting: int) -> bool:
         """Return whether no more rows should come, where so many wait here and in front."""
-        return waiting >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
+        late = self._late if self.problem is None else 0
+        return waiting + late >= ROWS_AT_MOST or self._bytes >= BYTES_AT_MOST
 
     @property
     def unfinished(self) -> bool:
-        """Return whether rows wait here, or in files because the database was not open yet."""
-        return bool(len(self)) or (self._recover and self.spilled > 0 and self.problem is None)
+        """Return whether rows wait here, or in files because the database was slow, or not open yet."""
+        aside = self._late > 0 or (self._recover and self.spilled > 0)
+        return bool(len(self)) or (aside and self.problem is None)
 
     def add(self, entries: Sequence[ChainEntry]) -> None:
         """Queue rows."""
+        if not entries:
+            return
         self._queue.extend(entries)
+        self._arrivals.append((_now(), len(entries)))
         self._bytes += sum(map(_SIZE, entries))
         self._ready.set()
+        self._queued.set()
 
     async def run(self) -> None:
         """Write what is queued, until cancelled."""
+        async with Tasks("the writer of the audit log") as tasks:
+            tasks.start(self._ease_again_and_again())
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             if not len(self):
                 self._ready.clear()
@@ -193,8 +212,8 @@ class Writer:
                 await self._catch_up(self._rows)
             async with self._taking:
                 if self._batch is None and self._queue:
-                    taken = min(BATCH, len(self._queue))
-                    self._batch = ChainBatch([self._queue.popleft() for _ in range(taken)])
+                    self._batch_since = self._arrivals[0][0]
+                    self._batch = ChainBatch(self._from_queue(BATCH))
             size = 0
             if self._batch is not None:
                 _, size = await self._rows.append(self._batch)
@@ -202,31 +221,89 @@ class Writer:
                 self._forget(self._batch.entries)
                 self._batch = None
                 self.written += count
+            elif self.problem is not None and not await self._take_back(self._rows):
+                raise StorageError(self.problem)
             self._worked()
-            if self._recover or (self._again_at is not None and asyncio.get_running_loop().time() >= self._again_at):
+            late = self._late > 0 and not self._queue
+            if self._recover or late or (self._again_at is not None and _now() >= self._again_at):
                 await self._catch_up(self._rows)
             elif self._mark.is_replica:
                 await self._look_for_others(self._rows)
             await self._trim(self._rows, size)
 
     async def ease(self) -> None:
-        """Put rows into files beside the database while that fails, as soon as they are too many."""
-        if self.problem is not None:
-            await self._queue_aside(lambda: self.full(len(self)))
+        """Put rows into files beside the database that it is too slow for, or does not take.
+
+        In strict mode only once they are too many: a row in a file is none that is written.
+        """
+        if self._strict:
+            if self.problem is not None:
+                await self._queue_aside(lambda: self.full(len(self)))
+            return
+        if self.problem is not None and self._batch is not None and _now() - self._batch_since >= ASIDE_AFTER:
+            await self._batch_aside()
+        waits = len(self._queue) if self._arrivals and _now() - self._arrivals[0][0] >= ASIDE_AFTER else 0
+        if waits or (self.problem is not None and self.full(len(self))):
+            if self.problem is None:
+                self._late += len(self._queue)
+            await self._queue_aside(lambda: True)
+
+    async def _ease_again_and_again(self) -> None:
+        while True:
+            await self._queued.wait()
+            await asyncio.sleep(ASIDE_AFTER / 4)
+            await self.ease()
+            if not len(self):
+                self._queued.clear()
+
+    async def _batch_aside(self) -> None:
+        """Put a batch into a file that the database did not take, and that it is not given now."""
+        if self._turn.locked():
+            return
+        async with self._turn:
+            batch, self._batch = self._batch, None
+            if batch is not None:
+                try:
+                    await self._in_thread_to_the_end(self._put_aside, batch.entries, batch.tried)
+                finally:
+                    self._forget(batch.entries)
+                    self._look_at_files()
+
+    async def _in_thread_to_the_end(self, work: Callable[[*Ts], T], *args: *Ts) -> None:
+        doing = self.in_thread(work, *args)
+        try:
+            await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await asyncio.wait([doing])  # no thread can be cancelled
+            raise
+
+    def _look_at_files(self) -> None:
+        """Have the database asked for what is in files, also if no row comes any more."""
+        if self._again_at is None:
+            self._again_at = _now() + self._again_pause
+            self._ready.set()
+
+    def _from_queue(self, most: int) -> list[ChainEntry]:
+        """Take rows from the queue, the oldest first."""
+        taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        left = len(taken)
+        while left:
+            at, count = self._arrivals.popleft()
+            if count > left:
+                self._arrivals.appendleft((at, count - left))
+            left -= min(count, left)
+        return taken
 
     async def _queue_aside(self, wanted: Callable[[], bool]) -> None:
         """Put rows into files beside the database, as long as that is wanted."""
         async with self._taking:
             while wanted() and self._queue:
-                entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
-                writing = self.in_thread(self._put_aside, entries, None)
+                entries = self._from_queue(FILE)
                 try:
-                    await asyncio.shield(writing)
-                except asyncio.CancelledError:
-                    await asyncio.wait([writing])  # no thread can be cancelled
-                    raise
+                    await self._in_thread_to_the_end(self._put_aside, entries, None)
                 finally:
                     self._forget(entries)
+                    self._look_at_files()
 
     def put_rest_aside(self) -> None:
         """Put what is left at the end into files. The event loop waits for it."""
@@ -235,13 +312,17 @@ class Writer:
             self._forget(self._batch.entries)
             self._batch = None
         while self._queue:
-            entries = [self._queue.popleft() for _ in range(min(FILE, len(self._queue)))]
+            entries = self._from_queue(FILE)
             self._put_aside(entries, None)
             self._forget(entries)
+        self._spill.finish()
 
     def _put_aside(self, entries: Sequence[ChainEntry], tried: Head | None) -> None:
         try:
-            self._spill.keep(entries, tried, self._clock())
+            if tried is None:
+                self._spill.grow(entries, self._clock(), FILE)
+            else:
+                self._spill.keep(entries, tried, self._clock())
             self.spilled += len(entries)
         except OSError as error:
             if not self._gap:
@@ -313,9 +394,11 @@ class Writer:
             self._look_at = now + LOOK_EVERY
             await self._close_for_others(rows)
 
-    async def _take_back(self, rows: "AuditRows") -> None:
-        """Write what lies in files beside the database, whichever process put it there, until it does not take one."""
-        self._again_at = None
+    async def _take_back(self, rows: "AuditRows") -> bool:
+        """Write what lies in files beside the database, whichever process put it there, until it does not take one.
+        Return False if the database does not work.
+        """
+        self._again_at, self._late = None, 0
         files = await self.in_thread(self._spill.files)
         # What was not taken the last time keeps nothing else back.
         left = self._left = [file for file in self._left if file in files]
@@ -334,16 +417,18 @@ class Writer:
                 await rows.append(batch)
                 await self.in_thread(self._spill.done, file)
                 self._again_pause = FIRST_PAUSE
+                self._owner.done(0)
             except (StorageError, OSError) as error:
                 if file in left:
                     left.remove(file)
-                else:
+                elif self.problem is None or isinstance(error, OSError):
                     log.error("%s could not be added to the audit log; it stays, and is tried again: %s", file, error)
                 left.append(file)
                 # Rows that come now are written first: the next file might wait as long for the database.
                 self._again_at = asyncio.get_running_loop().time() + self._again_pause
                 self._again_pause = min(2 * self._again_pause, LONGEST_PAUSE)
-                return
+                return not isinstance(error, StorageError)
+        return True
 
     async def _close_for_others(self, rows: "AuditRows") -> None:
         """Write the rows of calls that were begun by processes which were killed."""
@@ -385,3 +470,7 @@ class Writer:
             removed = 0
         # What is left is removed with the next batch, so that no batch waits for long.
         self._trim_at = loop_time + (0.0 if removed else TRIM_EVERY)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,16 +1,23 @@
 """Several processes on one log; and processes that are killed in the middle of it."""
 
 import asyncio
-from contextlib import ExitStack
+import sqlite3
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from tests.audit.logs import numbers, verdict_on
+import pytest
+
+from aggregator.audit.spill import waiting_beside
+from aggregator.storage.database import open_database
+from tests.audit.logs import make_call, numbers, running_log, verdict_on
+from tests.polling import until
 from tests.storage.processes import other_process
 
 # Every script: a log on the database, which runs.
 _LOG = """
     from aggregator.domain.bounds.tasks import Tasks
     from tests.audit.logs import make_call, make_log, all_written
+    from tests.polling import until
     async with open_database(url) as database, Tasks("a test") as tasks:
         log = make_log(database, **{options})
         tasks.start(log.run())
@@ -107,3 +114,81 @@ await log.close()
     with other_process(url, script(body, flush_interval=60.0)) as process:
         await asyncio.to_thread(process.done)
     assert numbers(made) == list(range(500))
+
+
+# Another program keeps the database to itself, or the disk is full: each try to write fails at once, or none ends.
+_AWAY = """
+from aggregator.audit import writer
+from aggregator.storage.engine import sqlite
+sqlite.BUSY_SECONDS, writer.ASIDE_AFTER, writer.FIRST_PAUSE, writer.LONGEST_PAUSE = {busy}, 0.05, 0.02, 0.02
+for number in range(100):
+|    log.record(make_call(number))
+await all_written(log)
+say("written")
+hear()
+for number in range(100, 2000):
+|    log.record(make_call(number))
+|    if number % 50 == 0:
+|        await asyncio.sleep(0.005)
+await until(lambda: log.report()["waiting"] == (len(log._writer._batch.entries) if log._writer._batch else 0))
+say("aside")
+hear()
+"""
+
+
+@pytest.mark.parametrize(
+    ("busy", "waiting"), [pytest.param(0.02, 0, id="fails"), pytest.param(60.0, 1000, id="only waits")]
+)
+async def test_a_process_that_is_killed_in_an_outage_has_its_rows_beside_the_database(
+    url: str, made: Path, busy: float, waiting: int
+) -> None:
+    """D9: The next process adds them, once each. Only what is being written at that moment is lost with the process,
+    and that is none where writing fails.
+    """
+    body = _AWAY.format(busy=busy, waiting=waiting)
+    with other_process(url, script(body)) as process:
+        assert await asyncio.to_thread(process.read) == "written"
+        with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            process.write("on")
+            assert await asyncio.to_thread(process.read) == "aside"
+            await asyncio.to_thread(process.kill)
+            connection.execute("ROLLBACK")
+    async with open_database(url) as database, running_log(database) as log, running_log(database) as other:
+        log.record(make_call(2000))
+        other.record(make_call(2001))
+        await until(lambda: not waiting_beside(made) and len(numbers(made)) >= 2002 - waiting)
+    found = numbers(made)
+    assert len(set(found)) == len(found), "no row twice"
+    lost = set(range(2002)) - set(found)
+    assert len(lost) <= waiting
+    assert not waiting or lost <= set(range(100, 100 + waiting)), "what was being written"
+    assert (await verdict_on(made)).faults == ()
+    assert not list(made.parent.glob("*.growing"))
+
+
+async def test_a_row_that_a_kill_cut_short_is_none(url: str, made: Path) -> None:
+    """D9: Its process told nobody of it. The whole rows before it count."""
+    body = """
+from aggregator.audit import writer
+writer.ASIDE_AFTER = 0.02
+sys_rows = log._writer
+async def never():
+|    await asyncio.Event().wait()
+sys_rows._open_rows = never
+for number in range(3):
+|    log.record(make_call(number))
+await until(lambda: log.report()["put_aside"] == 3)
+say("aside")
+hear()
+    """
+    with other_process(url, script(body)) as process:
+        assert await asyncio.to_thread(process.read) == "aside"
+        await asyncio.to_thread(process.kill)
+    (growing,) = made.parent.glob("*.growing")
+    growing.write_bytes(growing.read_bytes() + b'["call", {"trace_id": "00')
+    async with open_database(url) as database, running_log(database) as log:
+        log.record(make_call(3))
+        await until(lambda: len(numbers(made)) == 4)
+    assert sorted(numbers(made)) == [0, 1, 2, 3]
+    assert not list(made.parent.glob("*.refused"))
