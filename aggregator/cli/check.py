@@ -16,6 +16,7 @@ from aggregator.app.build import build_app
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.progress import shown_starting
 from aggregator.cli.runtime.setup import load_config, storage_url
+from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
 from aggregator.upstream.upstream import Upstream
@@ -72,6 +73,7 @@ def _row(upstream: Upstream, app: App) -> dict[str, Any]:
         "era": f"{negotiated.era} {negotiated.version}" if negotiated else None,
         "tools": len(shown) if negotiated else None,
         "left_out": left_out if negotiated else None,
+        "warnings": upstream.faults.for_operators() if negotiated else [],
         "seconds": round(upstream.connect_seconds, 2) if negotiated and upstream.connect_seconds is not None else None,
         "problem": upstream.lifecycle.current.reason or None,
     }
@@ -97,6 +99,8 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], stor
             escape(row["problem"] or (f"left out: {', '.join(row['left_out'])}" if row["left_out"] else "")),
         )
     out.print(table)
+    for warning in (warning for row in rows for warning in row["warnings"]):
+        out.print(f"[yellow]warning: {escape(one_line(loaded.redactor(warning)))}[/]")
     for problem in loaded.problems:
         out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{escape(str(problem))}[/]")
     for warning in warnings:

@@ -71,6 +71,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_docker": _code("error", "the Docker daemon does not answer"),
     "server_crashes": _code("error", "a server ends at once"),
     "server_hangs": _code("error", "a server does not answer the handshake"),
+    "server_faulty": _code("warning", "what a server lists or sends has faults, and is used as far as it can be"),
     "server_stdout": _code("warning", "a server prints to its stdout, which is for messages alone"),
     "server_unauthorized": _code("error", "a server refuses our credentials"),
     "server_login": _code("error", "a server wants an account to be connected"),

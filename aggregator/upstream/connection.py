@@ -84,6 +84,11 @@ def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
     )
 
 
+def unreadable(server: str, why: str) -> UpstreamBadAnswer:
+    """Return the error for an answer that cannot be read; `why` quotes none of it."""
+    return UpstreamBadAnswer(server, f"{server} sent an answer that cannot be read: {why}.")
+
+
 class AnswerTooDeep(UpstreamBadAnswer):
     """An answer that nests deeper than can be read; `readable` returns its result without the deepest levels."""
 
@@ -113,12 +118,23 @@ class NotificationHandler(Protocol):
     def __call__(self, method: str, params: dict[str, Any], running: RunningCall | None, /) -> None: ...
 
 
+class FaultHandler(Protocol):
+    """A function that takes what was wrong with messages that are used all the same, in words that follow "sends"."""
+
+    def __call__(self, fault: str, /) -> None: ...
+
+
+def _ignored(fault: str, /) -> None:
+    """Take no note of a fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class InboundHandlers:
-    """The handlers for requests and notifications of an upstream."""
+    """The handlers for requests, notifications and faulty messages of an upstream."""
 
     on_request: RequestHandler
     on_notification: NotificationHandler
+    on_fault: FaultHandler = _ignored
 
 
 class OpenTransport(Protocol):

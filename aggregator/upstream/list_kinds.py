@@ -11,21 +11,23 @@ Kind = Literal["tool", "resource", "template", "prompt", "skill"]
 class _ListMethod(NamedTuple):
     """The request for one kind of list: its method, the member of the result with the items, and the capability.
 
-    `extension` is the extension that a server has to declare besides, if any.
+    `named_by` is the member of each item that names it. `extension` is the extension that a server has to declare
+    besides, if any.
     """
 
     method: str
     field: str
     capability: str
+    named_by: str
     extension: str | None = None
 
 
 LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
-    "tool": _ListMethod("tools/list", "tools", "tools"),
-    "resource": _ListMethod("resources/list", "resources", "resources"),
-    "template": _ListMethod("resources/templates/list", "resourceTemplates", "resources"),
-    "prompt": _ListMethod("prompts/list", "prompts", "prompts"),
-    "skill": _ListMethod("skills/list", "skills", "resources", SKILLS),
+    "tool": _ListMethod("tools/list", "tools", "tools", "name"),
+    "resource": _ListMethod("resources/list", "resources", "resources", "uri"),
+    "template": _ListMethod("resources/templates/list", "resourceTemplates", "resources", "uriTemplate"),
+    "prompt": _ListMethod("prompts/list", "prompts", "prompts", "name"),
+    "skill": _ListMethod("skills/list", "skills", "resources", "uri", SKILLS),
 }
 # The filters of 2026-07-28 for changes of lists, by capability.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {

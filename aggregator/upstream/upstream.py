@@ -14,6 +14,7 @@ from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.faults import ServerFaults
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.health.in_flight import InFlight
 from aggregator.upstream.late_secrets import LateSecrets
@@ -62,6 +63,7 @@ class Upstream:
     lifecycle: its state; moved by the reconnect loop alone.
     shared: the connection that its callers share.
     lists, subscriptions, health: what is known of it while it is connected.
+    faults: what is wrong with its lists and messages, which are used all the same.
     redaction: removes secrets from texts about it.
     switched_off: set if an operator switched it off until the next start.
     last_words: its last lines on stderr, and the failures of its connections.
@@ -88,14 +90,17 @@ class Upstream:
         state: State = "starting" if self.runs else "disabled"
         first = StateAndReason(state, reason_not_to_run(config, switched_off), time.time())
         self._observer = observer
-        self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine)
+        self.faults = ServerFaults(config.id)
+        self.lists = UpstreamLists(current, observer.changed, redaction, slices, self._examine, self.faults)
         self.subscriptions = UpstreamSubscriptions(config.id, partial(observer.resource_updated, self))
         self.health = Health(current, observer.changed)
         self.lifecycle = UpstreamState(current, first, observer.changed, redaction)
         self._idle = IdleStop(current)
         self.last_words = reaper.words.of(config.id)
         self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.last_words)
-        connector = self._connector = Connector(config, reaper, self._on_notification, redaction, secrets, accounts)
+        connector = self._connector = Connector(
+            config, reaper, self._on_notification, redaction, secrets, accounts, self.faults
+        )
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self.calls = self.in_flight = self.refused = 0
         self.shared = SharedConnection(

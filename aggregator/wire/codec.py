@@ -90,8 +90,23 @@ def decode_cut(data: bytes, levels: int, server: str) -> Any:
     return decode_received(b"".join((*kept, data[start:])), server, inf)
 
 
+def lenient_decoder(server: str) -> json.JSONDecoder:
+    """Return a decoder for the text of an upstream that takes control characters in strings, as they are."""
+    fraction, integer = _numbers(not_finite := partial(_log_not_finite, server))
+    return json.JSONDecoder(strict=False, parse_float=fraction, parse_int=integer, parse_constant=not_finite)
+
+
 def _decode_slowly(data: bytes | bytearray | memoryview, not_finite: Callable[[str], float]) -> Any:
     """Decode with the standard library. `not_finite` returns, or refuses, the value of a number that no float holds."""
+    fraction, integer = _numbers(not_finite)
+    try:
+        return json.loads(bytes(data), parse_float=fraction, parse_int=integer, parse_constant=not_finite)
+    except RecursionError:
+        raise TooDeep("nested too deeply") from None
+
+
+def _numbers(not_finite: Callable[[str], float]) -> tuple[Callable[[str], float], Callable[[str], int | float]]:
+    """Return the readers of fractions and of integers."""
 
     def fraction(text: str) -> float:
         value = float(text)
@@ -103,10 +118,7 @@ def _decode_slowly(data: bytes | bytearray | memoryview, not_finite: Callable[[s
         except ValueError:
             return not_finite(digits)
 
-    try:
-        return json.loads(bytes(data), parse_float=fraction, parse_int=integer, parse_constant=not_finite)
-    except RecursionError:
-        raise TooDeep("nested too deeply") from None
+    return fraction, integer
 
 
 def _refused(number: str) -> float:

@@ -397,4 +397,7 @@ def _minted(request_id: Any) -> int:
     """Return the id of a request of ours as it was minted, whichever way it is written; -1 for what is none."""
     if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
         return int(request_id)
+    if isinstance(request_id, float):
+        # Languages whose numbers are all floats write 5 as 5.0.
+        return int(request_id) if request_id.is_integer() else -1
     return request_id if isinstance(request_id, int) and request_id is not True else -1

@@ -67,7 +67,7 @@ AT_START: dict[str, tuple[Handler, str]] = {
     "204": (status(204), "HTTP 204"),
     "html": (status(200, "<html>Welcome</html>", "text/html"), "text/html"),
     "no type": (status(200, "ok"), "text/plain"),
-    "not json": (status(200, "{oops", "application/json"), "not JSON-RPC"),
+    "not json": (status(200, "{oops", "application/json"), "cannot be read: it is not JSON"),
     "json array": (status(200, "[1]", "application/json"), "not JSON-RPC"),
     "empty": (status(200, "", "application/json"), "not JSON-RPC"),
     "not http": (raw_bytes(b"SSH-2.0-OpenSSH_9.0\r\n"), ""),

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from aggregator.upstream.lists import paging as listing
 
-from .app_harness import Json, code_of, raw_stdio, running_app, text_of
+from .app_harness import Json, lines_of, raw_stdio, running_app, text_of
 
 OBJECT: Json = {"type": "object"}
 
@@ -159,28 +160,46 @@ async def test_names_that_read_the_same_to_hosts_stay_apart(tmp_path: Path) -> N
         assert len(set(compatible)) == len(compatible)
 
 
-@pytest.mark.parametrize("mode", ["pages=loop", "pages=endless"])
-async def test_a_list_without_end_is_given_up(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C5: a cursor that comes again, or pages for ever: a clear reason, and the neighbour is there."""
+@pytest.mark.parametrize(("mode", "tools"), [("pages=loop", 11), ("pages=endless", 50)])
+async def test_a_list_without_end_is_used_as_far_as_it_came(
+    mode: str, tools: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C5: a cursor that comes again, or pages for ever: each name once, a warning, and one connection."""
     monkeypatch.setattr(listing, "PAGE_LIMIT", 50)
-    async with running_app(raw_stdio("book", mode), raw_stdio("good")) as harness:
-        assert harness.upstream("book").state == "unavailable"
-        assert "pag" in harness.upstream("book").reason
-        assert code_of(await harness.call("book.echo")) == "upstream_unavailable"
-        await harness.check_echo("good.echo")
+    log = tmp_path / "log"
+    with caplog.at_level(logging.WARNING):
+        async with running_app(raw_stdio("book", mode, log=log), raw_stdio("good")) as harness:
+            assert harness.upstream("book").state == "ready", harness.upstream("book").reason
+            names = [name for name in await names_listed(harness) if name.startswith("book.")]
+            assert len(names) == len(set(names)) == tools
+            said = await harness.call("list_servers")
+            await harness.check_echo("good.echo")
+            # The probe ends with the answer of a server of the handshake eras, so that one start serves all.
+            assert len([line for line in lines_of(log) if line.startswith("start ")]) == 1
+            assert lines_of(log).count("list") <= 51
+    line = next(line for line in text_of(said).splitlines() if line.startswith("book "))
+    assert "pag" in line
+    assert "`tools/list`" in line
+    assert any("book" in record.getMessage() and "`tools/list`" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['{"tools":null}', '{"tools":{}}', "{}", '{"tools":[],"nextCursor":7}', '{"tools":[],"nextCursor":{"a":[]}}'],
-)
+@pytest.mark.parametrize("text", ['{"tools":null}', '{"tools":[]}'])
+async def test_an_empty_list_is_a_list(text: str, tmp_path: Path) -> None:
+    """C5: some languages write an empty list as null."""
+    path = tmp_path / "tools.json"
+    path.write_text(text)
+    async with running_app(raw_stdio("s", listing=path)) as harness:
+        assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+
+
+@pytest.mark.parametrize("text", ['{"tools":{}}', "{}", "[]"])
 async def test_a_page_that_is_none(text: str, tmp_path: Path) -> None:
     """C5, D3: a clear reason."""
     path = tmp_path / "tools.json"
     path.write_text(text)
     async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
         assert harness.upstream("s").state == "unavailable"
-        assert "tools/list" in harness.upstream("s").reason
+        assert re.search("tools/list|neither a result", harness.upstream("s").reason)
         await harness.check_echo("good.echo")
 
 

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
-from aggregator.upstream.lists.paging import ITEM_LIMIT, PAGE_LIMIT, read_pages
+from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.lists.paging import EMPTY_PAGES, ITEM_LIMIT, PAGE_LIMIT, DrainedList, read_pages
+from aggregator.wire.peer import PeerGone
 from aggregator.wire.sent_request import OnProgress
 
 BOUND = 5
@@ -62,9 +64,13 @@ class Endless(Pages):
         return {"tools": self.pages, "nextCursor": str(number + 1)}
 
 
-async def _drain(connection: Pages, meta: dict[str, Any] | None = None) -> list[Any]:
+async def _drained(connection: Pages, meta: dict[str, Any] | None = None) -> DrainedList:
     async with asyncio.timeout(BOUND):
-        return (await read_pages("srv", connection, "tools/list", "tools", meta or {})).items
+        return await read_pages("srv", connection, "tools/list", "tools", meta or {})
+
+
+async def _drain(connection: Pages, meta: dict[str, Any] | None = None) -> list[Any]:
+    return (await _drained(connection, meta)).items
 
 
 @given(st.lists(st.lists(st.integers(), max_size=4), min_size=1, max_size=6))
@@ -90,16 +96,111 @@ async def test_a_legacy_upstream_gets_no_empty_envelope() -> None:
     assert connection.asked == [{}]
 
 
-@pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": {}}, {"tools": "x"}, {"resources": []}])
-async def test_a_page_without_the_list_is_no_answer(page: Any) -> None:
+NO_LIST: list[Any] = [{}, {"tools": {}}, {"tools": "x"}, {"resources": []}]
+
+
+@pytest.mark.parametrize("page", NO_LIST)
+async def test_a_first_page_without_the_list_is_no_answer(page: Any) -> None:
     with pytest.raises(UpstreamBadAnswer, match="without a list of tools"):
-        await _drain(Pages([[1], page]))
+        await _drain(Pages([page]))
 
 
-@pytest.mark.parametrize(("cursor", "said"), [(True, "no text"), ([], "no text"), ({}, "no text"), ("1", "in circles")])
-async def test_a_cursor_that_leads_nowhere_ends_it(cursor: Any, said: str) -> None:
-    with pytest.raises(UpstreamBadAnswer, match=said):
-        await _drain(Pages([[1], {"tools": [2], "nextCursor": cursor}]))
+@pytest.mark.parametrize("page", [*NO_LIST, RpcError(-32602, "SERVER WORDS"), UpstreamBadAnswer("srv", "SERVER WORDS")])
+async def test_a_later_page_that_is_none_costs_what_is_behind_it(page: Any) -> None:
+    """C5: what came before is kept, and is known to be a part; the words of the server are not repeated."""
+    drained = await _drained(Pages([[1], [2], page, [3]]))
+    assert drained.items == [1, 2]
+    assert drained.cut
+    assert drained.fault is not None
+    assert "page 3 of `tools/list`" in drained.fault
+    assert "SERVER WORDS" not in drained.fault
+
+
+@pytest.mark.parametrize("error", [PeerGone("ended"), SessionExpired()])
+async def test_the_end_of_a_connection_between_pages_is_no_list(error: Exception) -> None:
+    """C5: the next connection reads the list whole."""
+    with pytest.raises(type(error)):
+        await _drain(Pages([[1], error]))
+
+
+@pytest.mark.parametrize("tools", [None, []])
+async def test_null_is_an_empty_list(tools: Any) -> None:
+    """C5: as some languages write one."""
+    assert await _drain(Pages([{"tools": tools, "nextCursor": "1"}, [2]])) == [2]
+
+
+def named(*names: str) -> list[Any]:
+    return [{"name": name} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "said"),
+    [(True, "no text"), ([], "no text"), ({}, "no text"), ("1", "in circles")],
+)
+async def test_a_cursor_that_leads_nowhere_ends_the_list(cursor: Any, said: str) -> None:
+    """C5: what came is kept, and counts as the whole list."""
+    drained = await _drained(Pages([named("a"), {"tools": named("b"), "nextCursor": cursor}]))
+    assert drained.items == named("a", "b")
+    assert not drained.cut
+    assert drained.fault is not None
+    assert said in drained.fault
+
+
+@pytest.mark.parametrize("cursor", ["MQ==", "", 0])
+async def test_the_same_page_for_ever_is_read_twice(cursor: Any) -> None:
+    """C5: each name once."""
+
+    class Stuck(Pages):
+        async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+            self.asked.append(params)
+            return {"tools": self.pages, "nextCursor": cursor}
+
+    connection = Stuck(named("a", "b"))
+    drained = await _drained(connection)
+    assert drained.items == named("a", "b")
+    assert [params.get("cursor") for params in connection.asked] == [None, cursor]
+    assert drained.fault is not None
+    assert "in circles" in drained.fault
+
+
+async def test_an_empty_cursor_that_is_refused_was_the_end() -> None:
+    """C5: an empty cursor is valid, and to some servers no cursor at all."""
+
+    class Refusing(Pages):
+        def page(self, number: int) -> Any:
+            raise AssertionError(number)
+
+        async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+            if "cursor" in params:
+                raise RpcError(-32602, "no such cursor")
+            return {"tools": named("a"), "nextCursor": ""}
+
+    drained = await _drained(Refusing([]))
+    assert drained.items == named("a")
+    assert not drained.cut
+
+
+async def test_new_cursors_without_new_names_end() -> None:
+    """C5: after the first page that brings nothing new."""
+    connection = Endless(named("a", "b"))
+    drained = await _drained(connection)
+    assert drained.items == named("a", "b")
+    assert len(connection.asked) == 2
+    assert drained.fault is not None
+    assert "no new tools" in drained.fault
+
+
+async def test_a_name_on_two_pages_counts_once() -> None:
+    """C5, B5: and the fault is told. Twice on one page is for whoever validates the items."""
+    drained = await _drained(Pages([named("a", "b", "b"), named("b", "c")]))
+    assert drained.items == named("a", "b", "b", "c")
+    assert drained.fault is not None
+    assert "1 of its tools on two pages" in drained.fault
+
+
+async def test_a_list_without_faults_has_none() -> None:
+    drained = await _drained(Pages([named("a"), [], named("b")]))
+    assert drained == (named("a", "b"), None, None, False)
 
 
 @pytest.mark.parametrize("cursor", [7, 0, 1.5])
@@ -128,18 +229,30 @@ async def test_null_is_no_cursor() -> None:
 async def test_empty_pages_for_ever_end() -> None:
     """Proves: E4"""
     connection = Endless([])
-    with pytest.raises(UpstreamBadAnswer, match="does not stop paging"):
-        await _drain(connection)
-    assert len(connection.asked) == PAGE_LIMIT
+    drained = await _drained(connection)
+    assert drained.items == []
+    assert drained.fault is not None
+    assert "does not stop paging" in drained.fault
+    assert len(connection.asked) == EMPTY_PAGES
+
+
+async def test_some_empty_pages_are_passed_over() -> None:
+    """C5: a server that filters its pages may have many."""
+    assert await _drain(Pages([named("a"), *([[]] * (EMPTY_PAGES - 1)), named("b")])) == named("a", "b")
 
 
 async def test_full_pages_for_ever_end_sooner() -> None:
     connection = Endless([{}] * 1_000)
-    with pytest.raises(UpstreamBadAnswer, match="does not stop paging"):
-        await _drain(connection)
+    drained = await _drained(connection)
+    assert drained.fault is not None
+    assert "does not stop paging" in drained.fault
     assert len(connection.asked) <= ITEM_LIMIT // 1_000 + 1
+    assert len(drained.items) == len(connection.asked) * 1_000
 
 
-async def test_an_error_on_a_later_page_is_passed_on() -> None:
-    with pytest.raises(RpcError, match="no more"):
-        await _drain(Pages([[1], RpcError(-32602, "no more")]))
+async def test_pages_of_one_item_for_ever_end() -> None:
+    """Proves: E4"""
+    connection = Endless([{}])
+    drained = await _drained(connection)
+    assert drained.fault is not None
+    assert len(connection.asked) == len(drained.items) == PAGE_LIMIT

@@ -30,7 +30,8 @@ class ServerFacts:
     """A server after it was tried: `reason` is why it is not ready, `words` what it wrote to stderr last.
 
     `place` is the entry in the file. `address` and `same_as` are without secrets: the address without its query, and
-    the server that starts the same.
+    the server that starts the same. `left_out` has a sentence for each tool that is not listed, `faults` one for all
+    else that is wrong with what the server lists and sends.
     """
 
     id: str
@@ -45,6 +46,7 @@ class ServerFacts:
     seconds: float | None = None
     tools: int = 0
     left_out: Sequence[str] = ()
+    faults: Sequence[str] = ()
     command: str | None = None
     address: str | None = None
     same_as: str | None = None
@@ -91,6 +93,15 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
             "tools_left_out",
             f"{_brief(said, 600)}{more}.",
             f"Tell the author of {server.id}; no setting makes up for it.",
+            server.place,
+        )
+    if server.faults:
+        said = "; ".join(server.faults[:3])
+        more = f" and {len(server.faults) - 3} more" if len(server.faults) > 3 else ""
+        yield found(
+            "server_faulty",
+            f"{_brief(said, 600)}{more}.",
+            f"Tell the author of {server.id}; what could be used is used.",
             server.place,
         )
     if not server.tools and not server.left_out:

@@ -11,7 +11,6 @@ from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
-from aggregator.catalog.validate import validate_tools
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
@@ -25,6 +24,7 @@ from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.faults import LEFT_OUT
 from aggregator.upstream.upstream import Upstream
 
 # The logger that tells of a server that prints to its stdout what is not MCP.
@@ -134,10 +134,8 @@ def _tried(
 ) -> ServerFacts:
     server = next(one for one in loaded.config.servers if one.id == upstream.config.id)
     tools = sum(tool.server == server.id for tool in app.gateway.catalog.tools)
-    left_out: list[str] = []
-    if upstream.state == "ready" and len(upstream.definitions) > tools:
-        _, warnings = validate_tools(server, upstream.definitions, ambiguous=False, name_limit=loaded.config.name_limit)
-        left_out = [loaded.redactor(said) for said in warnings if "is left out" in said]
+    faults = upstream.faults.for_operators() if upstream.state == "ready" else []
+    faults = [loaded.redactor(said) for said in faults]
     return _facts(
         server,
         loaded,
@@ -149,7 +147,8 @@ def _tried(
         words=[line.text for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"][-_WORDS:],
         noise=server.id in noisy,
         seconds=upstream.connect_seconds,
-        left_out=tuple(left_out),
+        left_out=tuple(said for said in faults if LEFT_OUT in said),
+        faults=tuple(said for said in faults if LEFT_OUT not in said),
     )
 
 

@@ -66,7 +66,7 @@ def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
         line += f": tools for {about}"
     amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
-    amiss.append(held_note(seen.held))
+    amiss += [held_note(seen.held), *seen.faults]
     notes = "; ".join(filter(None, amiss))
     return f"{line} [{notes}]" if notes else line
 

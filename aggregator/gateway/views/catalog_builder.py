@@ -4,7 +4,6 @@ Rule: a long list is examined in slices before it counts (`examine`) or before a
 a list that was not examined ahead is examined when it is needed.
 """
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,8 +25,6 @@ from aggregator.pins.values import PinKind
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
-
-log = logging.getLogger(__name__)
 
 # Up to so many resources, templates, prompts and skills are built without slices.
 _AT_ONCE: Final = 1_000
@@ -112,7 +109,6 @@ class CatalogBuilder:
         self._naming = _naming(prefixes, name_limit)
         self._known: dict[tuple[str, Kind], _CheckedList] = {}
         self._examined_ahead: dict[tuple[str, Kind], _CheckedList] = {}
-        self._warned: dict[tuple[str, str], frozenset[str]] = {}
         self._built: tuple[tuple[Items, ...], ItemCatalog] = ((), ItemCatalog())
         self._held: tuple[tuple[JudgedList | None, ...], HeldItems] = ((), HeldItems())
 
@@ -164,7 +160,6 @@ class CatalogBuilder:
         for known in (self._known, self._examined_ahead):
             for key in [key for key in known if key[0] not in self._upstreams]:
                 del known[key]
-        self._warned = {key: warned for key, warned in self._warned.items() if key[0] in self._upstreams}
         # Whether a name reads as one of another server depends on all prefixes.
         self._naming = _naming(prefixes, name_limit)
 
@@ -249,7 +244,7 @@ class CatalogBuilder:
             else:
                 known = at_once(self._examine_steps(upstream.config, kind, upstream.lists[kind], self._naming))
             self._known[key] = known
-            self._log_warnings(upstream, kind, known.warnings)
+            upstream.faults.note_items(kind, known.warnings)
             if known.judged is not None and self._pins is not None:
                 self._pins.took_effect(known.judged)
         return known
@@ -322,14 +317,6 @@ class CatalogBuilder:
                 own = record.own_name
                 warnings.append(f"{config.id}: {kind} {own!r:.80} is left out: without a prefix {problem}")
         return tuple(kept), warnings
-
-    def _log_warnings(self, upstream: Upstream, kind: str, warnings: Collection[str]) -> None:
-        """Log the warnings about a list that were not logged the last time."""
-        known = self._warned.get((upstream.config.id, kind), ())
-        for warning in warnings:
-            if warning not in known:
-                log.warning("%s", warning)
-        self._warned[upstream.config.id, kind] = frozenset(warnings)
 
     def _problems(self, kind: str, own: str, naming: _Naming) -> Iterator[str]:
         """Yield the reasons why a name without a prefix cannot be shown as it is."""

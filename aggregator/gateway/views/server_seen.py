@@ -16,7 +16,7 @@ class ServerSeen:
     """A server as an agent may know it, with the number of its visible tools, resources, templates, prompts and skills.
 
     `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
-    now; `held` are the items that wait for an approval.
+    now; `held` are the items that wait for an approval; `faults` say what is wrong with its lists and messages.
     """
 
     config: ServerConfig
@@ -33,6 +33,7 @@ class ServerSeen:
     answered_by: tuple[str, ...] = ()
     held: tuple[HeldItem, ...] = ()
     skills: int = 0
+    faults: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,4 +65,5 @@ def server_seen(upstream: Upstream, pins: PinBook | None, held: Iterable[HeldIte
         upstream.since,
         held=tuple(held),
         skills=skills,
+        faults=upstream.faults.for_agents(),
     )

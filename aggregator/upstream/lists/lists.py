@@ -13,6 +13,7 @@ from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.freshness import Freshness
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
+from aggregator.upstream.faults import ServerFaults
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle.state import OnChange
 from aggregator.upstream.list_kinds import (
@@ -47,7 +48,8 @@ class UpstreamLists:
     """The lists of one upstream, by kind. A list that is read again without a change stays the same object.
 
     `on_change` is called after a list has changed. `examine` is awaited with each list before it takes effect, so that
-    a long one has been worked through in `slices`. `redaction` removes known secrets from the items.
+    a long one has been worked through in `slices`. `redaction` removes known secrets from the items. `faults` gets what
+    was wrong with a list that is used all the same.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class UpstreamLists:
         redaction: ServerRedaction,
         slices: Slices,
         examine: ExamineItems,
+        faults: ServerFaults,
     ) -> None:
         self._config = config
         self._on_change = on_change
         self._redaction = redaction
         self._slices = slices
         self._examine = examine
+        self._faults = faults
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._negotiated: Negotiated | None = None
@@ -128,6 +132,8 @@ class UpstreamLists:
         self._all_read.clear()
         for kind in self._unread:
             self._stale[kind].set()
+        if self._first.cut:
+            self._stale["tool"].set()
 
     async def wait_others(self) -> None:
         """Put the tools of `begin` in place, and wait up to `OTHERS_WAIT` for the first reading of other lists."""
@@ -179,7 +185,7 @@ class UpstreamLists:
                 await asyncio.sleep(REFRESH_PAUSE)
 
     async def refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
-        """Read one list; return True if there was an answer, be it an error."""
+        """Read one list; return True if it is not to be read again soon: it came whole, or was refused."""
         async with self._reading[kind]:
             return await self._refresh(session, kind, sessions)
 
@@ -198,15 +204,19 @@ class UpstreamLists:
         self._first = None
         if await self._take(kind, drained):
             self._on_change()
-        return True
+        return not drained.cut
 
     async def _take(self, kind: Kind, drained: DrainedList) -> bool:
         """Put a list in place; return True if it differs from the one before."""
         self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
-        if await self._slices.run(_same(drained.items, self._items[kind])):
+        self._faults.note_list(LIST_METHODS[kind].method, drained.fault)
+        items = drained.items
+        if drained.cut:
+            items = await self._slices.run(_with_missing(items, self._items[kind], LIST_METHODS[kind].named_by))
+        if await self._slices.run(_same(items, self._items[kind])):
             return False
-        await self._examine(kind, drained.items)
-        self._items[kind] = drained.items
+        await self._examine(kind, items)
+        self._items[kind] = items
         return True
 
     async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
@@ -217,7 +227,7 @@ class UpstreamLists:
             return DrainedList([], None)
         try:
             drained = await read_pages(
-                self._config.value.id, session.connection, method.method, method.field, session.lists()
+                self._config.value.id, session.connection, method.method, method.field, session.lists(), method.named_by
             )
         except RpcError as error:
             # Many servers with resources do not know the method for templates.
@@ -260,6 +270,18 @@ class UpstreamLists:
                 log.debug("%s: its subscription broke off: %s", self._config.value.id, error)
             failures = 1 if loop.time() - began > backoff.STABLE else failures + 1
             await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
+
+
+def _with_missing(items: list[Any], before: list[Any], named_by: str) -> Steps[list[Any]]:
+    """Return the items of a list that broke off, and after them those of the list before that did not come."""
+    names = {item.get(named_by) for item in items if isinstance(item, dict) and isinstance(item.get(named_by), str)}
+    kept = list(items)
+    for old in before:
+        yield
+        name = old.get(named_by) if isinstance(old, dict) else None
+        if isinstance(name, str) and name not in names:
+            kept.append(old)
+    return kept
 
 
 def _unchanged(before: list[Any], after: list[Any]) -> Steps[list[Any]]:

@@ -1,10 +1,14 @@
-"""Reading all pages of a list, within bounds for any upstream (S/server/utilities/pagination)."""
+"""Reading all pages of a list, within bounds for any upstream (S/server/utilities/pagination).
+
+Law: what came before a fault is kept; only a fault of the first page costs the list.
+"""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.bounds.result_memory import MemoryTotal, summed
-from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.domain.errors import RpcError, UpstreamBadAnswer
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.upstream.connection import AnswerTooDeep, Connection
 
@@ -12,61 +16,127 @@ PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 100_000
 # Bytes of all pages together, as JSON.
 BYTES_LIMIT: Final = 128 * 1024 * 1024
+# Empty pages in a row after which a list counts as read: some servers have a few in between.
+EMPTY_PAGES: Final = 100
 
 
 class DrainedList(NamedTuple):
-    """A whole list.
+    """A list as far as it could be read.
 
     items: of all pages, in the order of the upstream.
     fresh: the freshness that the pages state; None unless each does.
+    fault: what was wrong with its pages, as a sentence of ours without its subject; None if nothing was.
+    cut: a page could not be read, so that items are missing that may come another time.
     """
 
     items: list[Any]
     fresh: Freshness | None
+    fault: str | None = None
+    cut: bool = False
 
 
-async def read_pages(server: str, connection: Connection, method: str, key: str, meta: dict[str, Any]) -> DrainedList:
+async def read_pages(
+    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], named_by: str = "name"
+) -> DrainedList:
     """Read all pages of a list.
 
     key: the member of each page that has its items.
     meta: the `_meta` of each request.
+    named_by: the member that distinguishes the items.
 
     Raises:
-        UpstreamBadAnswer: a page without the list, a cursor for the second time, or more than the bounds allow.
+        UpstreamBadAnswer: the first page has no list.
+        RpcError: the server refuses the first page.
     """
     with summed() as total:
-        return await _read_pages(server, connection, method, key, meta, total)
+        return await _read_pages(server, connection, method, key, meta, named_by, total)
 
 
 async def _read_pages(
-    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], total: MemoryTotal
+    server: str,
+    connection: Connection,
+    method: str,
+    key: str,
+    meta: dict[str, Any],
+    named_by: str,
+    total: MemoryTotal,
 ) -> DrainedList:
     items: list[Any] = []
+    names: set[str] = set()
     hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
-    seen: set[str | int | float] = set()
-    for _ in range(PAGE_LIMIT):
-        page = await _page(connection, method, params)
-        part = page.get(key)
-        if not isinstance(part, list):
-            raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
-        items += part
+    # The cursors of the pages after the first, in order.
+    seen: dict[Any, None] = {}
+    empty, again, cut = 0, 0, False
+    fault: str | None = None
+    while fault is None:
+        try:
+            page = await _page(connection, method, params)
+            part = page.get(key)
+            # An empty list is null in the JSON of some languages.
+            part = [] if part is None and key in page else part
+            if not isinstance(part, list):
+                raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
+        except (RpcError, UpstreamBadAnswer):
+            if not seen:
+                raise
+            # To some servers an empty cursor means nothing: the list has ended.
+            cut = next(reversed(seen)) != ""
+            fault = f"answered page {len(seen) + 1} of `{method}` with an error or without a list"
+            break
+        new = _new_items(part, names, named_by)
+        items += new
+        again += len(part) - len(new)
         hints.append(said(page))
         cursor = page.get("nextCursor")
         if cursor is None:
-            known = [hint for hint in hints if hint is not None]
-            return DrainedList(items, least(known) if len(known) == len(hints) else None)
-        # Some servers number their pages: the number is sent back as it is.
-        if not isinstance(cursor, str | int | float) or isinstance(cursor, bool):
-            raise UpstreamBadAnswer(server, f"{server} answered `{method}` with a `nextCursor` that is no text.")
-        if cursor in seen:
-            # The message leaves the cursor out: it may hold anything.
-            raise UpstreamBadAnswer(server, f"{server} pages in circles: its `{method}` names a cursor again.")
-        if len(items) > ITEM_LIMIT or total.size > BYTES_LIMIT:
             break
-        seen.add(cursor)
+        empty = 0 if part else empty + 1
+        fault = _paging_fault(method, key, cursor, seen, nothing_new=bool(part) and not new, empty=empty)
+        if fault is None and (len(items) > ITEM_LIMIT or total.size > BYTES_LIMIT or len(seen) + 1 >= PAGE_LIMIT):
+            fault = f"does not stop paging its `{method}`: {len(items)} {key} on {len(seen) + 1} pages"
+        if fault is None:
+            seen[cursor] = None
         params = {**params, "cursor": cursor}
-    raise UpstreamBadAnswer(server, f"{server} does not stop paging: {len(items)} {key} after {len(seen)} pages.")
+    if fault is None and again:
+        fault = f"lists {again} of its {key} on two pages"
+    elif fault is not None:
+        fault += "; what came until then is used"
+    known = [hint for hint in hints if hint is not None]
+    return DrainedList(items, least(known) if len(known) == len(hints) else None, fault, cut)
+
+
+def _paging_fault(
+    method: str, key: str, cursor: Any, seen: Collection[Any], *, nothing_new: bool, empty: int
+) -> str | None:
+    """Return why the page of a cursor is not asked for, or None. `seen` are the cursors of the pages before.
+
+    No fault quotes a cursor: it may hold anything.
+    """
+    # Some servers number their pages: the number is sent back as it is.
+    if not isinstance(cursor, str | int | float) or isinstance(cursor, bool):
+        return f"answered `{method}` with a `nextCursor` that is no text"
+    if cursor in seen:
+        return f"pages in circles: its `{method}` names a cursor again"
+    if nothing_new:
+        return f"does not stop paging: a page of its `{method}` brought no new {key}"
+    if empty >= EMPTY_PAGES:
+        return f"does not stop paging: {empty} pages of its `{method}` in a row were empty"
+    return None
+
+
+def _new_items(part: list[Any], names: set[str], named_by: str) -> list[Any]:
+    """Return the items of a page whose names stood on no earlier page, and add the names of this one."""
+    new, here = [], set()
+    for item in part:
+        name = item.get(named_by) if isinstance(item, dict) else None
+        if isinstance(name, str):
+            if name in names:
+                continue
+            here.add(name)
+        new.append(item)
+    names |= here
+    return new
 
 
 async def _page(connection: Connection, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from aggregator.domain.versions import Era
 from aggregator.replicas.leases import Held
 from aggregator.upstream.connection import InboundHandlers, OpenTransport, SessionExpired
 from aggregator.upstream.credentials import Credentials, CredentialsSource
+from aggregator.upstream.faults import ServerFaults
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.places.fence import FencedConnection
 from aggregator.upstream.places.place import ServerPlace, There
@@ -56,6 +57,7 @@ class Connector:
     habit: the way the server asks, as seen on all its connections.
     lease: what this replica may use the server with; None where each has its own.
     account: whose the latest shared connection is; None where the server has no `auth`.
+    faults: gets what is wrong with messages that are used all the same.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Connector:
         redaction: ServerRedaction,
         secrets: LateSecrets | None = None,
         accounts: CredentialsSource | None = None,
+        faults: ServerFaults | None = None,
     ) -> None:
         self._config = config
+        self._faults = faults or ServerFaults(config.id)
         self.account: GrantOwner | None = None
         self._accounts = accounts
         self._secrets = secrets or LateSecrets()
@@ -99,6 +103,7 @@ class Connector:
             RpcError, PeerGone, UpstreamError: no combination works.
         """
         combinations = self._combinations()
+        self._faults.forget_messages()
         self.account = await self._lister(placed)
         credentials = self._credentials(placed, self.account)
         for number, (transport, protocol) in enumerate(combinations, 1):
@@ -222,7 +227,7 @@ class Connector:
             back = BackChannel(placed.id, handler, clients.owner, self._redaction, self.habit)
             async with AsyncExitStack() as attempt:
                 try:
-                    inbound = InboundHandlers(back.on_request, back.on_notification)
+                    inbound = InboundHandlers(back.on_request, back.on_notification, self._faults.note_message)
                     connection = await attempt.enter_async_context(opener(placed, inbound, self._reaper, credentials))
                     if self.lease is not None:
                         connection = FencedConnection(placed.id, connection, self.lease)

@@ -6,8 +6,10 @@ from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import InboundHandlers
+from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, unreadable
 from aggregator.wire.codec import TooDeep
+from aggregator.wire.lines import WINDOW, answered_by
+from aggregator.wire.mending import MARK, is_bare_answer, mended
 from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, Send, SentRequest
 
@@ -26,6 +28,7 @@ class DuplexConnection:
             inbound.on_notification(method, params, None)
 
         self.peer = Peer(send, tasks, on_request, on_notification)
+        self._on_fault = inbound.on_fault
 
     def request(
         self,
@@ -67,6 +70,40 @@ class DuplexConnection:
         cancellable = method != "initialize"
         return self.peer.request(method, params, on_progress, cancellable=cancellable, via=via, late=late)
 
+    def answers(self, message: Any) -> bool:
+        """Return True if a message without its version is the answer to a request of ours."""
+        return is_bare_answer(message) and self.peer.waits_for(message.get("id"))
+
+    def take_odd(self, data: bytes, server: str, parts: list[Any] | None) -> bool:
+        """Take a text that is no message as it stands; return False if nothing in it is one.
+
+        parts: the values that it holds; None if it is not JSON. An answer that cannot be read fails its request.
+        """
+        fault: str | None = None
+        try:
+            if parts is None:
+                parts, fault = mended(data, server)
+        except ValueError as problem:
+            request_id = answered_by(data[:WINDOW].removeprefix(MARK), data[-WINDOW:])
+            if request_id is None or not self.peer.waits_for(request_id):
+                return False
+            self._on_fault("answers that cannot be read")
+            too_deep = isinstance(problem, TooDeep)
+            self.peer.fail(request_id, AnswerTooDeep(server, data) if too_deep else unreadable(server, str(problem)))
+            return True
+        used = False
+        for part in parts:
+            bare = not is_message(part)
+            if bare and not self.answers(part):
+                continue
+            used = True
+            if bare:
+                self._on_fault('answers without "jsonrpc": "2.0"')
+            if fault is not None:
+                self._on_fault(fault)
+            self.peer.feed(part, len(data))
+        return used
+
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""
         self.peer.notify(method, params)
@@ -79,3 +116,8 @@ class DuplexConnection:
         self.peer.close(reason)
         if not self.ended.done():
             self.ended.set_result(reason)
+
+
+def is_message(part: Any) -> bool:
+    """Return True for JSON-RPC; a log line in JSON is none, though it may have an `id` or a `method`."""
+    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)

@@ -21,7 +21,7 @@ from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import Connection, InboundHandlers, SessionExpired
 from aggregator.upstream.credentials import Credentials, NoTokenNow
 from aggregator.upstream.process.reaper_pipe import Reaper
-from aggregator.upstream.transports.http_body import message_in, session_unknown
+from aggregator.upstream.transports.http_body import message_in, messages_in, session_unknown
 from aggregator.upstream.transports.http_clients.port import (
     BadAddress,
     HttpRequests,
@@ -72,6 +72,7 @@ class HttpConnection:
         self.server = server
         self._url = server.url
         self._inbound = inbound
+        self.on_fault = inbound.on_fault
         self._tasks = tasks
         self._http = http
         self._ids = itertools.count(1)
@@ -304,6 +305,16 @@ class HttpConnection:
                 log.debug("%s: the stream could not be resumed: %s", self.server.id, describe(error))
         raise PeerGone("the response stream ended without an answer")
 
+    def _take(self, data: bytes) -> None:
+        """Take an event of the standing stream; one that cannot be read is passed over."""
+        try:
+            messages = messages_in(data, self.server, self.on_fault)
+        except ValueError as problem:
+            log.debug("%s sent an event that cannot be read: %s", self.server.id, problem)
+            return
+        for message in messages:
+            self.on_message(message)
+
     async def _listen(self) -> None:
         """Read the standing GET stream of a legacy session; servers without one answer 405."""
         last_event: str | None = None
@@ -322,7 +333,7 @@ class HttpConnection:
                         for event in reader.feed(chunk):
                             last_event = event.id or last_event
                             delay = retry_delay(event.retry, delay)
-                            self.on_message(message_in(event.data, self.server))
+                            self._take(event.data)
                             self.rate_limit.charge(len(event.data))
                         if pause := self.rate_limit.charge_lines(reader.lines - before):
                             await asyncio.sleep(pause)

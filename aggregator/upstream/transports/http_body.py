@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from aggregator.upstream.connection import FaultHandler
 from aggregator.wire.codec import decode_received
+from aggregator.wire.mending import read_messages
 from aggregator.wire.message import code_of
 
 # With 400, which may mean anything, some servers name the session id, or say that they are not initialized.
@@ -32,3 +34,18 @@ def message_in(data: bytes, server: ServerConfig) -> dict[str, Any]:
 def object_in(data: bytes, server: ServerConfig) -> dict[str, Any]:
     message = decode_received(data, server.id, server.max_message_values) if data else None
     return message if isinstance(message, dict) else {}
+
+
+def messages_in(data: bytes, server: ServerConfig, on_fault: FaultHandler) -> list[dict[str, Any]]:
+    """Return the messages of a body or event, as far as they are objects; a batch has several.
+
+    Raises:
+        ValueError: it cannot be read; its words, which quote none of it, say why.
+        TooDeep, TooManyValues: see `decode_received`.
+    """
+    if not data.strip():
+        return []
+    found, fault = read_messages(data, server.id, server.max_message_values)
+    if fault is not None:
+        on_fault(fault)
+    return [message for message in found if isinstance(message, dict)]

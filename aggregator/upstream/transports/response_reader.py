@@ -8,13 +8,14 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, too_many_values
-from aggregator.upstream.transports.http_body import object_in
+from aggregator.upstream.connection import AnswerTooDeep, too_many_values, unreadable
+from aggregator.upstream.transports.http_body import messages_in
 from aggregator.upstream.transports.http_clients.port import HttpResponse
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import read_bounded, read_slices
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
+from aggregator.wire.mending import MARK
 from aggregator.wire.message import error_of, method_of
 from aggregator.wire.sent_request import OnProgress
 from aggregator.wire.sse import EventReader
@@ -37,6 +38,10 @@ class ReadingSession(Protocol):
         """Raise the error of a response with another status than 200."""
         ...
 
+    def on_fault(self, fault: str, /) -> None:
+        """Take what was wrong with a message that is used all the same."""
+        ...
+
     def on_message(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:
         """Take a request or notification of the server."""
         ...
@@ -54,6 +59,7 @@ class ResponseReader:
         self._origin = origin
         self.last_event: str | None = None
         self.retry: int | None = None
+        self._unread: str | None = None
 
     async def read(
         self, response: HttpResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
@@ -69,10 +75,15 @@ class ResponseReader:
             connection.keep_session(response)
         if response.content_type == "application/json":
             body = await read_bounded(response, server)
-            message = self._message(body)
-            if not message:
+            messages = self._messages(body, alone=True)
+            if not any(messages):
                 raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
-            return self._result(message)
+            for message in messages:
+                if "method" in message:
+                    self._on_message(message)
+                elif message and (result := self._result(message)) is not None:
+                    return result
+            return None
         if response.content_type != "text/event-stream":
             kind = response.content_type
             raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
@@ -82,28 +93,40 @@ class ResponseReader:
             for event in reader.feed(chunk):
                 self.last_event = event.id or self.last_event
                 self.retry = event.retry if event.retry is not None else self.retry
-                message = self._message(event.data)
-                if "method" in message:
-                    self._on_message(message)
-                elif message and (result := self._result(message)) is not None:
-                    hold(len(event.data))
-                    return result
+                for message in self._messages(event.data):
+                    if "method" in message:
+                        self._on_message(message)
+                    elif message and (result := self._result(message)) is not None:
+                        hold(len(event.data))
+                        return result
                 connection.rate_limit.charge(len(event.data))
             if pause := connection.rate_limit.charge_lines(reader.lines - before):
                 await asyncio.sleep(pause)
+        if self._unread is not None:
+            # What could not be read may have been the answer, and would not come again.
+            raise unreadable(server.id, self._unread)
         return None
 
-    def _message(self, data: bytes) -> dict[str, Any]:
+    def _messages(self, data: bytes, *, alone: bool = False) -> list[dict[str, Any]]:
+        """Return the messages of a text; none if it cannot be read and may be something else than the answer.
+
+        alone: the text is all that comes, and so the answer.
+        """
+        server = self._connection.server
         try:
-            return object_in(data, self._connection.server)
+            return messages_in(data, server, self._connection.on_fault)
         except TooManyValues:
-            raise too_many_values(self._connection.server) from None
-        except TooDeep:
-            if answered_by(data[:WINDOW], data[-WINDOW:]) in (self.id, str(self.id)):
-                raise AnswerTooDeep(self._connection.server.id, data) from None
-        except ValueError:
-            pass
-        return {}
+            raise too_many_values(server) from None
+        except ValueError as problem:
+            answers = answered_by(data[:WINDOW].removeprefix(MARK), data[-WINDOW:]) in (self.id, str(self.id))
+            if isinstance(problem, TooDeep):
+                if answers:
+                    raise AnswerTooDeep(server.id, data) from None
+                return []
+            if alone or answers:
+                raise unreadable(server.id, str(problem)) from None
+            self._unread = str(problem)
+        return []
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if message.get("id") not in (self.id, str(self.id), None):

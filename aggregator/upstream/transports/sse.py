@@ -14,12 +14,13 @@ from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
-from aggregator.upstream.transports.duplex import DuplexConnection
+from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import NOTICE_TIMEOUT, describe, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
+from aggregator.wire.mending import parts_of
 from aggregator.wire.peer import PeerGone
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
@@ -132,12 +133,13 @@ class SseConnection(DuplexConnection):
         elif kind == "message" and data:
             try:
                 message = decode_received(data, self._server.id, self._server.max_message_values)
-                awaited = (
-                    isinstance(message, dict) and "method" not in message and self.peer.waits_for(message.get("id"))
-                )
-                self.peer.feed(message, len(data))
-                if awaited:
-                    return
+                if is_message(message):
+                    awaited = "method" not in message and self.peer.waits_for(message["id"])
+                    self.peer.feed(message, len(data))
+                    if awaited:
+                        return
+                elif not self.take_odd(data, self._server.id, parts_of(message)):
+                    self._warn(data)
             except (TooDeep, TooManyValues) as problem:
                 answered = answered_by(data[:WINDOW], data[-WINDOW:])
                 if answered is not None:
@@ -145,14 +147,14 @@ class SseConnection(DuplexConnection):
                     error = AnswerTooDeep(self._server.id, data) if too_deep else too_many_values(self._server)
                     self.peer.fail(answered, error)
             except ValueError:
-                log.log(
-                    logging.DEBUG if self._warned else logging.WARNING,
-                    "%s sent an event that is not JSON: %.200r",
-                    self._server.id,
-                    data[:200],
-                )
-                self._warned = True
+                if not self.take_odd(data, self._server.id, None):
+                    self._warn(data)
         self._rate_limit.charge(len(data))
+
+    def _warn(self, data: bytes) -> None:
+        level = logging.DEBUG if self._warned else logging.WARNING
+        log.log(level, "%s sent an event that is no message: %.200r", self._server.id, data[:200])
+        self._warned = True
 
     def _take_endpoint(self, said: str) -> None:
         try:

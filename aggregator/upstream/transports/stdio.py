@@ -16,10 +16,11 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHan
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
-from aggregator.upstream.transports.duplex import DuplexConnection
+from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
+from aggregator.wire.mending import parts_of
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.values import TooManyValues
 
@@ -32,8 +33,8 @@ _UNREAD_FACTOR: Final = 1.5
 # Bytes of other output in a row after which reading pauses, so that a flood cannot take the event loop.
 NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
-# No message is shorter than `{"jsonrpc":"2.0","id":1}`.
-_SHORTEST: Final = 24
+# No message is shorter than `{"id":1,"result":{}}`.
+_SHORTEST: Final = 20
 
 
 class StdioConnection(DuplexConnection, LineReader):
@@ -95,9 +96,13 @@ class StdioConnection(DuplexConnection, LineReader):
         if len(line) < _SHORTEST:
             self._on_noise(line)
             return
+        message: Any = None
+        odd = False
         try:
-            read = plain or line.lstrip()[:1] in b"{["
-            message = decode_received(line, self._server, self._most_values) if read else None
+            if plain or line.lstrip()[:1] in b"{[":
+                message = decode_received(line, self._server, self._most_values)
+            else:
+                odd = True
         except (TooDeep, TooManyValues) as problem:
             request_id = answered_by(line[:WINDOW], line[-WINDOW:])
             if request_id is None:
@@ -108,21 +113,21 @@ class StdioConnection(DuplexConnection, LineReader):
                 self.peer.fail(request_id, self._too_many)
             return
         except ValueError:
-            message = None
+            odd = True
         if type(message) is dict and message.get("jsonrpc") == "2.0" and self.peer.take_result(message, len(line)):
             self._noise = 0
-            return
-        if isinstance(message, list):
-            message = [part for part in message if _is_message(part)] or None
-        elif not _is_message(message):
-            message = None
-        if message is None:
-            self._on_noise(line)
-        else:
+        elif is_message(message):
             self._noise = 0
-            if not (isinstance(message, dict) and "method" not in message and self.peer.waits_for(message["id"])):
+            if "method" in message or not self.peer.waits_for(message["id"]):
                 self._charge(len(line))
             self.peer.feed(message, len(line))
+        elif (b'"id"' in line or b'"jsonrpc"' in line) and self.take_odd(
+            line, self._server, None if odd else parts_of(message)
+        ):
+            self._noise = 0
+            self._charge(len(line))
+        else:
+            self._on_noise(line)
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         request_id = answered_by(head, tail)
@@ -182,8 +187,3 @@ async def open_stdio(
                 yield connection
             finally:
                 connection.end("closed")
-
-
-def _is_message(part: Any) -> bool:
-    """Return True for JSON-RPC; a log line in JSON is none, though it may have an `id` or a `method`."""
-    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)

@@ -15,7 +15,6 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies
 from aggregator.catalog.pages import render
-from aggregator.catalog.validate import validate_tools
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
@@ -136,7 +135,9 @@ async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialR
         tools=tuple(ToolCost(tool.name, _tokens(tool)) for tool in tools),
         search_tokens=sum(map(_tokens, meta.records)),
         warnings=tuple(
-            map(one_line, [*_faults(upstream, app), *_renamed(tools), *await _unchecked(tools), *_broken(live)])
+            map(
+                one_line, [*upstream.faults.for_operators(), *_renamed(tools), *await _unchecked(tools), *_broken(live)]
+            )
         ),
         access=await _access(app, tools, live),
     )
@@ -144,12 +145,6 @@ async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialR
 
 def _tokens(tool: ToolRecord) -> int:
     return estimate(render(tool, "canonical").decode("utf-8", "replace"))
-
-
-def _faults(upstream: Upstream, app: App) -> list[str]:
-    """Return what was left out or mended in the list of the server."""
-    definitions = list(upstream.definitions)
-    return validate_tools(upstream.config, definitions, ambiguous=False, name_limit=app.config.name_limit)[1]
 
 
 def _renamed(tools: Sequence[ToolRecord]) -> Iterator[str]:

@@ -1,0 +1,70 @@
+"""The faults of a server that cost it less than its connection: of its lists, of single items, and of its messages."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+# Different faults of messages that are remembered.
+_MOST: Final = 20
+# The words by which a warning about one item says what became of it.
+LEFT_OUT: Final = "is left out"
+_OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", "was mended"))
+
+
+class ServerFaults:
+    """The faults of one server. Each is logged once while it lasts.
+
+    Law: `for_agents` has our own words alone. What a server chose, such as the name of a tool, is for operators.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._lists: dict[str, str] = {}
+        self._items: dict[str, tuple[str, ...]] = {}
+        self._messages: dict[str, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<ServerFaults of {self._server}: {len(self.for_operators())}>"
+
+    def for_operators(self) -> list[str]:
+        """Return a sentence for each fault, with the names of the items that are left out or were mended."""
+        own = [f"{self._server} {said}" for said in (*self._lists.values(), *self._messages)]
+        return [*(warning for warnings in self._items.values() for warning in warnings), *own]
+
+    def for_agents(self) -> tuple[str, ...]:
+        """Return a few words for each fault, without the subject and without text of the server."""
+        return (*self._counts(), *self._lists.values(), *self._messages)
+
+    def _counts(self) -> Iterator[str]:
+        for kind, warnings in self._items.items():
+            for outcome, words in _OUTCOMES:
+                if number := sum(words in warning for warning in warnings):
+                    yield f"{number} {kind}{'s' if number > 1 else ''} {outcome}: faulty as listed"
+
+    def note_list(self, method: str, fault: str | None) -> None:
+        """Take note of what was wrong with a list that was read, in words that follow its name; None for nothing."""
+        if fault is None:
+            self._lists.pop(method, None)
+        elif self._lists.get(method) != fault:
+            self._lists[method] = fault
+            log.warning("%s %s", self._server, fault)
+
+    def note_items(self, kind: str, warnings: Iterable[str]) -> None:
+        """Take note of the warnings about the items of a list, in place of those of the list before."""
+        known, self._items[kind] = self._items.get(kind, ()), tuple(warnings)
+        for warning in self._items[kind]:
+            if warning not in known:
+                log.warning("%s", warning)
+
+    def note_message(self, fault: str) -> None:
+        """Take note of what was wrong with a message, in words that follow "sends"."""
+        said = f"sends {fault}"
+        if said not in self._messages and len(self._messages) < _MOST:
+            self._messages[said] = None
+            log.warning("%s %s", self._server, said)
+
+    def forget_messages(self) -> None:
+        """Forget the faults of messages: there is another connection."""
+        self._messages.clear()
