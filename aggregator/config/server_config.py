@@ -111,15 +111,23 @@ class ServerConfig(ConfigModel):
         default=(), description="Words in a question that point to this server.", examples=[["map", "route", "地图"]]
     )
     enabled: bool = Field(default=True, description="`false`: the entry is checked, and the server is not connected.")
-    timeout: Seconds = Field(default=30.0, description="How long a call may take.", examples=["2m"])
+    timeout: Seconds = Field(
+        default=30.0,
+        description="How long a call may take. A call that reports progress may take longer than the default, up to "
+        "`max_timeout`; a time that is set here holds all the same.",
+        examples=["2m"],
+    )
     max_timeout: Seconds = Field(
         default=DEFAULT_MAX_TIMEOUT,
         description="The hard maximum of a call, progress or not. Default: 10 minutes, or the longest time-out the "
         "entry names.",
         examples=["30m"],
     )
-    timeout_resets_on_progress: bool = Field(
-        default=False, description="`true`: each progress report starts the call's time anew, up to `max_timeout`."
+    timeout_resets_on_progress: bool | None = Field(
+        default=None,
+        description="`true`: each progress report starts the call's time anew, up to `max_timeout`. `false`: none "
+        "does. Default: only where no `timeout` is set. A server is always asked for progress; a host is sent what it "
+        "asked for.",
     )
     connect_timeout: Seconds = Field(
         default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
@@ -269,3 +277,9 @@ class ServerConfig(ConfigModel):
     references: SkipJsonSchema[tuple[LateText, ...]] = Field(
         default=(), repr=False, description="The texts with secrets in them that are completed for each connection."
     )
+
+    def progress_extends(self, limit: float) -> bool:
+        """Return True if progress starts a time limit anew: by its own setting, else if the limit is the default."""
+        if self.timeout_resets_on_progress is not None:
+            return self.timeout_resets_on_progress
+        return limit == self.timeout and "timeout" not in self.model_fields_set

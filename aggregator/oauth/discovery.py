@@ -15,7 +15,7 @@ from aggregator.oauth.metadata import (
     read_issuer,
     resource_metadata_urls,
 )
-from aggregator.oauth.targets import BadTarget, FetchTarget, read_target, without_query
+from aggregator.oauth.targets import BadTarget, FetchTarget, absolute, read_target, without_query
 
 # The first revision whose servers name their authorization server; before, it was at the server's own root.
 _NAMES_ITS_ISSUER: Final = "2025-06-18"
@@ -92,11 +92,11 @@ def canonical_resource(server_url: str) -> str:
 async def _read_resource(fetch: GuardedFetch, server_url: str, challenge: Challenge | None) -> ResourceMetadata | None:
     """Return the metadata of the server as a protected resource; None where it has none."""
     named = challenge.params.get("resource_metadata") if challenge is not None else None
-    urls = ((named,) if named else ()) + resource_metadata_urls(server_url)
+    urls = ((absolute(named, server_url),) if named else ()) + resource_metadata_urls(server_url)
     document = await first_document(fetch, tuple(dict.fromkeys(urls)))
     if document is None:
         return None
-    resource = parse_resource(document)
+    resource = parse_resource(document, server_url)
     if not covers(resource.resource, server_url):
         raise DiscoveryFailed(
             f"the metadata are those of another resource, {without_query(resource.resource)}, and not of "

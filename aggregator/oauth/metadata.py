@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from aggregator.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.oauth.scopes import scopes_in
-from aggregator.oauth.targets import without_query
+from aggregator.oauth.targets import absolute, without_query
 
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
@@ -102,12 +102,14 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def parse_issuer(document: Mapping[str, Any], issuer: str, fetch: GuardedFetch) -> IssuerMetadata:
-    """Return the metadata of `issuer` from its document.
+    """Return the metadata of `issuer` from its document. Relative addresses stand under the issuer.
 
     Raises:
         FetchFailed: the document is for another issuer, or an endpoint in it may not be asked.
     """
+    base = f"{issuer.rstrip('/')}/"
     named = document.get("issuer")
+    named = absolute(named, base) if isinstance(named, str) and named else named
     if not isinstance(named, str) or not same_issuer(named, issuer):
         raise FetchFailed(
             f"the metadata of {without_query(issuer)} are those of another issuer ({named!r:.200}), and are not used"
@@ -120,7 +122,7 @@ def parse_issuer(document: Mapping[str, Any], issuer: str, fetch: GuardedFetch) 
         try:
             if not isinstance(url, str):
                 raise FetchFailed("it is no text")
-            found[name] = fetch.admit(url)
+            found[name] = fetch.admit(absolute(url, base))
         except FetchFailed as error:
             raise FetchFailed(f"`{name}` of {without_query(issuer)}: {error.reason}") from None
     found |= {name: scopes_in(document.get(name)) for name in _LISTS}
@@ -137,8 +139,8 @@ def same_issuer(one: str, other: str) -> bool:
     return longer == f"{shorter}/" and "/" not in shorter.partition("://")[2]
 
 
-def parse_resource(document: Mapping[str, Any]) -> ResourceMetadata:
-    """Return the metadata of a protected resource from its document.
+def parse_resource(document: Mapping[str, Any], server_url: str) -> ResourceMetadata:
+    """Return the metadata of a protected resource from its document. Relative addresses stand under the server's.
 
     Raises:
         FetchFailed: it is none.
@@ -148,7 +150,9 @@ def parse_resource(document: Mapping[str, Any]) -> ResourceMetadata:
         raise FetchFailed("the metadata of the resource do not name it (`resource`)")
     if not isinstance(servers, list) or not all(isinstance(server, str) for server in servers):
         servers = []
-    return ResourceMetadata(resource, tuple(servers[:_LISTED_AT_MOST]), scopes_in(document.get("scopes_supported")))
+    servers = [absolute(server, server_url) for server in servers[:_LISTED_AT_MOST]]
+    scopes = scopes_in(document.get("scopes_supported"))
+    return ResourceMetadata(absolute(resource, server_url), tuple(servers), scopes)
 
 
 async def read_issuer(fetch: GuardedFetch, issuer: str) -> IssuerMetadata:

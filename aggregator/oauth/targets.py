@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from aggregator.oauth.addresses import Address, kind_of
 
@@ -86,6 +86,15 @@ def read_target(url: str) -> FetchTarget:
         raise BadTarget("the port of the address is out of range")
     literal = _literal(host)
     return FetchTarget(url, scheme, host.strip("[]"), port, literal)
+
+
+def absolute(url: str, base: str) -> str:
+    """Return an address that may be a relative reference, resolved against the address that it stands under."""
+    try:
+        return url if urlsplit(url).scheme else urljoin(base, url)
+    except ValueError:
+        # The reader of the address says what is wrong with it.
+        return url
 
 
 def without_query(url: str) -> str:

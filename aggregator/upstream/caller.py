@@ -90,16 +90,18 @@ class RunningCall:
     questions: the requests of the server to the host that wait for an answer.
     request_count: the number of all such requests.
     latest: the time of the event loop beyond which progress does not extend the limit.
+    extended: progress has started the limit anew.
     answered: the server has answered after the call was given up, so that it no longer works on the call.
     """
 
-    __slots__ = ("_caller", "_clock", "_left", "answered", "latest", "questions", "request_count")
+    __slots__ = ("_caller", "_clock", "_left", "answered", "extended", "latest", "questions", "request_count")
 
     def __init__(self, caller: Caller | None, clock: CallClock) -> None:
         self._caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0
         self.answered = False
+        self.extended = False
         self._clock = clock
         self.latest = inf
         self._left = 0.0
@@ -118,6 +120,7 @@ class RunningCall:
 
     def extend(self, limit: float) -> None:
         """Restart the time limit: the call made progress."""
+        self.extended = True
         if self.questions:
             self._left = min(limit, self.latest)
         else:

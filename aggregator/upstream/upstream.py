@@ -36,7 +36,7 @@ from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.request import OutgoingRequest, progress_handler, send
+from aggregator.upstream.sessions.request import OutgoingRequest, call_progress, send
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.sent_request import OnProgress
 
@@ -287,8 +287,7 @@ class Upstream:
         if begun is None and self._idle.uses >= self.config.max_pending:
             self.refused += 1
             raise UpstreamBusy(self.config.id, self.config.max_pending)
-        watched = self.health.watching(on_progress) if on_progress is not None else None
-        request = OutgoingRequest(method, params, limit, watched, headers, caller, begun)
+        request = OutgoingRequest(method, params, limit, self.health.on_message, on_progress, headers, caller, begun)
         began, again = begun.began if begun is not None else time.monotonic(), False
         with self._idle.use():
             if begun is not None:
@@ -330,10 +329,17 @@ class Upstream:
         session = self._at_once(caller)
         if session is None:
             return False
-        if on_progress is not None:
-            on_progress = self.health.watching(on_progress)
-            on_progress = progress_handler(on_progress, config, request, limit, self.redaction)
-        sent = session.connection.begin(method, session.addressed(params, caller), request, on_progress, origin=request)
+        assert request.deadline is not None, "nothing has suspended its time limit yet"
+        progress = call_progress(
+            request,
+            config,
+            limit,
+            on_progress,
+            self.redaction,
+            self.health.on_message,
+            request.deadline - limit,
+        )
+        sent = session.connection.begin(method, session.addressed(params, caller), request, progress, origin=request)
         if sent is None:
             return False
         request.session, request.sent, request.began = session, sent, time.monotonic()

@@ -350,8 +350,7 @@ class Peer:
 
     def _take_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/progress":
-            token = sane_id(params.get("progressToken"))
-            sent = self._waiting.get(token) if isinstance(token, int) else None
+            sent = self._waiting_for(params.get("progressToken"))
             if sent is not None and sent.on_progress is not None:
                 sent.on_progress({key: value for key, value in params.items() if key != "progressToken"})
         elif method == "notifications/cancelled":

@@ -93,6 +93,7 @@ RESULTS: Final = {
     "nothing where a schema is": Case([result(content=[])], TAKEN_OVER, "typed"),
     "an error where a schema is": Case([result(content=[], isError=True)], TAKEN_OVER, "typed"),
     "progress": Case([REPORT % 1, REPORT % 2, text("a")], TAKEN_OVER, meta={"progressToken": "t"}),
+    "progress that only we asked for": Case([REPORT % 1, REPORT % 2, text("a")]),
     "progress that does not rise": Case([REPORT % 2, REPORT % 1, text("a")], TAKEN_OVER, meta={"progressToken": 5}),
     "progress of another": Case([REPORT.replace("$TOKEN", "-1") % 1, text("a")], meta={"progressToken": 5}),
     "progress that was not asked for": Case([REPORT.replace("$TOKEN", "1") % 1, text("a")]),

@@ -117,6 +117,7 @@ SEEDS: Final = tuple(
         ("nothing listens", "server_unreachable", _entry(type="http", url="http://127.0.0.1:9/mcp"), "Start", ()),
         ("folder that is missing", "server_folder_missing", _small(cwd="/no/such/folder"), "`cwd`", ()),
         ("schema that cannot be used", "tools_left_out", _small("--bad-schema"), "author", ()),
+        ("pages in circles", "server_faulty", _small("--circles"), "author", ()),
         ("no tool is taken", "server_no_tools", _small(tools={"exclude": ["*"]}), "tools.exclude", ()),
     )
 )

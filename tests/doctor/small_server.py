@@ -1,7 +1,8 @@
 """A small MCP server over stdio that misbehaves as its arguments say; it needs nothing of the package.
 
-`--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool, `--silent`
-answers nothing, `--die TEXT` ends with these last words, `--version V` as what `initialize` says.
+`--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
+`--circles` names the same next page for ever, `--silent` answers nothing, `--die TEXT` ends with these last words,
+`--version V` as what `initialize` says.
 """
 
 import argparse
@@ -18,6 +19,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=0)
     parser.add_argument("--noise", action="store_true")
     parser.add_argument("--bad-schema", action="store_true")
+    parser.add_argument("--circles", action="store_true")
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--die")
     parser.add_argument("--version", default="1")
@@ -45,7 +47,7 @@ def answered(message: dict[str, Any], options: argparse.Namespace) -> dict[str, 
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": version}
     if message["method"] == "tools/list":
         tools = [tool(at, options) for at in range(options.tools)]
-        return {"tools": tools}
+        return {"tools": tools, "nextCursor": "again"} if options.circles else {"tools": tools}
     return {} if message["method"] == "ping" else None
 
 

@@ -31,6 +31,7 @@ def hurried(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
         "sse": {"type": "sse", "url": sse, **short},
         "local_modern": local_entry(**short),
         "resets": raw_stdio_entry(timeout=LIMIT, timeout_resets_on_progress=True, max_timeout=2 * LIMIT),
+        "holds": raw_stdio_entry(timeout=LIMIT),
     }
     return ServerHarness(background, write_config(tmp_path_factory.mktemp("hurried"), servers))
 
@@ -69,3 +70,22 @@ async def test_progress_starts_the_time_anew_up_to_the_hard_maximum(hurried: Ser
         result = await host.call("resets.steps", {"key": "resets", "count": 2}, progressToken=1).result()
         assert result["_meta"]["aggregator/error"]["code"] == "upstream_timeout"
         assert host.inbox.progress(1) == ["resets 1", "resets 2"]
+
+
+REPORTED = [
+    ("resets", "reported progress, and then nothing for 0.3 s"),
+    ("holds", "did not answer within its limit of 0.3 s"),
+]
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS)
+@pytest.mark.parametrize(("upstream", "said"), REPORTED)
+async def test_a_server_is_asked_for_progress_that_no_host_wants(
+    hurried: ServerHarness, frontend: str, upstream: str, said: str, key: str
+) -> None:
+    """B4, C9: progress starts the limit anew, unless it was set without a word about progress; no host hears of it."""
+    async with hurried.host(frontend, MODERN if frontend != "sse" else VERSIONS[0]) as host:
+        result = await host.call(f"{upstream}.steps", {"key": key, "count": 2}).result()
+        assert said in result["content"][0]["text"]
+        assert result["_meta"]["aggregator/error"]["code"] == "upstream_timeout"
+        assert not [one for one in host.inbox.messages if one.get("method") == "notifications/progress"]

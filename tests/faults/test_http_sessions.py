@@ -14,21 +14,38 @@ from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_
 
 # Enough for dozens of attempts at the shortened delays.
 PATIENCE = 4.0
-# How servers say that they do not know a session: by the letter, and as the TypeScript SDK's examples do.
+# How servers say that they do not know a session: by the letter, as the examples of the TypeScript SDK do, and others.
 FORGOTTEN = {
-    "404": (404, "Session not found"),
-    "400": (400, "Bad Request: No valid session ID provided"),
+    "404": (404, -32600, "Session not found"),
+    "400": (400, -32000, "Bad Request: No valid session ID provided"),
+    "404 and a code of the request": (404, -32603, "Session not found"),
+    "400 without an id": (400, -32600, "Session expired. Please reinitialize."),
+    "410": (410, -32001, "Session has expired"),
+    "500": (500, -32603, "Unknown session"),
+    "200": (200, -32600, "Session not found"),
+    "200 and another code": (200, -32001, "Invalid session ID"),
+    "200 as an invalid param": (200, -32602, "Not found: session does not exist"),
+    "200 not initialized": (200, -32002, "Server not initialized"),
+}
+# What sounds alike and is an error of the call: it is not sent again.
+OF_THE_CALL = {
+    "a session of the tool": (200, -32000, "Session not found: browser 5"),
+    "another sentence": (200, -32000, "The database session was closed by an administrator"),
+    "a timeout": (200, -32001, "Request timed out"),
+    "bad params": (400, -32602, "session_id must be a number"),
+    "no words": (200, -32001, ""),
+    "server error": (500, -32603, "Failed: session not found in cache for user"),
 }
 
 
-def forgetful(raw: RawHttpServer, number: int, words: str) -> Handler:
-    """Make the server answer unknown sessions with this status."""
+def forgetful(raw: RawHttpServer, number: int, code: int, words: str) -> Handler:
+    """Make the server answer unknown sessions with this status and error."""
 
     async def handler(seen: ReceivedRequest, reply: ReplyWriter) -> None:
         if seen.session in raw.sessions:
             await raw.ordinary(seen, reply)
         else:
-            await reply.error(seen, number, -32000, words)
+            await reply.error(seen, number, code, words)
 
     return handler
 
@@ -51,6 +68,52 @@ async def test_a_forgotten_session_is_renewed(kind: str) -> None:
             await harness.check_echo("web.echo", "three")
             assert raw.count("initialize") == before + 1
             assert effects(raw) == 2  # of the session known now
+
+
+@pytest.mark.parametrize("kind", ["404", "410", "200"])
+async def test_a_forgotten_session_on_a_stream_is_renewed(kind: str) -> None:
+    """C2: an error that is the first event of a stream; after a message it is one of the call."""
+    _, code, words = FORGOTTEN[kind]
+    async with raw_http() as raw:
+        early = True
+
+        async def streamed(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if seen.session in raw.sessions:
+                await raw.ordinary(seen, reply)
+                return
+            await reply.stream()
+            if not early:
+                await reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "begun"}})
+            await reply.event({"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": code, "message": words}})
+
+        raw.on["tools/call"] = streamed
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            raw.sessions.clear()
+            await harness.check_echo("web.echo", "renewed")
+            raw.sessions.clear()
+            early = False
+            before = effects(raw)
+            with pytest.raises(RpcError):
+                await harness.call("web.echo")
+            assert effects(raw) == before
+
+
+@pytest.mark.parametrize("kind", OF_THE_CALL)
+async def test_an_error_that_sounds_alike_is_the_answer(kind: str) -> None:
+    """D7: the call may have run, and is not sent a second time."""
+    number, code, words = OF_THE_CALL[kind]
+    async with raw_http() as raw:
+
+        async def refuse(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            await reply.error(seen, number, code, words)
+
+        raw.on["tools/call"] = refuse
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            before = raw.count("initialize")
+            with pytest.raises(RpcError):
+                await harness.call("web.echo")
+            assert raw.count("tools/call") == 1
+            assert raw.count("initialize") == before
 
 
 @pytest.mark.parametrize("short", [0.0, 60.0])

@@ -95,6 +95,44 @@ def test_the_resource_has_to_be_the_server(resource: str, server: str, expected:
     assert covers(resource, server) is expected
 
 
+RELATIVE = ["https://as.example/x", "/x", "x", "//other.example/x"]
+
+
+@pytest.mark.parametrize("endpoint", RELATIVE)
+@pytest.mark.parametrize("issuer", ["https://as.example", "https://as.example/t"])
+def test_a_relative_address_stands_under_its_issuer(issuer: str, endpoint: str) -> None:
+    """RFC 3986, 5.2; an address that is whole stays as it is."""
+    path = issuer.removeprefix("https://as.example")
+    found = parse_issuer({"issuer": issuer, "token_endpoint": endpoint}, issuer, GuardedFetch())
+    meant = ["https://as.example/x", "https://as.example/x", f"https://as.example{path}/x", "https://other.example/x"]
+    assert found.token_endpoint == meant[RELATIVE.index(endpoint)]
+
+
+def test_a_relative_issuer_stands_under_its_address() -> None:
+    assert parse_issuer({"issuer": "/t"}, "https://as.example/t", GuardedFetch()).issuer == "https://as.example/t"
+    for other in ("/u", "//evil.example/t", "", "[", "https://[/t"):
+        with pytest.raises(FetchFailed, match="another issuer"):
+            parse_issuer({"issuer": other}, "https://as.example/t", GuardedFetch())
+
+
+@pytest.mark.parametrize("named", ["/elsewhere", "elsewhere", "{url}/elsewhere"])
+@pytest.mark.parametrize(("resource", "servers"), [("/mcp", ["/t"]), ("{url}/mcp", ["t"]), ("mcp", ["{url}/t"])])
+async def test_relative_addresses_of_a_resource_stand_under_the_server(
+    site: Site, named: str, resource: str, servers: list[str]
+) -> None:
+    document = {
+        "resource": resource.format(url=site.url),
+        "authorization_servers": [one.format(url=site.url) for one in servers],
+    }
+    site.say("/elsewhere", document)
+    site.say(f"{ASM}/t", _issuer(site, "/t"))
+    challenge = Challenge("bearer", {"resource_metadata": named.format(url=site.url)})
+    found = await discover(GuardedFetch(), f"{site.url}/mcp", challenge)
+    assert site.paths == ["/elsewhere", f"{ASM}/t"]
+    assert found.resource == f"{site.url}/mcp"
+    assert found.issuer.issuer == f"{site.url}/t"
+
+
 async def test_the_metadata_of_another_resource_are_refused(site: Site) -> None:
     site.say(f"{PRM}/mcp", {"resource": "https://evil.example/mcp", "authorization_servers": [site.url]})
     with pytest.raises(DiscoveryFailed, match=r"another resource, https://evil\.example/mcp"):

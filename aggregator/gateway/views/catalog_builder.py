@@ -4,6 +4,7 @@ Rule: a long list is examined in slices before it counts (`examine`) or before a
 a list that was not examined ahead is examined when it is needed.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -25,6 +26,8 @@ from aggregator.pins.values import PinKind
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
+
+log = logging.getLogger(__name__)
 
 # Up to so many resources, templates, prompts and skills are built without slices.
 _AT_ONCE: Final = 1_000

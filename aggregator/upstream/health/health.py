@@ -32,7 +32,6 @@ from aggregator.upstream.lifecycle.state import OnChange
 from aggregator.upstream.lifecycle.states import round_duration
 from aggregator.upstream.sessions.session import SessionHolder, UpstreamSession
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -144,15 +143,6 @@ class Health:
     def on_message(self) -> None:
         """Take note of a notification or request of the server."""
         self.circuit.on_message(monotonic())
-
-    def watching(self, on_progress: OnProgress) -> OnProgress:
-        """Return a progress handler that takes note of each message and calls `on_progress`."""
-
-        def on_message(params: dict[str, Any]) -> None:
-            self.circuit.on_message(monotonic())
-            on_progress(params)
-
-        return on_message
 
     # -- health checks
 

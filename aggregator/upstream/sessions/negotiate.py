@@ -114,7 +114,8 @@ async def negotiate(
                     server, f"{server} does not speak the modern protocol ({error.message}); set `protocol` to auto."
                 ) from error
             _not_disjoint(server, error)
-        except (TimeoutError, UpstreamHttpStatus) as error:
+        except (TimeoutError, UpstreamBadAnswer, UpstreamHttpStatus) as error:
+            # Other answers to a method that a server does not know say nothing about its handshake.
             if protocol == "modern" or (isinstance(error, UpstreamHttpStatus) and "retry_after" in error.details):
                 raise
         try:
@@ -186,7 +187,7 @@ def _mutual(error: RpcError) -> str | None:
 
 
 def _not_disjoint(server: str, error: RpcError) -> None:
-    supported = _supported(error)
+    supported = [version for version in _supported(error) or () if isinstance(version, str) and version[:1].isdigit()]
     if supported and not any(version in LEGACY_VERSIONS for version in supported):
         raise UpstreamRefused(
             server, f"{server} speaks only protocol {_listed(supported)}, which the aggregator does not."

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import (
@@ -36,7 +36,16 @@ log = logging.getLogger(__name__)
 # a call in time may work on it for as long as its limit again.
 HEEDED_WITHIN: Final = 5.0
 
+# Seconds by which a timer may be early.
+_TICK: Final = 0.05
+
 _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
+
+
+class OnMessage(Protocol):
+    """Called when a message of a server has come, which shows that it is alive."""
+
+    def __call__(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -44,12 +53,14 @@ class OutgoingRequest:
     """One request to an upstream.
 
     `params` carries no hop-local `_meta`; `limit` is in seconds; `headers` are for HTTP. `caller` is the host behind a
-    request, None where there is none. `begun` is the request if it was sent already, without a task.
+    request, None where there is none. `begun` is the request if it was sent already, without a task. The server is
+    always asked for progress: `alive` is called with each report, `on_progress` too if a host wants it.
     """
 
     method: str
     params: dict[str, Any]
     limit: float
+    alive: OnMessage
     on_progress: OnProgress | None = None
     headers: Mapping[str, str] | None = None
     caller: Caller | None = None
@@ -77,15 +88,16 @@ async def send(
     renewed = False
     try:
         with session.back_channel.limits.limit(limit if begun is None else _left(begun)) as clock:
-            on_progress = request.on_progress
+            now: float | None = None
             if begun is None:
+                now = asyncio.get_running_loop().time()
                 running = RunningCall(caller, clock)
                 session.back_channel.enter(running)
-                if on_progress is not None:
-                    on_progress = progress_handler(on_progress, server, running, limit, redaction)
             else:
                 running, began = begun, begun.began
                 begun.timed_by(clock)
+            # A request that was sent already has a handler, which is given up with it if its session has expired.
+            on_progress = call_progress(running, server, limit, request.on_progress, redaction, request.alive, now)
             while True:
                 if begun is None and caller is not None and caller.level is not None:
                     await _raise_log_level(session, caller.level)
@@ -104,9 +116,6 @@ async def send(
                         raise
                     # Nothing was run in a session that the upstream does not know.
                     renewed, before = True, session
-                    if request.begun is not None and on_progress is not None:
-                        # The handler that it was sent with belongs to the request that is given up here.
-                        on_progress = progress_handler(on_progress, server, running, limit, redaction)
                     session = await renew(session, limit)
                     if session.back_channel is not before.back_channel:
                         await before.back_channel.leave(running)
@@ -121,7 +130,7 @@ async def send(
             session.back_channel.gave_up(running, limit)
         raise UpstreamTimeout(
             server.id,
-            f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled.",
+            _too_slow(server, running, limit),
             limit=f"{limit:g} s",
             waited=f"{time.monotonic() - began:.3g} s",
         ) from None
@@ -151,6 +160,16 @@ async def send(
             running.forget_host()
 
 
+def _too_slow(server: ServerConfig, running: RunningCall | None, limit: float) -> str:
+    """Return what a server that has used up its time is told to have done."""
+    if running is None or not running.extended:
+        return f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled."
+    if asyncio.get_running_loop().time() >= running.latest - _TICK:
+        longest = f"`max_timeout` of {server.max_timeout:g} s"
+        return f"{server.id} reported progress, and did not answer within its {longest}; the call was cancelled."
+    return f"{server.id} reported progress, and then nothing for {limit:g} s; the call was cancelled."
+
+
 def _left(begun: DirectRequest) -> float:
     """Return the seconds that are left of the time limit of a request that was sent already."""
     return inf if begun.deadline is None else begun.deadline - asyncio.get_running_loop().time()
@@ -173,27 +192,51 @@ async def _raise_log_level(session: UpstreamSession, level: str) -> None:
             log.debug("a log level was refused: %s", error)
 
 
-def progress_handler(
-    on_progress: OnProgress, server: ServerConfig, running: RunningCall, limit: float, redaction: ServerRedaction
-) -> OnProgress:
-    """Return the handler of the progress of a call that begins; `limit` is its time limit in seconds."""
-    on_progress = _redacted(on_progress, redaction)
-    if not server.timeout_resets_on_progress:
-        return on_progress
-    running.latest = asyncio.get_running_loop().time() + server.max_timeout
-    return _extending(running, limit, on_progress)
+class CallProgress:
+    """The handler of the progress of one call: the server is alive, the time limit may start anew, a host may want it.
+
+    extends: the seconds of the time limit that progress starts anew; None if it does not.
+    on_progress: takes what a host asked for, without the secrets that are known here; None if none did.
+    """
+
+    __slots__ = ("_alive", "_extends", "_on_progress", "_redaction", "_running")
+
+    def __init__(
+        self,
+        running: RunningCall,
+        extends: float | None,
+        on_progress: OnProgress | None,
+        redaction: ServerRedaction,
+        alive: OnMessage,
+    ) -> None:
+        self._running = running
+        self._extends = extends
+        self._on_progress = on_progress
+        self._redaction = redaction
+        self._alive = alive
+
+    def __call__(self, params: dict[str, Any], /) -> None:
+        self._alive()
+        if self._extends is not None:
+            self._running.extend(self._extends)
+        if self._on_progress is not None:
+            self._on_progress(self._redaction.for_host(params))
 
 
-def _redacted(on_progress: OnProgress, redaction: ServerRedaction) -> OnProgress:
-    """Return a handler that takes known secrets out of progress."""
-    return lambda params: on_progress(redaction.for_host(params))
+def call_progress(
+    running: RunningCall,
+    server: ServerConfig,
+    limit: float,
+    on_progress: OnProgress | None,
+    redaction: ServerRedaction,
+    alive: OnMessage,
+    began: float | None = None,
+) -> CallProgress:
+    """Return the handler of the progress of a call with this time limit.
 
-
-def _extending(running: RunningCall, limit: float, on_progress: OnProgress) -> OnProgress:
-    """Return a handler by which progress starts the time limit anew."""
-
-    def extend(params: dict[str, Any]) -> None:
-        running.extend(limit)
-        on_progress(params)
-
-    return extend
+    began: the time of the event loop at which the call begins; None if it has a handler already.
+    """
+    extends = server.progress_extends(limit)
+    if extends and began is not None:
+        running.latest = began + server.max_timeout
+    return CallProgress(running, limit if extends else None, on_progress, redaction, alive)

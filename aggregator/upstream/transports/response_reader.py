@@ -8,8 +8,8 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, too_many_values, unreadable
-from aggregator.upstream.transports.http_body import messages_in
+from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, too_many_values, unreadable
+from aggregator.upstream.transports.http_body import messages_in, says_unknown
 from aggregator.upstream.transports.http_clients.port import HttpResponse
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import read_bounded, read_slices
@@ -60,12 +60,20 @@ class ResponseReader:
         self.last_event: str | None = None
         self.retry: int | None = None
         self._unread: str | None = None
+        self._session: str | None = None
 
     async def read(
         self, response: HttpResponse, session: str | None = None, *, opens: bool = False, greeted: bool = True
     ) -> dict[str, Any] | None:
-        """Read a response, and return the result; None if a stream ended before it came."""
+        """Read a response, and return the result; None if a stream ended before it came.
+
+        session, greeted: the session that the request was sent in, and False for one that opens it.
+
+        Raises:
+            SessionExpired: the server says that it does not know the session; nothing was run.
+        """
         connection = self._connection
+        self._session = session if greeted else None
         server = connection.server
         if response.status != 200:
             if response.status == 202:
@@ -134,12 +142,16 @@ class ResponseReader:
             return None
         if isinstance(result := message.get("result"), dict):
             return result
+        if self._session is not None and says_unknown(message.get("error"), self._session):
+            raise SessionExpired
         raise error_of(message)
 
     def _on_message(self, message: dict[str, Any]) -> None:
+        # The request is worked on, so that an error that comes later is no word about the session.
+        self._session = None
         params = message.get("params")
         if method_of(message) == "notifications/progress" and isinstance(params, dict):
-            if self._on_progress is not None and params.get("progressToken") == self.id:
+            if self._on_progress is not None and params.get("progressToken") in (self.id, str(self.id)):
                 self._on_progress({key: value for key, value in params.items() if key != "progressToken"})
         else:
             self._connection.on_message(message, self._origin)

@@ -15,9 +15,10 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHan
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection, is_message
+from aggregator.upstream.transports.http_body import message_in, session_unknown
 from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, describe, read_slices, refusal, requests_to
+from aggregator.upstream.transports.web import NOTICE_TIMEOUT, describe, read_bounded, read_slices, refusal, requests_to
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import parts_of
@@ -179,6 +180,7 @@ class SseConnection(DuplexConnection):
         _cancel_later(self._tasks.start(self._post(data, request_id)))
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
+        unknown = False
         try:
             headers = {"content-type": "application/json"}
             url = self.endpoint.result()
@@ -188,14 +190,16 @@ class SseConnection(DuplexConnection):
                 if response.status < 300:
                     return
                 error = refusal(self._server, response)
+                body = await read_bounded(response, self._server)
+                unknown = session_unknown(response.status, "", body, message_in(body, self._server).get("error"))
         except UpstreamError as cause:
             # There is no token: nothing was sent, or it was refused.
             error = cause
         except OSError as cause:
             error = UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(cause)}.")
             self.end(error.message.rstrip("."))
-        if error.details.get("status") == 404:
-            self.end("it no longer knows our session (HTTP 404)")
+        if unknown:
+            self.end(f"it no longer knows our session (HTTP {error.details['status']})")
         if request_id is not None:
             self.peer.fail(request_id, error)
 

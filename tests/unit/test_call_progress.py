@@ -1,0 +1,91 @@
+"""Progress of one call: what it does to the time limit, and who is told."""
+
+from typing import Any
+
+import pytest
+
+from aggregator.config.server_config import ServerConfig
+from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.caller import RunningCall
+from aggregator.upstream.redaction import server_redaction
+from aggregator.upstream.sessions.request import call_progress
+from tests.faults.app_harness import server_config
+
+
+class FakeClock:
+    """The clock of a time limit: where its end was moved to."""
+
+    def __init__(self) -> None:
+        self.ends: list[float | None] = []
+
+    def when(self) -> float | None:
+        return self.ends[-1] if self.ends else None
+
+    def reschedule(self, when: float | None, /) -> None:
+        self.ends.append(when)
+
+
+def no_note() -> None:
+    """Take no note that the server is alive."""
+
+
+def config(**fields: Any) -> ServerConfig:
+    """A server whose time limit is the default unless `fields` say otherwise."""
+    given = server_config("s", type="stdio", command="x").model_dump(exclude_unset=True)
+    given.pop("timeout")
+    return ServerConfig.model_validate({**given, **fields})
+
+
+EXTENDS: list[tuple[dict[str, Any], float, bool]] = [
+    ({}, 30.0, True),
+    ({}, 5.0, False),
+    ({"timeout": 30}, 30.0, False),
+    ({"timeout": 5}, 5.0, False),
+    ({"timeout": 5}, 30.0, False),
+    ({"timeout_resets_on_progress": True}, 5.0, True),
+    ({"timeout": 5, "timeout_resets_on_progress": True}, 5.0, True),
+    ({"timeout_resets_on_progress": False}, 30.0, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "limit", "extends"), EXTENDS)
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_progress_starts_the_default_limit_anew(
+    fields: dict[str, Any], limit: float, extends: bool, wanted: bool
+) -> None:
+    """B4: whether the host wants it or not; a limit that was set holds, unless the setting says otherwise."""
+    server, clock = config(**fields), FakeClock()
+    heard: list[dict[str, Any]] = []
+    alive: list[bool] = []
+    running = RunningCall(None, clock)
+    redaction = server_redaction(server, Redactor([]))
+    handler = call_progress(
+        running, server, limit, heard.append if wanted else None, redaction, lambda: alive.append(True), began=1.0
+    )
+    handler({"progress": 1})
+    handler({"progress": 2})
+    assert len(alive) == 2
+    assert heard == ([{"progress": 1}, {"progress": 2}] if wanted else [])
+    assert running.extended is extends
+    assert len(clock.ends) == (2 if extends else 0)
+    assert running.latest == (1.0 + server.max_timeout if extends else float("inf"))
+
+
+async def test_progress_does_not_move_the_hard_maximum() -> None:
+    """B4"""
+    server, clock = config(max_timeout=60), FakeClock()
+    running = RunningCall(None, clock)
+    # The event loop counts from the start of the machine or later: this call began long before.
+    handler = call_progress(running, server, 30.0, None, server_redaction(server, Redactor([])), no_note, began=-100.0)
+    handler({"progress": 1})
+    assert clock.ends == [-40.0]
+
+
+async def test_a_call_that_goes_on_in_a_task_keeps_its_hard_maximum() -> None:
+    """B4"""
+    server = config()
+    running = RunningCall(None, FakeClock())
+    redaction = server_redaction(server, Redactor([]))
+    call_progress(running, server, 30.0, None, redaction, no_note, began=1.0)
+    call_progress(running, server, 30.0, None, redaction, no_note)
+    assert running.latest == 1.0 + server.max_timeout
