@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests import MUTANTS
+from tests.mutate_areas import AREAS, modules
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 # What the copy may take longer than without a fault, before it counts as hanging: a factor, and seconds.
@@ -27,60 +28,6 @@ _LONGER: Final = 60
 # Text for a reader of logs or of a debugger: no test covers an edit there.
 _FOR_READERS: Final = frozenset({"__repr__", "__str__"})
 _LOGGING: Final = frozenset({"log", "logger", "logging"})
-
-
-@dataclass(frozen=True)
-class Area:
-    """A part of the package, as path patterns, and the test paths that are to notice a fault in it."""
-
-    code: tuple[str, ...]
-    tests: tuple[str, ...]
-
-
-AREAS: Final = {
-    "policy": Area(("aggregator/policy/**/*.py",), ("tests/policy", "tests/access", "tests/passthrough")),
-    "pins": Area(("aggregator/pins/*.py", "aggregator/cli/pins/*.py"), ("tests/pins",)),
-    "identity": Area(("aggregator/identity/*.py",), ("tests/identity", "tests/access", "tests/storage")),
-    "gateway": Area(
-        ("aggregator/gateway/**/*.py",),
-        (
-            "tests/access",
-            "tests/server_requests",
-            "tests/passthrough",
-            "tests/meta",
-            "tests/failover",
-            "tests/observability",
-            "tests/faults",
-        ),
-    ),
-    "frontends": Area(
-        ("aggregator/frontends/**/*.py",),
-        (
-            "tests/unit",
-            "tests/v1",
-            "tests/end_to_end",
-            "tests/bounds",
-            "tests/access",
-            "tests/faults",
-            "tests/passthrough",
-        ),
-    ),
-    "upstream": Area(
-        ("aggregator/upstream/**/*.py",),
-        (
-            "tests/supervision",
-            "tests/faults",
-            "tests/failover",
-            "tests/server_requests",
-            "tests/operating",
-            "tests/passthrough",
-        ),
-    ),
-    "redaction": Area(
-        ("aggregator/redaction/*.py", "aggregator/audit/capture.py"),
-        ("tests/unit", "tests/telemetry", "tests/audit", "tests/observability", "tests/faults/test_secrets.py"),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -220,11 +167,11 @@ def _logs(call: ast.Call) -> bool:
     )
 
 
-def faults(folder: Path, patterns: Sequence[str]) -> Iterator[Fault]:
-    """Every edit on offer in the files of `folder` that match, in the order of the files; one for each new text."""
-    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
-        text = path.read_text(encoding="utf-8")
-        sites = _Sites(path.relative_to(folder).as_posix(), text)
+def faults(folder: Path, paths: Iterable[str]) -> Iterator[Fault]:
+    """Every edit on offer in these files of `folder`, in their order; one for each new text."""
+    for path in paths:
+        text = (folder / path).read_text(encoding="utf-8")
+        sites = _Sites(path, text)
         sites.visit(ast.parse(text))
         for fault in dict.fromkeys(sites.found):
             try:
@@ -258,9 +205,25 @@ def sample(all_of_them: Sequence[Fault], count: int, seed: int) -> list[Fault]:
     return drawn
 
 
-def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> str | None:
+def faults_of(folder: Path, area: str) -> Iterator[Fault]:
+    """Every edit on offer in the modules of an area."""
+    return faults(folder, [path for path, of in modules(folder).items() if of == area])
+
+
+def _noticed(folder: Path, tests: Sequence[str], limit: float | None, processes: int) -> str | None:
     """Return how the tests noticed: their last line, or that they hang for longer than `limit` seconds. None: not."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--numprocesses", "2", "-p", "no:cacheprovider", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "--numprocesses",
+        str(processes),
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": MUTANTS}
     process = subprocess.Popen(
         command,
@@ -284,20 +247,20 @@ def _noticed(folder: Path, tests: Sequence[str], limit: float | None) -> str | N
     return None if process.returncode == 0 else (failed or printed.splitlines() or [""])[-1]
 
 
-def _run(area: str, folder: Path, count: int, seed: int) -> tuple[int, list[Fault]]:
+def _run(area: str, folder: Path, options: argparse.Namespace) -> tuple[int, list[Fault]]:
     """Plant the area's faults one after the other; how many there were, and those that no test noticed."""
     tests = [path for path in AREAS[area].tests if (folder / path).exists()]
     began = time.monotonic()
-    if (failure := _noticed(folder, tests, None)) is not None:
+    if (failure := _noticed(folder, tests, None, options.processes)) is not None:
         raise SystemExit(f"{area}: the tests fail without a fault, so nothing can be told: {failure}")
     limit = (time.monotonic() - began) * _SLOWER + _LONGER
-    drawn, missed = sample(list(faults(folder, AREAS[area].code)), count, seed), []
+    drawn, missed = sample(list(faults_of(folder, area)), options.each, options.seed), []
     for fault in drawn:
         path = folder / fault.path
         before = path.read_text(encoding="utf-8")
         path.write_text(planted(before, fault), encoding="utf-8")
         try:
-            noticed = _noticed(folder, tests, limit)
+            noticed = _noticed(folder, tests, limit, options.processes)
         finally:
             path.write_text(before, encoding="utf-8")
         print(f"{area}: {fault}\n    {'NOT NOTICED' if noticed is None else noticed}", flush=True)
@@ -312,6 +275,7 @@ def main() -> int:
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; all when left out")
     parser.add_argument("--each", type=int, default=10, help="faults in each area (10)")
     parser.add_argument("--seed", type=int, default=1, help="which faults are drawn (1)")
+    parser.add_argument("--processes", type=int, default=2, help="processes that run the tests; 0: this one alone (2)")
     options = parser.parse_args()
     if unknown := set(options.areas) - set(AREAS):
         parser.error(f"no such area: {', '.join(sorted(unknown))}")
@@ -324,7 +288,7 @@ def main() -> int:
         subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
         try:
             for area in options.areas or AREAS:
-                count, missed = _run(area, folder, options.each, options.seed)
+                count, missed = _run(area, folder, options)
                 print(f"{area}: {count - len(missed)} of {count} noticed", flush=True)
                 planted_in_all, missed_in_all = planted_in_all + count, missed_in_all + len(missed)
         finally:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutate import AREAS, ROOT, Fault, faults, planted, sample
+from tests.mutate import ROOT, Fault, faults, faults_of, planted, sample
+from tests.mutate_areas import AREAS, modules
 
 _CODE = '''
 TABLE: Final = frozenset({"a", "b", "c"})
@@ -27,7 +28,7 @@ def __repr__(self):
 
 def _edits(tmp_path: Path) -> set[tuple[str, str]]:
     (tmp_path / "code.py").write_text(_CODE, encoding="utf-8")
-    return {(fault.old, fault.new) for fault in faults(tmp_path, ("*.py",))}
+    return {(fault.old, fault.new) for fault in faults(tmp_path, ("code.py",))}
 
 
 def test_conditions_calls_raises_returns_and_rows_are_edited(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_an_edit_changes_its_place_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_the_seed_says_which_are_drawn_and_every_file_has_its_turn() -> None:
-    offered = list(faults(ROOT, AREAS["identity"].code))
+    offered = list(faults_of(ROOT, "identity"))
     drawn = sample(offered, 12, 7)
     assert drawn == sample(offered, 12, 7) != sample(offered, 12, 8)
     files = {fault.path for fault in offered}
@@ -62,7 +63,18 @@ def test_the_seed_says_which_are_drawn_and_every_file_has_its_turn() -> None:
         ast.parse(planted((ROOT / fault.path).read_text(encoding="utf-8"), fault))
 
 
-def test_every_area_has_code_and_tests() -> None:
-    for name, area in AREAS.items():
-        assert any(True for _ in faults(ROOT, area.code)), name
-        assert [path for path in area.tests if not (ROOT / path).exists()] == [], name
+def test_every_area_has_faults_on_offer() -> None:
+    assert [area for area in AREAS if next(faults_of(ROOT, area), None) is None] == []
+
+
+def test_every_module_has_an_area() -> None:
+    """And every path that an area names is there, so that a module that moves takes its area along."""
+    assert [path for path, area in modules(ROOT).items() if not area] == []
+    named = [path for area in AREAS.values() for path in (*area.code, *area.tests)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_folder_of_tests_has_an_area() -> None:
+    folders = {path.parent.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("*/test_*.py")}
+    named = {path.split("/")[1] for area in AREAS.values() for path in area.tests}
+    assert folders - named == set()

@@ -1,0 +1,97 @@
+"""The areas of `scripts/mutate`: which parts of the package, and which tests are to notice a fault there.
+
+Rule: every module of the package belongs to one area, and every folder of tests to at least one.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+
+class Area(NamedTuple):
+    """Folders and files of the package, and the tests that are to notice a fault in them, the nearest first.
+
+    A module belongs to the area that names it most closely.
+    """
+
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+def _area(code: str, tests: str) -> Area:
+    """Write an area in fewer words: paths below `aggregator` and below `tests`."""
+    return Area(tuple(f"aggregator/{path}" for path in code.split()), tuple(f"tests/{path}" for path in tests.split()))
+
+
+AREAS: Final[Mapping[str, Area]] = {
+    "adapters": _area("adapters", "adapters"),
+    "app": _area("app", "operating observability doctor access accounts replicas"),
+    "audit": _area("audit storage/audit cli/audit app/audit_events.py", "audit observability telemetry"),
+    "backup": _area("storage/backup storage/retention app/retention.py cli/store", "backup audit storage"),
+    "calls": _area("gateway/calls gateway/recording gateway/call_log.py", "direct passthrough access failover faults"),
+    "catalog": _area(
+        "catalog app/catalog_sync.py app/catalog_updates.py", "search intent levels meta unit supervision"
+    ),
+    "cli": _area("__init__.py __main__.py cli", "first_steps operating packaging unit policy config console"),
+    "code": _area("code gateway/meta/programs.py gateway/meta/run_code.py", "code kept_results"),
+    "config": _area("config app/reload", "config operating secrets access identity"),
+    "console": _area(
+        "frontends/console gateway/browse gateway/playground app/console.py cli/console.py storage/console_sessions.py",
+        "console",
+    ),
+    "doctor": _area("doctor cli/doctor cli/check.py", "doctor first_steps"),
+    "domain": _area("domain", "unit passthrough bounds direct access oauth"),
+    "editing": _area("editing", "editing adding install"),
+    "examples": _area("examples", "examples"),
+    "flow": _area("gateway/flow policy/flow cli/flow storage/flow.py", "flow flow_corpus direct"),
+    "frontends": _area("frontends", "unit bounds end_to_end direct faults passthrough deploy"),
+    "gateway": _area("gateway", "server_requests access passthrough meta observability faults"),
+    "grants": _area(
+        "grants app/accounts frontends/connect cli/connections storage/vault gateway/ask/accounts.py",
+        "grants accounts connect authorization",
+    ),
+    "hosts": _area("hosts cli/hosts storage/hosts app/host_cleanup.py", "hosts install real_hosts"),
+    "identity": _area(
+        "identity gateway/access.py gateway/revocation.py gateway/constant_time.py storage/keys.py cli/keys.py "
+        "app/key_sync.py",
+        "identity access tokens",
+    ),
+    "meta": _area("gateway/meta", "meta levels search access"),
+    "notify": _area("notify app/notices cli/notify", "notify"),
+    "oauth": _area("oauth", "oauth authorization"),
+    "packages": _area("packages cli/servers", "adding"),
+    "pins": _area("pins gateway/pins app/pins cli/pins cli/trust.py storage/pins.py", "pins pins_running"),
+    "policy": _area("policy app/policies.py cli/policy", "policy access passthrough"),
+    "reads": _area("gateway/reads", "skills passthrough access flow"),
+    "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
+    "replicas": _area(
+        "replicas storage/group frontends/hops frontends/web/forward upstream/places upstream/relaying app/reports "
+        "app/replication.py",
+        "replicas",
+    ),
+    "results": _area("results gateway/results storage/results config/answers", "results kept_results direct"),
+    "schemas": _area("schemas", "schemas access"),
+    "secrets": _area("secret_sources cli/secrets", "secrets identity"),
+    "sessions": _area("frontends/web/sessions", "replicas/test_sessions.py tokens unit end_to_end"),
+    "storage": _area("storage", "storage postgres audit"),
+    "telemetry": _area("telemetry app/telemetry.py", "telemetry observability benchmarks"),
+    "tokens": _area("identity/tokens", "tokens authorization"),
+    "upstream": _area("upstream", "supervision faults failover server_requests operating passthrough"),
+    "v1": _area("frontends/v1", "v1"),
+    "wire": _area("wire", "unit faults server_requests bounds conformance"),
+    "workers": _area(
+        "workers frontends/acceptor.py cli/workers.py",
+        "replicas/test_worker_parts.py replicas/test_workers.py replicas/test_group_facts.py",
+    ),
+}
+
+
+def modules(folder: Path) -> dict[str, str]:
+    """Return the area of each module of the package in `folder`, by its path there; empty if no area names it."""
+    named = [(path, name) for name, area in AREAS.items() for path in area.code]
+    found = {}
+    for module in sorted((folder / "aggregator").rglob("*.py")):
+        path = module.relative_to(folder).as_posix()
+        own = [(len(code), name) for code, name in named if path == code or path.startswith(f"{code}/")]
+        found[path] = max(own, default=(0, ""))[1]
+    return found
