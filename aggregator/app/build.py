@@ -152,9 +152,8 @@ def build_app(
     pin_sync = None
     if book is not None:
         kept = database if kept_at is not None else LazyDatabase(None, None)
-        pin_sync = changes.pins = PinSync(
-            book, lists.builder, upstreams, kept, lock, PinNews(events), lists.updates.rebuild
-        )
+        news, rebuild, keeps = PinNews(events), lists.updates.rebuild, kept_at is not None
+        pin_sync = changes.pins = PinSync(book, lists.builder, upstreams, kept, lock, news, rebuild, awaits_kept=keeps)
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
     grants: OwnGrants | None = None
@@ -178,6 +177,8 @@ def build_app(
     catalog_sync = (
         CatalogSync(supervisor, kept_at, database, changes.catalog_changed, events) if kept_at is not None else None
     )
+    if catalog_sync is not None and pin_sync is not None:
+        catalog_sync.on_restored = pin_sync.take_kept
     flow = FlowStates(database if storage is not None else None, replication.clock.now, lambda: replication.enabled)
     guard = FlowGuard(flow, call_log)
     gateway = _build_gateway(

@@ -6,7 +6,7 @@ Rule: nothing waits for this. Lists and calls go on even if the database fails.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from math import inf
@@ -90,6 +90,8 @@ class CatalogSync:
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[list[Any], float]] = {}
         self._not_before: dict[str, float] = {}
+        # Called once, with the lists that were kept.
+        self.on_restored: Callable[[Mapping[str, list[Any]]], None] = _nothing
         self._fault: str | None = None
         self._failed: dict[str, str] = {}
         self.reconfigure()
@@ -160,6 +162,7 @@ class CatalogSync:
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
             self._kept[server] = definitions, kept.connected
+        self.on_restored(recalled)
         await self._supervisor.restore(recalled)
 
     def _without_secrets(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -247,6 +250,10 @@ class CatalogSync:
             fix = _FIX if isinstance(error, StorageDamaged) else ""
             log.error("catalogs are not kept: %s%s", error, fix, exc_info=None if known else error)
         self._fault = str(error) if known else "an error of ours; the log says more"
+
+
+def _nothing(lists: Mapping[str, list[Any]]) -> None:
+    """Do nothing: no part of the program waits for kept lists."""
 
 
 def catalog_of(

@@ -36,6 +36,7 @@ class LaunchConfig(ConfigModel):
 ChangeClassName = Literal[
     "cosmetic",
     "narrower",
+    "steering",
     "wider",
     "description",
     "output",

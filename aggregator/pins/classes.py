@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aggregator.pins.definition import counted_value
 from aggregator.pins.findings import Findings, new_prose, one_line, same, same_but_for_spaces
 from aggregator.pins.schema_change import SchemaChange
 from aggregator.pins.values import PinKind
@@ -39,7 +40,7 @@ def find_changes(kind: PinKind, before: str, after: str, leave_out: frozenset[st
     """
     findings = Findings()
     try:
-        old, new = decode(before.encode(), float("inf")), decode(after.encode(), float("inf"))
+        old, new = (counted_value(kind, decode(text.encode(), float("inf"))) for text in (before, after))
     except ValueError:
         for change in ("description", "wider", "other"):
             findings.add(change, "what was pinned of it cannot be read")
@@ -117,7 +118,7 @@ def _output(findings: Findings, before: Any, after: Any) -> None:
     found = Findings()
     SchemaChange(before, after, found)
     for change in found.classes:
-        if change in ("narrower", "wider"):
+        if change in ("narrower", "steering", "wider"):
             findings.add("output", "its output schema changed")
         else:
             findings.add(change)
@@ -208,7 +209,7 @@ def _prompt_argument(findings: Findings, name: str, old: Mapping[str, Any], new:
             continue
         if member == "required":
             if after is True:
-                findings.add("narrower")
+                findings.add("steering")
                 findings.required.append(name)
             elif before is True:
                 findings.add("wider")

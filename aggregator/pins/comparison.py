@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.domain.bounds.slices import Steps
 from aggregator.pins.classes import find_changes
-from aggregator.pins.definition import pinned_item, with_version
+from aggregator.pins.definition import is_same_as, pinned_item, with_version
 from aggregator.pins.findings import Findings, one_line, sentence_about
 from aggregator.pins.flags import OtherServers, flag_steps
 from aggregator.pins.renames import RenameSearch
@@ -32,7 +32,7 @@ def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others:
             continue
         yield
         item = pinned_item(kind, name, definition, version)
-        if pin is not None and pin.digest == item.digest:
+        if pin is not None and (pin.digest == item.digest or is_same_as(kind, pin.definition, item)):
             same[key] = with_version(pin, version)
         else:
             changed[key] = pin, item, definition

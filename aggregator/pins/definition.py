@@ -1,30 +1,37 @@
 """The definition of an item as one text, and the digest of that text. This file decides; it awaits nothing.
 
 Rule 1: everything a model, a person or a host acts on counts, members that are not known too. Of `_meta` that is what
-the UI extension has there; the rest is for machines on the way.
-Rule 2: orders that mean nothing do not count: of the members of objects, and of lists that JSON Schema reads as sets.
+the UI extension and hosts have there; the rest is for machines on the way.
+Rule 2: what means the same is the same: any order of the members of objects, and of lists that JSON Schema reads as
+sets; `1` and `1.0`; a text in composed and decomposed letters; `required: []`, `properties: {}` and none of them.
 Rule 3: no definition raises an error: numbers without a JSON form are null, as hosts get them, and what is nested too
 deeply counts by a digest of its own.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final
+from unicodedata import normalize
 
 from aggregator.domain.schema_walk import deeper_than, positions
 from aggregator.pins.values import PinKind, PinnedItem
-from aggregator.wire.codec import TooDeep, encode_sorted
+from aggregator.wire.codec import TooDeep, decode, encode_sorted
 
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
-# Members of `_meta` by which a host shows an app (ext-apps).
-_META: Final = ("ui", "ui/resourceUri")
+# Members of `_meta` by which a host shows an app (ext-apps), and those that hosts of a name act on.
+_META: Final = re.compile(r"ui(?:/.*)?|(?:openai|anthropic)/.*", re.DOTALL)
 # Levels of nesting; the catalog leaves out definitions that have more.
 _DEEPEST: Final = 200
 # Schema positions beyond which the order of sets counts: no tool has so many.
 _POSITIONS: Final = 20_000
 _SET_LISTS: Final = ("required", "type")
+# Keywords that say nothing while they are empty.
+_EMPTY: Final = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "$defs", "definitions")
+# Floats up to here are the integer that they are equal to.
+_EXACT: Final = 2**53
 _SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _ONE_SCHEMA: Final = (
@@ -56,7 +63,7 @@ def text_digest(text: str) -> str:
 
 def canonical_text(kind: PinKind, definition: Any) -> str:
     """Return the canonical JSON of what counts in a definition. It is the canonical text of itself once it is read."""
-    counted = _counted(kind, definition) if isinstance(definition, Mapping) else definition
+    counted = counted_value(kind, definition)
     try:
         text = encode_sorted(counted)
         if text.count(b"{") + text.count(b"[") <= _DEEPEST or not deeper_than(counted, _DEEPEST):
@@ -66,12 +73,48 @@ def canonical_text(kind: PinKind, definition: Any) -> str:
     return encode_sorted(_cut(counted, 0)).decode()
 
 
+def counted_value(kind: PinKind, definition: Any) -> Any:
+    """Return what counts in a definition, in the form that equal definitions have in common."""
+    settled = _settled(definition, 0)
+    return _counted(kind, settled) if isinstance(settled, Mapping) else settled
+
+
+def is_same_as(kind: PinKind, pinned: str, item: PinnedItem) -> bool:
+    """Return whether a pinned text, which an earlier version of this program may have made, is that of an item."""
+    try:
+        value = decode(pinned.encode(), float("inf"))
+    except ValueError:
+        return False
+    return pin_digest(kind, value) == item.digest
+
+
+def _settled(value: Any, depth: int) -> Any:
+    """Return a value with one form for equal numbers and equal texts; names stay, since calls are made with them."""
+    if isinstance(value, str):
+        return value if value.isascii() else normalize("NFC", value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, Mapping):
+        members = {}
+        for name, item in value.items():
+            members[name] = _settled(item, depth + 1)
+        return members
+    if isinstance(value, list | tuple):
+        items = []
+        for item in value:
+            items.append(_settled(item, depth + 1))  # noqa: PERF401 - a comprehension takes a frame more a level
+        return items
+    return value
+
+
 def _counted(kind: PinKind, definition: Mapping[Any, Any]) -> dict[Any, Any]:
     members = dict(definition)
     meta = members.get("_meta")
     if isinstance(meta, Mapping):
         del members["_meta"]
-        counted = {name: meta[name] for name in _META if name in meta}
+        counted = {name: item for name, item in meta.items() if isinstance(name, str) and _META.fullmatch(name)}
         if counted:
             members["_meta"] = counted
     if kind == "tool":
@@ -91,7 +134,7 @@ def _ordered(schema: Any) -> Any:
     """Return a schema whose sets are sorted, at its schema positions alone."""
     if not isinstance(schema, Mapping):
         return schema
-    made = dict(schema)
+    made = {name: item for name, item in schema.items() if not _says_nothing(name, item)}
     for name in _SET_LISTS:
         if name in made:
             made[name] = _sorted(made[name])
@@ -110,6 +153,10 @@ def _ordered(schema: Any) -> Any:
         if name in made:
             made[name] = _ordered(made[name])
     return made
+
+
+def _says_nothing(name: str, item: Any) -> bool:
+    return (name == "required" and item == []) or (name in _EMPTY and item == {})
 
 
 def _sorted(value: Any) -> Any:

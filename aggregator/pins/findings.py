@@ -42,6 +42,7 @@ class Findings:
     optional: list[str] = field(default_factory=list)
     wider: list[str] = field(default_factory=list)
     narrower: list[str] = field(default_factory=list)
+    steered: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
     def add(self, change: ChangeClass, sentence: str = "") -> None:
@@ -103,6 +104,7 @@ def sentence_about(findings: Findings, flags: Iterable[Flag], first: str = "") -
         (findings.optional, "is no longer required", "are no longer required"),
         (findings.wider, "may be more than before", "may be more than before"),
         (findings.narrower, "may be less than before", "may be less than before"),
+        (findings.steered, "is told what to be", "are told what to be"),
     ):
         told = list(dict.fromkeys(names))
         if told:

@@ -1,6 +1,8 @@
 """The change of one JSON Schema: whether it takes more or fewer values than before. This file decides.
 
-Law: `narrower` alone means that every value that fits now fitted before. What cannot be judged counts as wider.
+Law: `narrower` and `steering` without `wider` mean that every value that fits now fitted before. What cannot be judged
+counts as wider. `steering` is what tells a model which value to send: values, a form or a default that were not there,
+one value left of several, an argument that has to be given now.
 
 An object takes the properties that it names; others only where `additionalProperties` says so itself. Models send
 what a schema names, so a property more is wider although JSON Schema allows it without being named. With keywords that
@@ -88,7 +90,11 @@ class SchemaChange:
         self, keyword: str, before: Schema, after: Schema, path: str, depth: int, monotone: bool, plain: bool
     ) -> None:
         old, new = before.get(keyword), after.get(keyword)
-        if keyword in _TEXTS:
+        if keyword == "default" and keyword not in before:
+            self._steer(path)
+            if new_prose(None, new):
+                self._prose()
+        elif keyword in _TEXTS:
             self._text(keyword, old, new)
         elif keyword == "properties":
             self._properties(before, after, path, depth, monotone, plain)
@@ -114,7 +120,7 @@ class SchemaChange:
             for name in sorted(old):
                 self._walk(old[name], new[name], path, depth + 1, False, False)
         else:
-            self._bound(keyword, keyword in before, old, keyword in after, new, path, monotone)
+            self._bound(keyword, keyword in before, old, keyword in after, new, path, monotone, after)
 
     def _text(self, keyword: str, old: Any, new: Any) -> None:
         if keyword in _READ and same_but_for_spaces(old, new):
@@ -155,7 +161,9 @@ class SchemaChange:
         for name in sorted(after - before):
             inner = f"{path}.{name}" if path else name
             if name in named:
-                self._findings.add("narrower" if monotone else "wider")
+                self._findings.add("steering")
+                if not monotone:
+                    self._findings.add("wider")
                 self._findings.required.append(inner)
             else:
                 # A model sends what is required, whether or not `properties` has it.
@@ -187,6 +195,7 @@ class SchemaChange:
         if keyword == "prefixItems" and len(old) != len(new):
             self._more(path, old, new)
             return
+        one_is_left = keyword == "anyOf" and len(new) == 1 < len(old)
         if keyword != "prefixItems":
             old, new = _unmatched(old, new)
             if not old and not new:
@@ -197,26 +206,35 @@ class SchemaChange:
             for one, other in zip(old, new, strict=True):
                 self._walk(one, other, path, depth + 1, inner, False)
         elif keyword == "anyOf" and not new:
-            self._less(path, old, new, inner)
+            self._less(path, old, new, inner, steers=one_is_left)
         else:
             self._more(path, old, new)
 
-    def _bound(self, keyword: str, had: bool, old: Any, has: bool, new: Any, path: str, monotone: bool) -> None:
+    def _bound(
+        self, keyword: str, had: bool, old: Any, has: bool, new: Any, path: str, monotone: bool, after: Schema
+    ) -> None:
         if keyword == "enum" and _same_values(old, new):
             self._findings.add("cosmetic", "the order of values changed")
         elif _is_less(keyword, had, old, has, new):
-            self._less(path, old, new, monotone)
+            self._less(path, old, new, monotone, steers=_steers(keyword, had, new, after))
         else:
             self._more(path, old, new)
 
-    def _less(self, path: str, old: Any, new: Any, monotone: bool) -> None:
+    def _less(self, path: str, old: Any, new: Any, monotone: bool, *, steers: bool = False) -> None:
+        if steers:
+            self._steer(path)
         if not monotone:
             self._more(path, old, new)
             return
-        self._findings.add("narrower")
-        self._findings.narrower.append(path or "input")
+        if not steers:
+            self._findings.add("narrower")
+            self._findings.narrower.append(path or "input")
         if new_prose(old, new):
             self._prose()
+
+    def _steer(self, path: str) -> None:
+        self._findings.add("steering")
+        self._findings.steered.append(path or "input")
 
     def _more(self, path: str, old: Any, new: Any) -> None:
         self._findings.add("wider")
@@ -295,6 +313,16 @@ def _is_less(keyword: str, had: bool, old: Any, has: bool, new: Any) -> bool:
     if keyword == "uniqueItems":
         return new is True and (not had or old is False)
     return keyword in ("const", "pattern", "format") and has and not had
+
+
+def _steers(keyword: str, had: bool, new: Any, after: Schema) -> bool:
+    """Return whether a keyword that lets fewer values through tells a model which one to send."""
+    if keyword == "enum":
+        return not had or len(new) == 1
+    if keyword in _LOWER or keyword in _UPPER:
+        # Of numbers, one is left.
+        return keyword in ("minimum", "maximum") and after.get("minimum") == after.get("maximum")
+    return keyword in ("const", "pattern", "format")
 
 
 def _is_number(value: Any) -> bool:

@@ -8,6 +8,7 @@ PinKind = Literal["tool", "prompt", "template", "skill", "instructions"]
 ChangeClass = Literal[
     "cosmetic",
     "narrower",
+    "steering",
     "wider",
     "description",
     "output",

@@ -24,16 +24,18 @@ NARROWER: list[tuple[Any, Any]] = [
     ({}, {"type": "string"}),
     ({"type": "number"}, {"type": "integer"}),
     ({"type": ["string", "null"]}, {"type": "string"}),
-    ({}, {"enum": ["a", "b"]}),
-    ({"enum": ["a", "b"]}, {"enum": ["b"]}),
+    ({"enum": ["a", "b", "c"]}, {"enum": ["b", "c"]}),
     ({"minimum": 1}, {"minimum": 2}),
     ({"maxLength": 9}, {"maxLength": 8}),
-    ({}, {"pattern": "^a$"}),
+    ({}, {"minimum": 1}),
+    ({"maximum": 9}, {"maximum": 8, "minimum": 1}),
     ({"multipleOf": 2}, {"multipleOf": 4}),
-    (object_of(a={}), {**object_of(a={}), "required": ["a"]}),
     (object_of(a={}, b={}), object_of(a={})),
     (object_of(a={}), {**object_of(a={}), "additionalProperties": False}),
-    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}]}),
+    (
+        {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array"}]},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    ),
     ({"anyOf": [{"type": "number"}, {"type": "null"}]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
     ({"items": {}}, {"items": {"type": "string"}}),
     ({"items": True}, {"items": {"type": "string"}}),
@@ -44,8 +46,27 @@ NARROWER: list[tuple[Any, Any]] = [
         {"$defs": {"a": {"maximum": 3}}, "items": {"$ref": "#/$defs/a"}},
     ),
 ]
+# What tells a model which value to send, although it takes fewer.
+STEERING: list[tuple[Any, Any]] = [
+    ({}, {"enum": ["a", "b"]}),
+    ({"enum": ["a", "b"]}, {"enum": ["b"]}),
+    ({}, {"const": "a"}),
+    ({}, {"const": None}),
+    ({}, {"pattern": "^a$"}),
+    ({}, {"format": "uri"}),
+    ({}, {"default": "a"}),
+    ({}, {"default": None}),
+    ({}, {"default": False}),
+    ({"minimum": 1, "maximum": 9}, {"minimum": 9, "maximum": 9}),
+    ({"maximum": 9}, {"minimum": 9, "maximum": 9}),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}]}),
+    (object_of(a={}), {**object_of(a={}), "required": ["a"]}),
+    ({**object_of(a={}, b={}), "required": ["a"]}, {**object_of(a={}, b={}), "required": ["a", "b"]}),
+    (object_of(a={"type": "string"}), object_of(a={"type": "string", "const": "x"})),
+]
 WIDER: list[tuple[Any, Any]] = [
     *((after, before) for before, after in NARROWER),
+    *((after, before) for before, after in STEERING if "default" not in after),
     (object_of(a={}), {**object_of(a={}, b={}), "required": ["b"]}),
     # What is required is named to a model, whether or not `properties` has it.
     (object_of(a={}), {**object_of(a={}), "required": ["card"]}),
@@ -56,7 +77,7 @@ WIDER: list[tuple[Any, Any]] = [
     ({"additionalProperties": True}, {"additionalProperties": object_of(card={})}),
     ({"pattern": "a"}, {"pattern": "b"}),
     ({"const": 1}, {"const": 2}),
-    ({"const": 1}, {"const": 1.0}),
+    ({"const": 1}, {"const": 1.5}),
     ({"enum": [1, 0]}, {"enum": [True, False]}),
     ({"x-more": 1}, {"x-more": 2}),
     ({}, {"$schema": "http://json-schema.org/draft-04/schema"}),
@@ -78,6 +99,29 @@ def test_what_takes_fewer_values_is_narrower(before: Any, after: Any) -> None:
     inner, outer = (schema_tool({"properties": {"a": {"items": one}}}) for one in (before, after))
     if "$defs" not in before:
         assert classes(inner, outer) == {"narrower"}
+
+
+@pytest.mark.parametrize(("before", "after"), STEERING)
+def test_what_tells_a_model_what_to_send_is_steering(before: Any, after: Any) -> None:
+    """It is held by default, also beside what is accepted, and no other class accepts it."""
+    found = change(schema_tool(before), schema_tool(after))
+    assert found is not None
+    assert found.classes == {"steering"}
+    assert is_held(found, ACCEPTED)
+    assert is_held(found, frozenset(CHANGE_CLASSES) - {"steering"})
+    assert not is_held(found, frozenset({"steering"}))
+    inner, outer = (schema_tool({"properties": {"a": {"items": one}}}) for one in (before, after))
+    assert classes(inner, outer) == {"steering"}
+    both = change(schema_tool(before), schema_tool({**after, "minProperties": 1}))
+    assert both is not None
+    assert both.classes == {"steering", "narrower"}
+    assert is_held(both, ACCEPTED)
+
+
+def test_steering_where_less_is_more_is_wider_too() -> None:
+    """Below `not`, what lets fewer values through lets more through in all."""
+    for before, after in (({}, {"const": 1}), (object_of(a={}), {**object_of(a={}), "required": ["a"]})):
+        assert {"steering", "wider"} <= classes(schema_tool({"not": before}), schema_tool({"not": after}))
 
 
 @pytest.mark.parametrize(("before", "after"), WIDER)
@@ -125,6 +169,7 @@ ICON = {"src": "https://a.example/1.png", "sizes": ["48x48"]}
         ({"icons": [{"src": "data:image/png;base64,AAAA"}]}, {"other"}),
         ({"execution": {"taskSupport": "optional"}}, {"other"}),
         ({"_meta": {"ui": {"resourceUri": "ui://a"}}}, {"other"}),
+        ({"_meta": {"openai/outputTemplate": "ui://a"}}, {"other"}),
         ({"note": PROSE}, {"other", "description"}),
         ({"inputSchema": None}, {"wider", "description"}),
     ],
@@ -185,7 +230,7 @@ def test_the_arguments_of_prompts() -> None:
     assert classes(prompt(city), prompt(city, day), "prompt") == {"wider"}
     assert classes(prompt(city, day), prompt(city), "prompt") == {"narrower"}
     assert classes(prompt(city, day), prompt(day), "prompt") == {"narrower", "wider"}
-    assert classes(prompt(day), prompt({**day, "required": True}), "prompt") == {"narrower"}
+    assert classes(prompt(day), prompt({**day, "required": True}), "prompt") == {"steering"}
     assert classes(prompt(city), prompt({"name": "city"}), "prompt") == {"wider"}
     assert classes(prompt(day), prompt({**day, "description": "Another"}), "prompt") == {"description"}
     assert classes(prompt(day), prompt({**day, "description": "Which   day"}), "prompt") == {"cosmetic"}
@@ -231,6 +276,11 @@ def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
             "its description changed, and it takes one more argument: `cc`",
         ),
         (tool(inputSchema={**S, "required": []}), "`title` is no longer required"),
+        (tool(inputSchema={**S, "required": ["priority", *S["required"]]}), "`priority` is required now"),
+        (
+            tool(inputSchema={**S, "properties": {**P, "title": {**P["title"], "const": "x"}}}),
+            "`title` is told what to be",
+        ),
         (
             tool(inputSchema={**S, "properties": {"title": P["title"]}}),
             "it takes one argument less: `priority`",

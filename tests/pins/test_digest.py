@@ -1,13 +1,19 @@
 """Digests: what counts, what does not, and that no definition raises an error."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.pins.definition import pin_digest, pinned_item, text_digest
+from aggregator.domain.bounds.slices import at_once
+from aggregator.pins.comparison import Listed, compare
+from aggregator.pins.definition import is_same_as, pin_digest, pinned_item, text_digest
+from aggregator.pins.flags import NO_OTHERS
+from aggregator.pins.lock_file import read_lock
+from aggregator.pins.values import PinnedItem
+from aggregator.wire.codec import encode_sorted
 from tests.pins.build import tool
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800")
@@ -37,7 +43,7 @@ def test_orders_of_data_count() -> None:
         assert pin_digest("tool", {**tool(), member: one}) != pin_digest("tool", {**tool(), member: other})
 
 
-@pytest.mark.parametrize("values", [(1, 1.0), (1, True), (0, False), (1.0, True), ("1", 1), (None, ""), ([], {})])
+@pytest.mark.parametrize("values", [(1, 1.5), (1, True), (0, False), (1.0, True), ("1", 1), (None, ""), ([], {})])
 def test_values_of_other_types_are_other_values(values: tuple[Any, Any]) -> None:
     one, other = (tool(inputSchema={"default": value}) for value in values)
     assert pin_digest("tool", one) != pin_digest("tool", other)
@@ -45,11 +51,69 @@ def test_values_of_other_types_are_other_values(values: tuple[Any, Any]) -> None
 
 def test_of_meta_the_app_counts_alone() -> None:
     assert pin_digest("tool", tool(_meta={"when": 1})) == pin_digest("tool", tool())
-    for name in ("ui", "ui/resourceUri"):
+    for name in ("ui/x\ny", "openai/outputTemplate", "openai/widgetAccessible", "anthropic/x", "ui", "ui/resourceUri"):
         app = tool(_meta={name: "ui://a", "when": 1})
         assert pin_digest("tool", app) == pin_digest("tool", tool(_meta={name: "ui://a", "when": 2}))
         assert pin_digest("tool", app) != pin_digest("tool", tool(_meta={name: "ui://b", "when": 1}))
         assert pin_digest("tool", app) != pin_digest("tool", tool())
+    for name in ("uix", "openai", "x/ui", "x/openai/y", "xui/y"):
+        assert pin_digest("tool", tool(_meta={name: 1})) == pin_digest("tool", tool()), name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"default": 1}, {"default": 1.0}),
+        ({"default": -0.0}, {"default": 0}),
+        ({"enum": [1, [2]]}, {"enum": [1.0, [2.0]]}),
+        ({"maximum": 2**53}, {"maximum": float(2**53)}),
+        ({"required": []}, {}),
+        ({"properties": {}}, {}),
+        ({"patternProperties": {}, "dependentSchemas": {}, "dependentRequired": {}}, {}),
+        ({"$defs": {}, "definitions": {}}, {}),
+        ({"properties": {"a": {"required": [], "properties": {}}}}, {"properties": {"a": {}}}),
+        ({"description": "caf\u00e9"}, {"description": "cafe\u0301"}),
+        ({"enum": ["caf\u00e9"]}, {"enum": ["cafe\u0301"]}),
+    ],
+)
+def test_equal_json_is_equal(one: Any, other: Any) -> None:
+    assert pin_digest("tool", tool(inputSchema=one)) == pin_digest("tool", tool(inputSchema=other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"required": ["a"]}, {}),
+        ({"properties": {"a": {}}}, {}),
+        ({"properties": []}, {}),
+        ({"default": {"required": []}}, {"default": {}}),
+        ({"default": {"properties": {}}}, {"default": {}}),
+        ({"allOf": []}, {}),
+        ({"maximum": 2**60 + 1}, {"maximum": float(2**60)}),
+        # A call is made with the name as it stands.
+        ({"properties": {"caf\u00e9": {}}}, {"properties": {"cafe\u0301": {}}}),
+        ({"properties": {"caf\u00e9": {}}}, {"properties": {"caf\u00e9": {}, "cafe\u0301": {"const": 1}}}),
+    ],
+)
+def test_what_is_not_equal_is_another(one: Any, other: Any) -> None:
+    assert pin_digest("tool", tool(inputSchema=one)) != pin_digest("tool", tool(inputSchema=other))
+
+
+def test_a_text_of_an_earlier_version_is_compared_by_what_it_says() -> None:
+    """Pins and lock files that were made before numbers and empty keywords had one form go on to count."""
+    old = json.dumps(tool(inputSchema={"properties": {}, "required": [], "maximum": 1.0}), sort_keys=True)
+    item = pinned_item("tool", "t", tool(inputSchema={"maximum": 1}))
+    assert is_same_as("tool", old, item)
+    assert not is_same_as("tool", old, pinned_item("tool", "t", tool(inputSchema={"maximum": 2})))
+    assert not is_same_as("tool", "", item)
+    pin = PinnedItem("tool", "t", text_digest(old), "v1", old)
+    listed = [("tool", "t", tool(inputSchema={"maximum": 1}), "v2")]
+    found = at_once(compare({pin.key: pin}, cast("list[Listed]", listed), NO_OTHERS))
+    assert (found.changes, [(one.digest, one.version) for one in found.same]) == ((), [(pin.digest, "v2")])
+    text = json.dumps({"version": 1, "servers": {"s": {"tools": {"t": {"digest": "", "definition": json.loads(old)}}}}})
+    compact = encode_sorted(json.loads(old)).decode()
+    locked = read_lock(text.replace('"digest": ""', f'"digest": "{text_digest(compact)}"').encode())
+    assert locked["s"]["tool", "t"].digest == item.digest
 
 
 @given(VALUES, st.sampled_from(("tool", "prompt", "template", "skill", "instructions")))

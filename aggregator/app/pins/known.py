@@ -88,4 +88,5 @@ def signature(judged: JudgedList) -> object:
     changes = frozenset((one.change.name, one.change.after.digest, one.held, one.adopted) for one in judged.changes)
     baseline = None if judged.baseline is None else frozenset((pin.name, pin.digest) for pin in judged.baseline)
     same = frozenset((pin.name, pin.digest, pin.version) for pin in judged.same)
-    return changes, baseline, frozenset(judged.removed), same, judged.provisional
+    adopting = frozenset((pin.name, pin.digest) for pin in judged.adopting)
+    return changes, baseline, frozenset(judged.removed), same, adopting, judged.provisional

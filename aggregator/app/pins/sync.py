@@ -8,19 +8,19 @@ unless `on_change` is `warn`. A row that cannot be written costs its own server 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aggregator.app.pins.known import seen_of, server_pins, signature, text_of
+from aggregator.app.pins.known import server_pins, signature
 from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
+from aggregator.app.pins.writing import items_of, was_read, write_list
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.pins.state import HeldItem, JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
-from aggregator.pins.values import ItemChange, PinKind
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import pin_rows
@@ -52,9 +52,6 @@ NOT_WRITTEN: Final = "it cannot be pinned now, since its pins cannot be written"
 _OURS: Final = "an error of ours; the log says more"
 _NEVER: Final = object()
 
-BY_FIRST_SIGHT: Final = "first sight"
-BY_SETTINGS: Final = "on_change"
-
 
 class PinDatabase(Protocol):
     """The database that keeps pins; `url` is None where there is none."""
@@ -69,6 +66,7 @@ class PinSync:
     """The reader and writer of pins.
 
     rebuild: replaces the snapshots in force, after lists were judged anew.
+    awaits_kept: `take_kept` will be called, and no baseline is written before.
     """
 
     def __init__(
@@ -80,6 +78,8 @@ class PinSync:
         lock: Path | None,
         news: PinNews,
         rebuild: Callable[[], None],
+        *,
+        awaits_kept: bool = False,
     ) -> None:
         self._book = book
         self._builder = builder
@@ -101,6 +101,9 @@ class PinSync:
         # Whether the rows are those of the database, as they were at some time.
         self._read = False
         self._written: dict[tuple[str, str], object] = {}
+        self._awaits_kept = awaits_kept
+        self._are_kept_read = False
+        self._kept: dict[str, Sequence[Any]] = {}
         self._turn = asyncio.Lock()
         self._fault: str | None = None
         self._failures = 0
@@ -172,6 +175,14 @@ class PinSync:
     def held(self, server: str) -> list[HeldItem]:
         """Return the definitions of a server that are held, and why."""
         return self._book.held(server)
+
+    def take_kept(self, lists: Mapping[str, Sequence[Any]]) -> None:
+        """Take the tools that servers listed before this process ran, and that are kept: a first list was seen then.
+
+        lists: by server; those without a baseline are compared with them.
+        """
+        self._kept, self._are_kept_read = dict(lists), True
+        self._wake.set()
 
     def lists_changed(self) -> None:
         """Take note that an upstream changed: a list that is empty may have been read by now."""
@@ -265,6 +276,7 @@ class PinSync:
                 self._group(*quick)
                 self._read = True
                 await self._take_and_judge()
+                await self._compare_with_kept()
                 return
         if self._withheld and time.monotonic() >= self._again_at:
             self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
@@ -273,6 +285,21 @@ class PinSync:
             changed = await self._read_rows() or changed
         if changed or self._book.default_unread:
             await self._take_and_judge()
+        await self._compare_with_kept()
+
+    async def _compare_with_kept(self) -> None:
+        """Compare the first lists of this process with those that the catalog store has of an earlier one.
+
+        That one was killed before it had written them as a baseline.
+        """
+        if not self._kept or self._book.default_unread:
+            return
+        kept, self._kept = self._kept, {}
+        items = {server: await asyncio.to_thread(items_of, tools) for server, tools in kept.items()}
+        others = [server for server in items if self._book.saw_before(server, "tool", items[server])]
+        if others:
+            log.info("compared with what was kept of an earlier start: %s", ", ".join(others))
+            await self._judge_again()
 
     async def _read_rows(self) -> bool:
         """Read all rows if another process has changed any; return whether they were read."""
@@ -356,6 +383,11 @@ class PinSync:
 
     # -- writing
 
+    @property
+    def _baselines_may_be_written(self) -> bool:
+        """True once the start is over, and the catalog store has said what it knows of servers without a baseline."""
+        return self._quiet.is_set() and (self._are_kept_read or not self._awaits_kept)
+
     def _unwritten(self) -> list[JudgedList]:
         """Return the lists with something to write. What is not in a list is gone once the server was asked for it."""
         return [
@@ -363,8 +395,8 @@ class PinSync:
             for server, upstream in self._upstreams.items()
             for judged in self._book.judged(server)
             if judged.has_news
-            and (judged.baseline or _was_read(upstream, judged.kind))
-            and (judged.baseline is None or self._quiet.is_set())
+            and (judged.baseline or was_read(upstream, judged.kind))
+            and (judged.baseline is None or self._baselines_may_be_written)
             and self._written.get((server, judged.kind)) != signature(judged)
         ]
 
@@ -392,10 +424,11 @@ class PinSync:
             StorageError: the database takes nothing of any server now.
         """
         problem: str | None = None
+        pins = await self._pins()
         for judged in lists:
             try:
                 if not judged.provisional:
-                    await self._write_list(judged)
+                    await write_list(pins, judged, self._news, was_read=was_read(self._upstreams[server], judged.kind))
             except StorageError:
                 raise
             except Exception as error:
@@ -432,47 +465,7 @@ class PinSync:
         else:
             self._marked[server] = problem
 
-    async def _write_list(self, judged: JudgedList) -> None:
-        """Write what one list is to be remembered by, and tell of what no process told before."""
-        pins, now, server = await self._pins(), time.time(), judged.server
-        if judged.baseline is not None and pins is not None:
-            items = [text_of(item, judged.flagged.get(item.name, ())) for item in judged.baseline]
-            rows = await pins.take_baseline(server, items, BY_FIRST_SIGHT, now, [judged.kind])
-            ours = [row for row in rows if row.kind == judged.kind and row.approved == now]
-            self._news.baseline(judged, len(ours))
-        noted = seen_of(judged)
-        if pins is None:
-            self._news.changed(judged, noted)
-            return
-        if noted:
-            self._news.changed(judged, await pins.note_seen(server, noted, now))
-        adopted = [one.change for one in judged.changes if one.adopted]
-        if adopted:
-            await self._adopt(pins, judged, adopted, now)
-
-    async def _adopt(self, pins: "Pins", judged: JudgedList, adopted: list[ItemChange], now: float) -> None:
-        """Pin the items that the settings accept, so that a later change of them is seen as one."""
-        items = [text_of(change.after, sorted(change.flags)) for change in adopted]
-        rows = await pins.take_baseline(judged.server, items, BY_SETTINGS, now)
-        known = {(row.kind, row.name): row for row in rows}
-        new: list[str] = []
-        for change in adopted:
-            row = known.get(change.key)
-            if row is not None and row.approved == now:
-                new.append(change.name)
-            elif row is not None and row.digest is None:
-                # It waited under other settings.
-                await pins.approve(judged.server, change.kind, change.name, row.seen_digest, BY_SETTINGS, now)
-        self._news.adopted(judged, new)
-
 
 def _named(error: Exception) -> str:
     """Return a kind of error: the text of one may hold what stands in a row."""
     return f"{type(error).__name__}; the log says more at level debug"
-
-
-def _was_read(upstream: Upstream, kind: PinKind) -> bool:
-    """Return whether the server was asked for the items of this kind."""
-    if kind in ("tool", "prompt", "template", "skill"):
-        return upstream.lists.was_read(kind)
-    return upstream.negotiated is not None

@@ -5,6 +5,7 @@ Rule: nothing here waits. What is not known yet is decided by the settings of th
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
@@ -19,9 +20,10 @@ from aggregator.gateway.pins.state import (
     ListedItem,
     PinRules,
     ServerPins,
+    UnwrittenPins,
 )
 from aggregator.pins.flags import KnownTool, OtherServers, ToolIndex
-from aggregator.pins.values import PinKind
+from aggregator.pins.values import PIN_KINDS, PinKind, PinnedItem
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,9 @@ class PinBook:
         self._index: ToolIndex | None = None
         self._servers: dict[str, ServerPins] = {}
         self._judged: dict[tuple[str, PinKind], JudgedList] = {}
+        self._sights: dict[tuple[str, PinKind], UnwrittenPins] = {}
+        # The lists as they were judged that made the sights what they are.
+        self._sighted: dict[tuple[str, PinKind], JudgedList] = {}
         self._instructions: dict[str, tuple[str, ServerPins, PinRules, JudgedList]] = {}
 
     def __repr__(self) -> str:
@@ -62,6 +67,35 @@ class PinBook:
     def put(self, server: str, pins: ServerPins) -> None:
         """Take other pins of a server: its lists have to be judged again."""
         self._servers[server] = pins
+        for kind in PIN_KINDS:
+            if (sight := self._sights.get((server, kind))) is not None:
+                self._set_sight(server, kind, unwritten(sight, kind, pins))
+
+    def _set_sight(self, server: str, kind: PinKind, sight: UnwrittenPins | None) -> None:
+        if sight is None:
+            self._sights.pop((server, kind), None)
+        else:
+            self._sights[server, kind] = sight
+
+    def saw_before(self, server: str, kind: PinKind, items: Iterable[PinnedItem]) -> bool:
+        """Take what a server listed before this process ran for its first list, if no baseline was taken.
+
+        Return whether it differs from what took effect first in this process.
+        """
+        pins, before = self.of(server), {item.name: item for item in items}
+        if not pins.readable or pins.locked or kind in pins.taken or any(key[0] == kind for key in pins.pins):
+            return False
+        sight = self._sights.get((server, kind), UnwrittenPins())
+        if sight.baseline is not None and _digests(sight.baseline) == _digests(before):
+            return False
+        self._sights[server, kind] = UnwrittenPins(before)
+        self._sighted.pop((server, kind), None)
+        return True
+
+    def stands(self, judged: JudgedList) -> bool:
+        """Return whether a list was judged with all that took effect before it."""
+        key = judged.server, judged.kind
+        return judged.sight is self._sights.get(key) or judged is self._sighted.get(key)
 
     def set_tools(self, tools: Sequence[ToolRecord]) -> None:
         """Take the tools that are shown, for look-alikes among those that change later."""
@@ -85,6 +119,8 @@ class PinBook:
     def keep_only(self, servers: Iterable[str]) -> None:
         """Forget the lists of servers that are not configured any more."""
         kept = set(servers)
+        self._sights = {key: sight for key, sight in self._sights.items() if key[0] in kept}
+        self._sighted = {key: judged for key, judged in self._sighted.items() if key[0] in kept}
         self._judged = {key: judged for key, judged in self._judged.items() if key[0] in kept}
         self._instructions = {server: one for server, one in self._instructions.items() if server in kept}
 
@@ -94,16 +130,35 @@ class PinBook:
         self, config: ServerConfig, kind: PinKind, listed: Sequence[ListedItem], pins: ServerPins
     ) -> Steps[JudgedList]:
         """Judge a list by pins of its server. A list that cannot be compared costs its own server only."""
-        rules = rules_of(config)
+        rules, sight = rules_of(config), self._sights.get((config.id, kind))
+        known = pins if sight is None or not pins.readable else pins.with_sight(kind, sight)
         try:
-            return (yield from judge_steps(config.id, kind, listed, pins, rules, lambda: self._others_steps(config.id)))
+            judged = yield from judge_steps(
+                config.id, kind, listed, known, rules, lambda: self._others_steps(config.id)
+            )
+            return replace(judged, sight=sight)
         except Exception as error:  # it must neither be shown unseen nor end what others list
             log.error("%s: its %ss cannot be compared with what was approved", config.id, kind, exc_info=error)
-            return unprotected(config.id, kind, listed, rules, NOT_COMPARED)
+            return replace(unprotected(config.id, kind, listed, rules, NOT_COMPARED), sight=sight)
 
     def took_effect(self, judged: JudgedList) -> None:
-        """Take note that a judged list is shown now."""
-        self._judged[judged.server, judged.kind] = judged
+        """Take note that a judged list is shown now: what is new in it counts as pinned from now on."""
+        key, sight = (judged.server, judged.kind), judged.sight
+        adopted = {one.change.name: one.change.after for one in judged.changes if one.adopted}
+        # A list that was not read yet is empty, and no first list.
+        if judged.baseline:
+            sight = UnwrittenPins({item.name: item for item in judged.baseline}, judged.flagged)
+        if adopted:
+            sight = sight or UnwrittenPins()
+            sight = replace(sight, adopted={**sight.adopted, **adopted})
+        if sight is not judged.sight:
+            self._sighted[key] = judged
+        self._set_sight(judged.server, judged.kind, sight)
+        if sight is not None:
+            first = tuple(sight.baseline.values()) if sight.baseline is not None else judged.baseline
+            adopting = tuple(sight.adopted.values())
+            judged = replace(judged, baseline=first, flagged=sight.flagged, adopting=adopting)
+        self._judged[key] = judged
         if judged.has_news:
             self.on_news()
 
@@ -174,6 +229,20 @@ def rules_of(config: ServerConfig) -> PinRules:
     """Return the settings of a server about its pins."""
     given = config.on_change
     return PinRules(config.trust == "ask", given if isinstance(given, str) else frozenset(given.accept))
+
+
+def unwritten(sight: UnwrittenPins, kind: PinKind, pins: ServerPins) -> UnwrittenPins | None:
+    """Return what of a sight is not among these pins; None if all is."""
+    if not pins.readable:
+        return sight
+    baseline = None if kind in pins.taken or pins.locked else sight.baseline
+    known = pins.adopted if pins.locked else pins.pins
+    adopted = {name: item for name, item in sight.adopted.items() if (kind, name) not in known}
+    return UnwrittenPins(baseline, sight.flagged, adopted) if baseline is not None or adopted else None
+
+
+def _digests(items: Mapping[str, PinnedItem]) -> set[tuple[str, str]]:
+    return {(item.name, item.digest) for item in items.values()}
 
 
 def text_version(text: str) -> str:

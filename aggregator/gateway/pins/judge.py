@@ -36,7 +36,7 @@ def judge_steps(
     if not known.readable:
         return unprotected(server, kind, listed, rules, _NOT_READ)
     judged = yield from _judge_readable(server, kind, listed, known, rules, others)
-    return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, known)
+    return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, listed, known)
 
 
 def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules: PinRules, why: str) -> JudgedList:
@@ -50,10 +50,11 @@ def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules:
     )
 
 
-def _only_pinned(judged: JudgedList, known: ServerPins) -> JudgedList:
+def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: ServerPins) -> JudgedList:
     """Return a list of which only what is pinned as it is shows, since nothing more can be pinned."""
     server, kind, why = judged.server, judged.kind, known.fault
     names = [item.name for item in judged.baseline or ()] + [one.change.name for one in judged.changes]
+    names += [one.name for one in listed if (kind, one.name) in known.unwritten]
     held = {name: HeldItem(server, kind, name, why, unprotected=True) for name in names}
     return replace(judged, held={**held, **judged.held})
 

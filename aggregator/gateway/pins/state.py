@@ -1,10 +1,30 @@
 """The pins of one server as this process knows them, and what follows for one list of it, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from aggregator.pins.values import ItemChange, ItemKey, OnChange, PinKind, PinnedItem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnwrittenPins:
+    """The items of one kind that took effect and are not among the pins yet. They count as pins at once: what is listed
+    next is compared with them, whether or not they could be written.
+
+    baseline: the first list, by name; None where a baseline was taken before.
+    flagged: items of the baseline that have flags, by name.
+    adopted: new items that the settings accept, by name.
+    """
+
+    baseline: Mapping[str, PinnedItem] | None = None
+    flagged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    adopted: Mapping[str, PinnedItem] = field(default_factory=dict)
+
+    @property
+    def items(self) -> Mapping[str, PinnedItem]:
+        """All of them by name."""
+        return {**(self.baseline or {}), **self.adopted}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +40,7 @@ class ServerPins:
     readable: False where the pins could not be read.
     texts: False where the definitions of the pins were not read yet, since no list has needed them.
     fault: why nothing more of this server can be pinned; empty while it can. What is not pinned yet is then held.
+    unwritten: those of `pins` that only took effect so far.
     """
 
     pins: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
@@ -31,6 +52,18 @@ class ServerPins:
     readable: bool = True
     texts: bool = True
     fault: str = ""
+    unwritten: frozenset[ItemKey] = frozenset()
+
+    def with_sight(self, kind: PinKind, sight: UnwrittenPins) -> "ServerPins":
+        """Return the pins with what took effect of one kind."""
+        seen: dict[ItemKey, PinnedItem] = {(kind, name): item for name, item in sight.items.items()}
+        taken = self.taken if sight.baseline is None else self.taken | {kind}
+        # What a lock file is without is new again each time: only `adopted` has what the settings accepted.
+        adopted = {**seen, **self.adopted} if self.locked else self.adopted
+        pins = self.pins if self.locked else {**seen, **self.pins}
+        return replace(
+            self, pins=pins, taken=taken, adopted=adopted, unwritten=frozenset(seen.keys() - self.pins.keys())
+        )
 
 
 UNREAD = ServerPins(readable=False)
@@ -80,12 +113,14 @@ class JudgedList:
     """One list of a server, with what follows for it from the pins.
 
     held: the items that are not shown, by name.
-    baseline: what is to be pinned, since this is the first list of its kind; None where it is not.
+    baseline: what is to be pinned, since it was the first list of its kind to take effect; None where it is not.
+    adopting: new items that are to be pinned, since the settings accept them.
     flagged: items of the baseline that have flags, by name.
     changes: the differences from the pins.
     removed: pinned items that the list has not.
     same: items that are pinned as they are, but were noted as changed, or have another version now.
     provisional: what changed has not been compared, since the pinned definitions are still to be read.
+    sight: what it was compared with besides the pins.
     """
 
     server: str
@@ -97,8 +132,11 @@ class JudgedList:
     removed: tuple[str, ...] = ()
     same: tuple[PinnedItem, ...] = ()
     provisional: bool = False
+    adopting: tuple[PinnedItem, ...] = ()
+    sight: UnwrittenPins | None = None
 
     @property
     def has_news(self) -> bool:
         """True if there is something to write, or to read first."""
-        return bool(self.baseline is not None or self.changes or self.removed or self.same or self.provisional)
+        news = (self.baseline is not None, self.changes, self.removed, self.same, self.adopting, self.provisional)
+        return any(news)

@@ -153,7 +153,13 @@ class CatalogBuilder:
             (self._known.get((config.id, kind)), self._examined_ahead.get((config.id, kind))),
             self._of(config),
         )
-        return any(one is not None and one.holds(definitions, config, naming, pins) for one in known)
+        return any(
+            one is not None and one.holds(definitions, config, naming, pins) and self._stands(one) for one in known
+        )
+
+    def _stands(self, checked: _CheckedList) -> bool:
+        """Return whether a list was judged with all that took effect before it."""
+        return checked.judged is None or self._pins is None or self._pins.stands(checked.judged)
 
     def _of(self, config: ServerConfig) -> ServerPins | None:
         return self._pins.of(config.id) if self._pins is not None else None
@@ -240,9 +246,9 @@ class CatalogBuilder:
         key, pins = (upstream.config.id, kind), self._of(upstream.config)
         asked = upstream.lists[kind], upstream.config, self._naming, pins
         known = self._known.get(key)
-        if known is None or not known.holds(*asked):
+        if known is None or not known.holds(*asked) or not self._stands(known):
             ahead = self._examined_ahead.get(key)
-            if ahead is not None and ahead.holds(*asked):
+            if ahead is not None and ahead.holds(*asked) and self._stands(ahead):
                 known = self._examined_ahead.pop(key)
             else:
                 known = at_once(self._examine_steps(upstream.config, kind, upstream.lists[kind], self._naming))
