@@ -75,7 +75,7 @@ def _row(upstream: Upstream, app: App) -> dict[str, Any]:
         "left_out": left_out if negotiated else None,
         "warnings": upstream.faults.for_operators() if negotiated else [],
         "seconds": round(upstream.connect_seconds, 2) if negotiated and upstream.connect_seconds is not None else None,
-        "problem": upstream.lifecycle.current.reason or None,
+        "problem": upstream.lifecycle.current.operator_text or None,
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.call_record import Status
+from aggregator.domain.reasons import SAID_AT_MOST, Reason, for_operator
 from aggregator.domain.records import ToolRecord
 
 PARSE_ERROR: Final = -32700
@@ -26,6 +27,11 @@ ERROR_META_KEY: Final = "aggregator/error"
 _NOT_DONE: Final = frozenset({429, 503})
 # Codes about one hop (headers, version): an upstream's must never look like ours to a host.
 _HOP_LOCAL_CODES: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_VERSION})
+
+
+def is_hop_local(code: int) -> bool:
+    """Return whether a code of an upstream's error is about our request to it, and would mislead a host."""
+    return code in _HOP_LOCAL_CODES
 
 
 class Blame(NamedTuple):
@@ -245,10 +251,10 @@ class OperatorError(AggregatorError):
 
 
 class UpstreamError(AggregatorError):
-    """An upstream could not do what it was asked. `server` is its id.
+    """An upstream could not do what it was asked. `server` is its id, `message` our own words for a host.
 
-    `retryable`: nothing was done, or doing it again is known to do no harm, and the same call may be answered.
-    `in_doubt`: it may have been done.
+    `said`: the words of the server, for operators alone. `retryable`: nothing was done, or doing it again is known to
+    do no harm, and the same call may be answered. `in_doubt`: it may have been done.
     """
 
     code = "upstream_error"
@@ -257,11 +263,17 @@ class UpstreamError(AggregatorError):
     in_doubt = False
     advice = "Do not simply repeat the call."
 
-    def __init__(self, server: str, message: str, **details: Any) -> None:
+    def __init__(self, server: str, message: str, *, said: str = "", **details: Any) -> None:
         super().__init__(message)
         self.server = server
         self.message = message
+        self.said = said[:SAID_AT_MOST]
         self.details = details
+
+    @property
+    def operator_text(self) -> str:
+        """The message with the words of the server, for operators."""
+        return for_operator(self.message, self.said)
 
     def settle(self, *, harmless: bool, begun: bool = False) -> None:
         """Take note that repeating the call does no harm, or else that the server had begun it before this error."""
@@ -291,9 +303,9 @@ class UpstreamUnavailable(UpstreamError):
     advice = "Nothing was sent to it; you may try again."
 
     @classmethod
-    def for_good(cls, server: str, message: str, **details: Any) -> "UpstreamUnavailable":
+    def for_good(cls, server: str, message: str, *, said: str = "", **details: Any) -> "UpstreamUnavailable":
         """Return the error about a server that will not come back by itself."""
-        error = cls(server, message, **details)
+        error = cls(server, message, said=said, **details)
         error.retryable, error.advice = False, "Nothing was sent to it; use another tool."
         return error
 
@@ -346,8 +358,8 @@ class UpstreamHttpStatus(UpstreamError):
 
     code = "upstream_http_error"
 
-    def __init__(self, server: str, message: str, **details: Any) -> None:
-        super().__init__(server, message, **details)
+    def __init__(self, server: str, message: str, *, said: str = "", **details: Any) -> None:
+        super().__init__(server, message, said=said, **details)
         status = details.get("status", 0)
         self.in_doubt = status >= 500
         if status in _NOT_DONE:
@@ -373,13 +385,27 @@ class UpstreamRpcError(RpcError):
         self.server = server
 
     def to_wire(self) -> dict[str, Any]:
-        if self.code not in _HOP_LOCAL_CODES:
+        if not is_hop_local(self.code):
             return super().to_wire()
         return {
             "code": INTERNAL_ERROR,
             "message": f"{self.server} refused the aggregator's request: {self.message}",
             "data": {"server": self.server, "error": super().to_wire()},
         }
+
+
+def operator_text(error: BaseException) -> str:
+    """Return the text of an error for operators, with the words of the server."""
+    return error.operator_text if isinstance(error, UpstreamError) else str(error)
+
+
+def reason_of(error: BaseException) -> Reason:
+    """Return why a request to an upstream failed: our words for a host, and those of the server for operators."""
+    if isinstance(error, UpstreamError):
+        return Reason(error.message, error.said)
+    if isinstance(error, RpcError):
+        return Reason(f"JSON-RPC error {error.code}", error.message)
+    return Reason(str(error))
 
 
 def to_wire(error: BaseException) -> dict[str, Any]:

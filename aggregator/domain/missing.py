@@ -4,6 +4,7 @@ an account at a server.
 A read can only fail as a JSON-RPC error.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aggregator.domain.call_record import Status
@@ -119,7 +120,8 @@ class InsufficientScope(CallRefused):
 class LoginRequired(UpstreamError):
     """The server wants an account to be connected first, or once more: nothing was run.
 
-    `details["url"]` is the page where a person does that; without one, `details["command"]` says what to run.
+    `details["url"]` is the page where a person does that; without one, `details["command"]` says what to run. `scopes`
+    are those that the server wants; only the page shows them, since the server chose their names.
     """
 
     code = "login_required"
@@ -127,8 +129,18 @@ class LoginRequired(UpstreamError):
     retryable = True
     advice = "When that is done, you may try again."
 
-    def __init__(self, server: str, message: str, *, url: str | None = None, **details: Any) -> None:
-        super().__init__(server, message, **details, **({"url": url} if url is not None else {}))
+    def __init__(
+        self,
+        server: str,
+        message: str,
+        *,
+        said: str = "",
+        url: str | None = None,
+        scopes: Sequence[str] = (),
+        **details: Any,
+    ) -> None:
+        super().__init__(server, message, said=said, **details, **({"url": url} if url is not None else {}))
+        self.scopes = tuple(scopes)
 
 
 class SkillMismatch(UpstreamError):

@@ -26,6 +26,7 @@ from aggregator.domain.errors import (
     NotRecorded,
     UpstreamError,
     UpstreamLost,
+    operator_text,
     to_tool_result,
 )
 from aggregator.domain.missing import ItemRefused
@@ -298,7 +299,7 @@ class OpenRecord:
         note_failure(record, self._unfinished() if cut else error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
-        log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, error)
+        log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, operator_text(error))
         if record.method != TOOL_CALL:
             return False
         self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)

@@ -1,12 +1,20 @@
-"""The errors that callers see, as values: many wait for one outcome, and each raises an error of its own."""
+"""The errors that callers see, as values: many wait for one outcome, and each raises an error of its own.
+
+`why` is in our words; as a `Reason` it has the words of an issuer or server too, which only operators get.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aggregator.domain.errors import UpstreamError, UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
+from aggregator.domain.reasons import Reason, said_in
 
+# Our words for hosts about an authorization server: its address and its answers were chosen by others.
+_NOT_ASKED: Final = "no token can be got from its authorization server now"
+_REFUSED: Final = "its authorization server refuses the aggregator"
+_NOT_RENEWED: Final = "its authorization server does not renew it any more"
 # Make the error anew.
 Failure = Callable[[], UpstreamError]
 
@@ -18,25 +26,40 @@ def connect_command(server: str, owner: GrantOwner) -> str:
 
 
 def login_required(server: str, owner: GrantOwner, why: str = "", scopes: Sequence[str] = ()) -> Failure:
-    """Return the error that an account has to be connected. scopes: those that are to be asked for."""
-    said = f"The account of {owner} at {server} has to be connected {'again: ' + why if why else 'first'}."
-    details: dict[str, Any] = {"command": connect_command(server, owner)}
-    if scopes:
-        details["scopes"] = list(scopes)
-    return lambda: LoginRequired(server, said, **details)
+    """Return the error that an account has to be connected. why: the reason if it was connected before. scopes: those
+    that are to be asked for.
+    """
+    message = f"The account of {owner} at {server} has to be connected {f'again: {why}' if why else 'first'}."
+    command = connect_command(server, owner)
+    return lambda: LoginRequired(server, message, said=said_in(why), scopes=scopes, command=command)
 
 
 def unavailable(server: str, why: str, retry_after: float | None = None) -> Failure:
     """Return the error that there is no token at the moment."""
-    said = f"{server} cannot be called now: {why.rstrip('.')}."
-    details = {"retry_after": max(1, round(retry_after))} if retry_after is not None else {}
-    return lambda: UpstreamUnavailable(server, said, **details)
+    message = f"{server} cannot be called now: {why.rstrip('.')}."
+    details: dict[str, Any] = {"retry_after": max(1, round(retry_after))} if retry_after is not None else {}
+    return lambda: UpstreamUnavailable(server, message, said=said_in(why), **details)
 
 
 def unusable(server: str, why: str) -> Failure:
     """Return the error that the operator has to mend something before there can be a token."""
-    said = f"{server} cannot be called: {why.rstrip('.')}."
-    return lambda: UpstreamUnavailable.for_good(server, said)
+    message = f"{server} cannot be called: {why.rstrip('.')}."
+    return lambda: UpstreamUnavailable.for_good(server, message, said=said_in(why))
+
+
+def not_asked(why: str) -> Reason:
+    """Return the reason that an authorization server could not be asked; `why` is for operators."""
+    return Reason(_NOT_ASKED, why)
+
+
+def refused(why: str) -> Reason:
+    """Return the reason that an authorization server refused; `why` is for operators."""
+    return Reason(_REFUSED, why)
+
+
+def not_renewed(why: str) -> Reason:
+    """Return the reason that a grant ended; `why` is for operators."""
+    return Reason(_NOT_RENEWED, why)
 
 
 class TokenFailed(Exception):

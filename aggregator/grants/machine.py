@@ -9,7 +9,7 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import TokenFacts
 from aggregator.grants.account import Account
-from aggregator.grants.failures import TokenFailed, login_required, unavailable, unusable
+from aggregator.grants.failures import TokenFailed, login_required, not_asked, refused, unavailable, unusable
 from aggregator.grants.issuers import Issuers
 from aggregator.grants.ports import GrantSettings
 from aggregator.grants.tokens import AccessToken, GrantTokens, access_token
@@ -85,15 +85,15 @@ class MachineTokens:
             found = await self._issuers.known(account, challenge)
             response, client, scopes = await self._asked(account, found, challenge)
         except DiscoveryFailed as error:
-            raise TokenFailed(unavailable(account.server.id, error.reason), passes=True) from None
+            raise TokenFailed(unavailable(account.server.id, not_asked(error.reason)), passes=True) from None
         except FetchFailed as error:
-            raise TokenFailed(unavailable(account.server.id, error.reason), passes=True) from None
+            raise TokenFailed(unavailable(account.server.id, not_asked(error.reason)), passes=True) from None
         except TokenUnavailable as error:
-            failure = unavailable(account.server.id, error.reason, error.retry_after)
+            failure = unavailable(account.server.id, not_asked(error.reason), error.retry_after)
             raise TokenFailed(failure, retry_after=error.retry_after, passes=True) from None
         except TokenRefused as error:
             self._issuers.forget(account)
-            raise TokenFailed(unusable(account.server.id, f"its issuer answers {error}"), passes=True) from None
+            raise TokenFailed(unusable(account.server.id, refused(str(error))), passes=True) from None
         self._version += 1
         tokens = GrantTokens(
             access=response.access,

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.grants.account import Account
-from aggregator.grants.failures import TokenFailed, login_required, unavailable, unusable
+from aggregator.grants.failures import (
+    TokenFailed,
+    login_required,
+    not_asked,
+    not_renewed,
+    refused,
+    unavailable,
+    unusable,
+)
 from aggregator.grants.issuers import Issuers
 from aggregator.grants.ports import TokenEvents
 from aggregator.grants.store import UNREADABLE, GrantStore, StoredGrant
@@ -118,7 +126,8 @@ class Renewal:
         if problem is None and stored.tokens is None:
             problem = UNREADABLE
         if problem is not None or stored.tokens is None:
-            raise TokenFailed(login_required(account.server.id, account.owner, problem or UNREADABLE))
+            why = not_renewed(problem) if problem is not None and problem != UNREADABLE else UNREADABLE
+            raise TokenFailed(login_required(account.server.id, account.owner, why))
         renewable = stored.tokens.refresh is not None
         return access_token(stored.tokens, stored.record.version, renewable=renewable)
 
@@ -138,7 +147,7 @@ class Renewal:
         except TokenUnavailable as error:
             await self._release(record.id, claimant)
             raise TokenFailed(
-                unavailable(account.server.id, error.reason, error.retry_after),
+                unavailable(account.server.id, not_asked(error.reason), error.retry_after),
                 retry_after=error.retry_after,
                 passes=True,
             ) from None
@@ -194,12 +203,12 @@ class Renewal:
                 return
             log.warning("%s", said)
             self._events.token_event("refresh_refused", said, server, account.owner, details)
-            raise TokenFailed(login_required(server, account.owner, why))
+            raise TokenFailed(login_required(server, account.owner, not_renewed(why)))
         await self._release(record.id, claimant)
         log.warning("%s", said)
         self._events.token_event("refresh_refused", said, server, account.owner, details)
         failure = unusable if error.error in _NOT_OURS else unavailable
-        raise TokenFailed(failure(server, f"{record.issuer} answers {error}"), passes=True)
+        raise TokenFailed(failure(server, refused(f"{record.issuer} answers {error}")), passes=True)
 
     async def _release(self, id: str, claimant: str) -> None:
         vault = await self._store.vault()

@@ -37,8 +37,7 @@ class Credentials(Protocol):
         `WWW-Authenticate` fields, in order.
 
         Raises:
-            LoginRequired: a person has to connect the account, or agree to more scopes (`details["scopes"]`: all that
-                are to be asked for).
+            LoginRequired: a person has to connect the account, or agree to more (`scopes`: all to be asked for).
             UpstreamUnavailable: the authorization server cannot be reached.
         """
         ...

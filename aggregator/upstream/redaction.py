@@ -110,7 +110,7 @@ class ServerRedaction:
     def redact_error(self, error: UpstreamError | UpstreamRpcError) -> None:
         """Remove secrets from an error for a host: the error of the server, or one of ours that quotes it."""
         if isinstance(error, UpstreamError):
-            error.message = self(error.message)
+            error.message, error.said = self(error.message), self(error.said)
         else:
             error.message = self.for_host(error.message)
             # The address of a page that a person has to visit may contain configured values.

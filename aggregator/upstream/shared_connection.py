@@ -10,8 +10,9 @@ from typing import Final, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import RpcError, UpstreamError
+from aggregator.domain.errors import RpcError, UpstreamError, reason_of
 from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.reasons import Reason
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
@@ -136,7 +137,8 @@ class SharedConnection:
                 negotiated = await negotiate(server, session.connection, "legacy", session.declare)
             except (RpcError, UpstreamError) as error:
                 # Another server answers there now.
-                self.lose(session, f"its session could not be renewed: {error}")
+                why = reason_of(error)
+                self.lose(session, Reason(f"its session could not be renewed: {why}", why.said))
                 return
             # If it was lost meanwhile, it must not come back.
             if self.session is session:
@@ -205,7 +207,7 @@ class SharedConnection:
             return failure_of(self._config.value, error)
         except Exception as error:
             log.exception("%s: connecting failed: an unexpected error", self._config.value.id)
-            return Failure(f"{type(error).__name__}: {error}")
+            return Failure(Reason(f"an unexpected error ({type(error).__name__})", str(error)))
 
     async def _run_placed(self, place: ServerPlace) -> Failure | None:
         """Connect where the server runs, once it runs somewhere: here, or by way of the replica that has it."""

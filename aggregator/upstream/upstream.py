@@ -143,8 +143,13 @@ class Upstream:
 
     @property
     def reason(self) -> str:
-        """The reason for the state, and the time of the next attempt; empty where there is neither."""
+        """The reason for the state in our words, and the time of the next attempt; empty where there is neither."""
         return self.lifecycle.current.text(time.time())
+
+    @property
+    def reason_for_operator(self) -> str:
+        """The reason with the words of the server, which no host gets."""
+        return self.lifecycle.current.text_for_operator(time.time())
 
     @property
     def since(self) -> float:

@@ -80,7 +80,11 @@ class NoBackChannel(Exception):
 
 
 class PeerGone(Exception):
-    """The connection ended before an answer came."""
+    """The connection ended before an answer came; `reason` is why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Peer:

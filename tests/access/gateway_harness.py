@@ -25,7 +25,7 @@ from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import encode
 from aggregator.wire.sent_request import OnProgress
-from tests.peers.back_channel import AnsweringBackChannel
+from tests.peers.back_channel import AnsweringBackChannel, FakeBackChannel
 from tests.peers.toolbox import Json, text_result
 from tests.policy.build import book
 
@@ -140,7 +140,7 @@ class GatewayHarness:
             return Host("http", names, Principal(agent))
         return Host("sse", names, Principal(agent), version, capabilities or {}, session=session)
 
-    async def ask(self, host: Host, method: str, params: Json, channel: AnsweringBackChannel | None = None) -> Json:
+    async def ask(self, host: Host, method: str, params: Json, channel: FakeBackChannel | None = None) -> Json:
         """Send one request; return the answer as JSON: `{"result": ...}` or `{"error": ...}`."""
         if host.version is None:
             envelope = {META_VERSION: MODERN, META_CLIENT_CAPABILITIES: dict(host.capabilities)}
@@ -158,7 +158,7 @@ class GatewayHarness:
         host: Host,
         name: str,
         arguments: Json | None = None,
-        channel: AnsweringBackChannel | None = None,
+        channel: FakeBackChannel | None = None,
         **more: Any,
     ) -> Json:
         return await self.ask(host, "tools/call", {"name": name, "arguments": arguments or {}, **more}, channel)

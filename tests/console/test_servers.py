@@ -43,8 +43,8 @@ def own(background: BackgroundLoop, tmp_path: Path) -> ConsoleHarness:
 
 
 async def shown(own: ConsoleHarness, server: str) -> Json:
-    async with own.signed_in("viewer") as viewer:
-        answer = await viewer.get(f"/console/servers/{server}.json")
+    async with own.signed_in("approver") as approver:
+        answer = await approver.get(f"/console/servers/{server}.json")
         assert answer.status_code == 200, answer.text
         found: Json = answer.json()
         return found
@@ -152,7 +152,9 @@ async def test_last_words_are_kept_without_secrets_and_inert(own: ConsoleHarness
     assert found["server_name"] == "<b>talker</b>"
     assert {"name": "env", "value": "TOKEN; values not shown"} in found["configuration"]
     async with own.signed_in("viewer") as viewer:
-        page = (await viewer.get("/console/servers/talker")).text
+        assert "alert(1)" not in (await viewer.get("/console/servers/talker")).text
+    async with own.signed_in("approver") as approver:
+        page = (await approver.get("/console/servers/talker")).text
     assert CANARY not in page + json.dumps(found)
     assert "<script>alert" not in page
     assert "<b>talker" not in page
@@ -180,4 +182,5 @@ async def test_the_last_failure_of_an_address_is_told(background: BackgroundLoop
     assert {"name": "url", "value": "http://127.0.0.1:1"} in found["configuration"]
     async with own.signed_in("viewer") as viewer:
         page = (await viewer.get("/console/servers/away")).text
+    assert "Last failure" not in page
     assert CANARY not in page + json.dumps(found)

@@ -161,7 +161,7 @@ async def test_a_status_that_is_no_answer(
         {"box": {"type": "http", "url": f"{background.open(serving(app))}/mcp"}, "raw": raw_stdio_entry()}
     )
     assert harness.app.upstreams["box"].state == "unavailable"
-    assert words in harness.app.upstreams["box"].reason
+    assert words in harness.app.upstreams["box"].reason_for_operator
     assert "secret" not in harness.app.upstreams["box"].reason
     async with harness.host("http", MODERN) as host:
         assert {tool["name"].partition(".")[0] for tool in await host.list()} == {"raw"}

@@ -88,7 +88,7 @@ async def test_one_that_cannot_be_greeted_says_why(fault: str, caplog: pytest.Lo
             async with running_app(http(raw), raw_stdio("good")) as harness:
                 upstream = harness.upstream("web")
                 assert upstream.state == "unavailable"
-                assert words in upstream.reason
+                assert words in upstream.reason_for_operator
                 await harness.check_echo("good.echo")
                 result = await harness.call("web.echo")
                 assert code_of(result) == "upstream_unavailable"
@@ -120,8 +120,9 @@ async def test_a_redirect_is_told_and_not_followed(kind: str, number: int) -> No
         raw.on = dict.fromkeys(("server/discover", "initialize", "GET"), elsewhere)
         async with running_app(http(raw, type=kind)) as harness:
             reason = harness.upstream("web").reason
-            assert stranger.url in reason
-            assert KEY not in reason
+            assert stranger.url in harness.upstream("web").reason_for_operator
+            assert stranger.url not in reason
+            assert KEY not in harness.upstream("web").reason_for_operator
         assert not stranger.seen
 
 

@@ -40,7 +40,7 @@ async def test_an_endpoint_elsewhere_is_refused(endpoint: str, words: str, caplo
             async with running_app(sse(raw), raw_stdio("good")) as harness:
                 upstream = harness.upstream("web")
                 assert upstream.state == "unavailable"
-                assert words in upstream.reason
+                assert words in upstream.reason_for_operator
                 await harness.check_echo("good.echo")
     assert KEY not in caplog.text
     assert TOKEN not in caplog.text

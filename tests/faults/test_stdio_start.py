@@ -31,15 +31,16 @@ async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path
 
 
 async def test_the_reason_holds_the_last_words_on_stderr() -> None:
-    """D3, A7: exit at start, message on stderr; whoever calls learns it."""
+    """D3, A7: exit at start, message on stderr; operators learn it, callers the exit code."""
     for _ in range(8):
         async with running_app(raw_stdio("complains", "complains")) as harness:
             upstream = harness.upstream("complains")
             assert upstream.state == "unavailable"
             assert "exit code 1" in upstream.reason
-            assert "the licence of this server has run out" in upstream.reason
+            assert "the licence of this server has run out" in upstream.reason_for_operator
             result = await harness.call("complains.echo")
-            assert "the licence of this server has run out" in result["content"][0]["text"]
+            assert "exit code 1" in result["content"][0]["text"]
+            assert "the licence of this server" not in f"{result} {upstream.reason} {harness.app.report()}"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ async def test_an_unknown_version_is_refused_with_its_name() -> None:
     """D3: what it speaks is told."""
     async with running_app(raw_stdio("future", "version=2031-01-01"), raw_stdio("good")) as harness:
         assert harness.upstream("future").state == "unavailable"
-        assert "'2031-01-01'" in harness.upstream("future").reason
+        assert "protocolVersion: 2031-01-01" in harness.upstream("future").reason_for_operator
         await harness.check_echo("good.echo")
 
 
@@ -130,10 +131,12 @@ async def test_the_product_can_be_stopped_while_a_server_is_starting(tmp_path: P
 
 
 async def test_a_secret_in_the_last_words_is_not_told_to_hosts(tmp_path: Path) -> None:
-    """D1: servers print the key they were given; the reason is shown to hosts and on the health page."""
+    """D1: servers print the key they were given; operators read the rest, hosts and the health page none."""
     program = "import os, sys; sys.exit('invalid key ' + os.environ['API_KEY'])"
     leak = raw_stdio("leak", args=("-I", "-S", "-c", program), env={"API_KEY": "sk-of-the-operator-4411"})
     async with running_app(leak) as harness:
         told = f"{await harness.call('leak.echo')} {harness.app.report()}"
+        assert "invalid key" not in told
+        told = harness.upstream("leak").reason_for_operator
         assert "invalid key" in told
         assert "sk-of-the-operator-4411" not in told

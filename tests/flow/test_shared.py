@@ -1,21 +1,31 @@
 """Several processes on one database: what one has read the others know, and a clear is heeded by all."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from aggregator.domain.call_record import CallRecord
+from aggregator.domain.errors import RpcError
+from aggregator.domain.trace_context import begin
+from aggregator.gateway.flow.call_flow import CallFlow
+from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
+from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
-from aggregator.storage.errors import StorageBusy
-from aggregator.storage.flow import FlowLabels
+from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.flow import FlowLabels, FlowRow
+from aggregator.wire.sent_request import OnProgress
 from tests.access.gateway_harness import MODERN, error_data
 from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
+from tests.peers.back_channel import FakeBackChannel
+from tests.peers.toolbox import Json, text_result
 
 SESSION: Final = ScopeKey(ScopeOwner("ada", None, None), "session", "one")
+UNTRUSTED: Final = frozenset({"untrusted"})
 OpenHarness = Callable[[], AbstractAsyncContextManager[FlowHarness]]
 
 
@@ -187,6 +197,7 @@ async def test_without_the_database_a_call_out_waits(
         raise StorageBusy("away")
 
     async with open_harness() as harness:
+        # In a session that this process alone has, its memory decides.
         host, key = harness.legacy(), harness.host("ada", MODERN)
         assert await harness.outcome(host, "mail.list") == "ok"
         with monkeypatch.context() as patched:
@@ -201,3 +212,139 @@ async def test_without_the_database_a_call_out_waits(
         await harness.app.flow.write_rest()
         assert not harness.app.flow.scopes.unwritten
         assert await harness.outcome(key, "mail.send") == "not_confirmed"
+
+
+Conversation = Callable[[FlowHarness], tuple[Host, Json]]
+# The kinds of conversations that another process may go on with, and whether several serve as one.
+SHARED: Final[dict[str, tuple[bool, Conversation]]] = {
+    "session of replicas": (True, lambda harness: (harness.legacy(session="travelling"), {})),
+    "key": (False, lambda harness: (harness.host("ada", MODERN), {})),
+    "trace": (False, lambda harness: (harness.host("ada", MODERN), {"_meta": traced()})),
+    "trace of replicas": (True, lambda harness: (harness.host("ada", MODERN), {"_meta": traced()})),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+async def test_what_is_not_committed_reaches_no_host_where_another_process_decides(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The database can be read and not written: the answer is withheld, and the call out is made nowhere wrongly."""
+    shared, conversation = SHARED[kind]
+
+    async def full(*_: object, **__: object) -> None:
+        raise StorageError("database or disk is full")
+
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = shared
+        host, more = conversation(one)
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowLabels, "note", full)
+            for _ in range(3):
+                answer = await one.call(host, "web.fetch", **more)
+                assert error_data(answer)["code"] == "flow_unknown"
+                assert error_data(answer)["retryable"] is False
+                assert "did fetch" not in str(answer)
+            # What brings nothing goes on, and what was known before too.
+            assert await one.outcome(host, "mail.list", **more) == "ok"
+            assert await two.outcome(host, "web.plain", **more) == "ok"
+            assert await two.outcome(host, "mail.send", **more) == "ok"
+        assert await one.outcome(host, "web.fetch", **more) == "ok"
+        assert await two.outcome(host, "mail.send", **more) == "not_confirmed"
+
+
+async def test_errors_are_withheld_too(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the server is read as its results are."""
+
+    async def full(*_: object, **__: object) -> None:
+        raise StorageError("database or disk is full")
+
+    async def fails(params: Json) -> Json:
+        raise RpcError(-32000, "secrets of the page")
+
+    async with open_harness() as one:
+        one.fake_upstreams["web"].answer = fails
+        host = one.host("ada", MODERN)
+        assert (await one.call(host, "web.fetch"))["error"]["message"] == "secrets of the page"
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowLabels, "note", full)
+            assert "secrets" not in str(await one.call(one.host("bob", MODERN), "web.fetch"))
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_messages_wait_for_the_commit(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """Log messages and progress of a call leave once their labels are committed, in their order, or not at all."""
+    noted = FlowLabels.note
+    seen: list[int] = []
+    channel = FakeBackChannel()
+
+    async def note(self: FlowLabels, rows: Sequence[FlowRow]) -> None:
+        seen.append(len(channel.notifications))
+        if not written:
+            raise StorageError("database or disk is full")
+        await noted(self, rows)
+
+    monkeypatch.setattr(FlowLabels, "note", note)
+    async with open_harness() as harness:
+        harness.app.replication.enabled = True
+        played = harness.fake_upstreams["web"]
+
+        async def request(
+            method: str, params: Json, on_progress: OnProgress | None = None, headers: object = None, origin: Any = None
+        ) -> Json:
+            assert on_progress is not None
+            on_progress({"progress": 1, "message": "half"})
+            origin.caller.on_log("web", {"level": "error", "data": "a row"})
+            on_progress({"progress": 2})
+            return text_result("did fetch")
+
+        monkeypatch.setattr(played, "request", request)
+        answer = await harness.call(harness.legacy(), "web.fetch", channel=channel, _meta={"progressToken": 7})
+        # Before the labels were committed, the host had been told nothing.
+        assert seen[0] == 0
+        if written:
+            assert [told.get("data") or told["progress"] for _, told in channel.notifications] == [1, "a row", 2]
+            assert "did fetch" in str(answer)
+            # Now that they are, messages pass at once.
+            await harness.call(harness.legacy(), "web.fetch", channel=channel, _meta={"progressToken": 7})
+            assert len(channel.notifications) == 6
+        else:
+            assert channel.notifications == []
+            assert error_data(answer)["code"] == "flow_unknown"
+
+
+async def test_the_loop_passes_on_what_waits(open_harness: OpenHarness) -> None:
+    """While the call still runs: it is not the result that messages wait for."""
+    async with open_harness() as harness:
+        states = harness.app.flow
+        call = CallFlow(
+            ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
+        )
+        record = CallRecord(begin(), 0.0, "ada", "web.fetch", "http")
+        questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
+        passed: list[str] = []
+        questions.say(lambda: passed.append("one"))
+        questions.say(lambda: passed.append("two"))
+        assert passed == []
+        await states.write_rest()
+        assert passed == ["one", "two"]
+        questions.say(lambda: passed.append("three"))
+        assert passed == ["one", "two", "three"]
+
+
+async def test_what_waits_ends_with_its_call(open_harness: OpenHarness) -> None:
+    """A message of a call that is over goes to no channel."""
+    async with open_harness() as harness:
+        call = CallFlow(
+            ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
+        )
+        record = CallRecord(begin(), 0.0, "ada", "web.fetch", "http")
+        questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
+        passed: list[str] = []
+        questions.say(lambda: passed.append("late"))
+        questions.end()
+        questions.say(lambda: passed.append("later"))
+        await harness.app.flow.write_rest()
+        assert passed == []

@@ -18,7 +18,6 @@ from aggregator.notify.reached_limits import ReachedLimit
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.records import Approval
 from aggregator.telemetry.snapshot import ReceiverCounts
-from aggregator.upstream.process.process import LAST_WORDS
 from aggregator.upstream.process.reaper_pipe import Reaper
 
 CONSOLE_PATH: Final = "/console"
@@ -75,8 +74,7 @@ class NoticeEvents:
     def server_state(self, server: str, state: str, reason: str) -> None:
         """Note the new state of a server: `silent` is one that is ready and does not answer."""
         if state in _DOWN:
-            # What the process last wrote may hold values of calls.
-            self._notifier.server_down(server, reason.partition(LAST_WORDS)[0])
+            self._notifier.server_down(server, reason)
         elif state == "ready":
             self._notifier.server_up(server)
         elif state in _GONE:

@@ -48,7 +48,8 @@ async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[SaidNow]:
 async def _said(upstream: Upstream) -> SaidNow:
     config = upstream.config
     if upstream.state != "ready" or upstream.negotiated is None:
-        return SaidNow(config, problem=f"it is {upstream.state}: {upstream.reason or 'it did not come up'}")
+        why = upstream.reason_for_operator or "it did not come up"
+        return SaidNow(config, problem=f"it is {upstream.state}: {why}")
     missing = await _missing(upstream)
     if missing:
         return SaidNow(config, problem=f"it has not listed its {' and '.join(f'{kind}s' for kind in missing)}")

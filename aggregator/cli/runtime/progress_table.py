@@ -90,4 +90,4 @@ def _said(upstream: Upstream, redact: Redactor, seconds: float) -> str:
         return f"{len(upstream.definitions)} tools{f', {took:.1f} s' if took is not None else ''}"
     if upstream.state == "starting":
         return f"{seconds:.0f} s"
-    return one_line(redact(upstream.lifecycle.current.reason or ""))[:_LONGEST]
+    return one_line(redact(upstream.lifecycle.current.operator_text))[:_LONGEST]

@@ -143,7 +143,7 @@ def _tried(
         calls,
         upstream.state,
         tools=tools,
-        reason=upstream.reason or "",
+        reason=upstream.reason_for_operator,
         words=[line.text for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"][-_WORDS:],
         noise=server.id in noisy,
         seconds=upstream.connect_seconds,

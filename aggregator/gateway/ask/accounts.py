@@ -115,8 +115,7 @@ class MissingAccounts:
         if resumed and await self._wait(owner, server, caller, WAIT):
             return None
         try:
-            scopes = tuple(missing.details.get("scopes", ()))
-            link = await self._connecting.begin(server, owner, target.principal, scopes=scopes)
+            link = await self._connecting.begin(server, owner, target.principal, scopes=missing.scopes)
         except StorageError as error:
             log.warning("%s: no link can be made: %s", server.id, error)
             raise _without_link(missing) from missing
@@ -202,4 +201,5 @@ def _without_link(missing: LoginRequired, command: str = "") -> LoginRequired:
 
 def _worded(missing: LoginRequired, **details: Any) -> LoginRequired:
     """Return a new error, since several requests may have got the same one."""
-    return LoginRequired(missing.server, missing.message, **{**missing.details, **details})
+    merged = {**missing.details, **details}
+    return LoginRequired(missing.server, missing.message, said=missing.said, scopes=missing.scopes, **merged)

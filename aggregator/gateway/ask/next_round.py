@@ -102,7 +102,8 @@ def next_round(target: CallTarget, caller: RequestCaller, result: Mapping[str, A
     server, kind = target.upstream.config.id, result["resultType"]
     requests, state = result.get("inputRequests", {}), result.get("requestState")
     if kind != "input_required" or target.method not in MAY_ASK:
-        raise UpstreamBadAnswer(server, f"{server} answered with a {brief(kind, 80)!r} result that was not asked for.")
+        said = f"resultType: {brief(kind, 80)}"
+        raise UpstreamBadAnswer(server, f"{server} answered with a result that was not asked for.", said=said)
     if (
         not isinstance(requests, dict)
         or not isinstance(state, str | None)
@@ -161,9 +162,8 @@ def _checked(target: CallTarget, caller: RequestCaller, requests: Mapping[str, A
     for key, request in requests.items():
         method, params = (request.get("method"), request.get("params", {})) if isinstance(request, dict) else (None, {})
         if not isinstance(method, str) or method not in QUESTIONS or not isinstance(params, dict):
-            raise UpstreamBadAnswer(
-                server, f"{server} asked for {brief(method, 80)!r}, which no host can be asked for."
-            )
+            said = f"method: {brief(method, 80)}"
+            raise UpstreamBadAnswer(server, f"{server} asked for what no host can be asked for.", said=said)
         missing = lacking(caller.abilities, method, params)
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.abilities import ELICIT, HostCapabilities, abilities_of, lacking
@@ -131,9 +132,15 @@ class RequestCaller:
         if channel is None or level is None or wanted is None or level < wanted:
             log.debug("%s says: %s", server, brief(params.get("data")))
         else:
+            pass_on = partial(self._pass_on, _signed(server, params))
             if self.flow is not None:
-                self.flow.say()
-            channel.notify(_SAID, _signed(server, params))
+                self.flow.say(pass_on)
+            else:
+                pass_on()
+
+    def _pass_on(self, said: dict[str, Any]) -> None:
+        if self.channel is not None:
+            self.channel.notify(_SAID, said)
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`; 2026-07-28 has no such thing."""
@@ -201,9 +208,11 @@ class SessionCaller:
         """See `Caller`."""
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
         if level is not None and wanted is not None and level >= wanted:
+            pass_on = partial(self.host.notify, _SAID, _signed(server, params))
             if self.flow is not None:
-                self.flow.say()
-            self.host.notify(_SAID, _signed(server, params))
+                self.flow.say(pass_on)
+            else:
+                pass_on()
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`."""

@@ -4,6 +4,7 @@ A few reports pass at once; after that they are spaced, and of those that come b
 """
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from aggregator.gateway.ask.upstream_caller import RequestCaller
@@ -69,8 +70,13 @@ class Progress:
     def _send(self, params: dict[str, Any]) -> None:
         self._held = None
         self._credit -= 1.0
+        flow, pass_on = self._caller.flow, partial(self._pass_on, params)
+        if flow is not None and ("message" in params or flow.holds):
+            flow.say(pass_on)
+        else:
+            pass_on()
+
+    def _pass_on(self, params: dict[str, Any]) -> None:
         channel, token = self._caller.channel, self._caller.token
         if channel is not None and token is not None:
-            if self._caller.flow is not None and "message" in params:
-                self._caller.flow.say()
             channel.notify("notifications/progress", {**params, "progressToken": token})

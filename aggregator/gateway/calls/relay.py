@@ -262,9 +262,10 @@ class Relay:
                     try:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
-                        asked = round_of_error(target, caller, error)
+                        # Before anything is made of it: any error that follows has words of the upstream in it.
                         if caller.flow is not None:
                             await caller.flow.ask()
+                        asked = round_of_error(target, caller, error)
                     except LoginRequired as error:
                         wanted = await self._accounts.obtain(target, caller, error, resumed=asked_to_connect)
                         asked_to_connect = True
@@ -274,9 +275,9 @@ class Relay:
                     else:
                         if is_complete(result):
                             break
-                        asked = next_round(target, caller, result)
                         if caller.flow is not None:
                             await caller.flow.ask()
+                        asked = next_round(target, caller, result)
                     target.upstream.keep_alive(STATE_LIFETIME)
                     if caller.modern:
                         result = await self._input_requests.pass_on(target, caller, asked, record.approved_by)
@@ -294,12 +295,19 @@ class Relay:
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:
                     progress.drop()
+                if caller.flow is not None:
+                    caller.flow.end()
                 if isinstance(error, Exception):
                     refuse_unanswered(caller)
                 raise
         refuse_unanswered(caller)
         if progress is not None:
             progress.flush()
+        if caller.flow is not None:
+            try:
+                await caller.flow.settle()
+            finally:
+                caller.flow.end()
         return result
 
     async def _send(self, outgoing: _Outgoing, params: dict[str, Any]) -> dict[str, Any]:

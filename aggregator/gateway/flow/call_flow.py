@@ -17,6 +17,8 @@ _ALLOWED: Final = Decision("allow", "", "")
 class CallFlow(NamedTuple):
     """The flow of one call: its scope, the labels of what it calls, by which name, and for how long at its key.
 
+    `decisive` are the labels after which any rule holds.
+
     For questions of its server: the decision without flow rules and the rules it was made by, the labels of the
     conversation then, and those that its questions brought before.
     """
@@ -25,6 +27,7 @@ class CallFlow(NamedTuple):
     labels: frozenset[str]
     name: str
     decay: float
+    decisive: frozenset[str]
     base: Decision = _ALLOWED
     of: ToolFlow = NO_FLOW
     read: frozenset[str] = frozenset()

@@ -22,7 +22,7 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
 from aggregator.gateway.flow.conversations import scope_of
 from aggregator.gateway.flow.questions import QuestionFlow, refuse_late
-from aggregator.gateway.flow.refusals import FlowDenied
+from aggregator.gateway.flow.refusals import FlowDenied, FlowWithheld
 from aggregator.gateway.flow.said_labels import said_labels
 from aggregator.gateway.flow.scopes import ScopeKey
 from aggregator.gateway.flow.states import FlowStates
@@ -57,7 +57,7 @@ class FlowGuard:
         if scope.kind == "session":
             # Who calls before any list was sent knows the names from another session: see `Host.listed`.
             self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
-        return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay)
+        return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay, rulebook.flow.decisive)
 
     async def decide(
         self,
@@ -147,6 +147,7 @@ class FlowGuard:
         Return the labels that it has.
 
         Raises:
+            FlowWithheld: they cannot be written, and other processes would decide without them.
             NotRecorded: they cannot be written, and the operator wants no answer without a record.
         """
         labels = call.labels
@@ -169,16 +170,20 @@ class FlowGuard:
         """Note labels of what the host is about to get.
 
         Raises:
-            NotRecorded: as of `note`.
+            FlowWithheld, NotRecorded: as of `note`.
         """
         if not labels:
             return
         brought = await self.states.bring(call.scope, labels, call.name, record.trace.trace_id, call.decay)
         if brought.new:
             record.flow = " ".join(filter(None, (record.flow, *(f"+{label}" for label in brought.new))))
-        if not brought.committed and self._call_log.observers.written is not None:
+        if brought.committed:
+            return
+        if self._call_log.observers.written is not None:
             said = f"What {call.name} answered is withheld: it cannot be written now which data that was."
             raise NotRecorded(call.name, said)
+        if labels & call.decisive and not self.states.alone(call.scope):
+            raise FlowWithheld.of(call.name)
 
 
 def labels_told(state: FlowState) -> str | None:

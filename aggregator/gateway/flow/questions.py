@@ -1,12 +1,13 @@
 """The questions of a server to the host during a call: they bring what it brings, and answers go out as calls do.
 
-Law: the labels of a call are noted before its server's question reaches the host; an answer is sent to the server only
-if the call would be allowed in the conversation as it is when the answer has come.
+Law: the labels of a call are noted before its server's question or message reaches the host, and committed where other
+processes decide by them; an answer is sent to the server only if the call would be allowed in the conversation as it is
+when the answer has come.
 """
 
 import logging
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Final, Protocol
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import INVALID_REQUEST, CallRefused, RpcError
@@ -16,6 +17,9 @@ from aggregator.gateway.flow.states import FlowStates
 from aggregator.policy.flow.decide_flow import FlowState, decide_flow
 
 log = logging.getLogger(__name__)
+
+# Messages of one call that wait for a commit at one time; more are left out.
+_HELD: Final = 100
 
 
 class NotesLabels(Protocol):
@@ -28,20 +32,30 @@ class NotesLabels(Protocol):
         """Note labels.
 
         Raises:
-            NotRecorded: they cannot be written, and the operator wants no answer without a record.
+            FlowWithheld, NotRecorded: they cannot be written, and have to be.
         """
 
 
-class QuestionFlow:
-    """The questions of the server of one call. `refused` is why an answer was not sent, which ends the call."""
+class Deliver(Protocol):
+    """A function that passes one message of a server on to the host."""
 
-    __slots__ = ("_call", "_guard", "_own", "_record", "refused")
+    def __call__(self) -> None: ...
+
+
+class QuestionFlow:
+    """The questions and messages of the server of one call. `refused` is why an answer was not sent, which ends the
+    call.
+    """
+
+    __slots__ = ("_call", "_guard", "_held", "_over", "_own", "_record", "refused")
 
     def __init__(self, guard: NotesLabels, call: CallFlow, record: CallRecord) -> None:
         self._guard = guard
         self._call = call
         self._record = record
         self._own = dict(call.own)
+        self._held: list[Deliver] = []
+        self._over = False
         self.refused: CallRefused | None = None
 
     def __repr__(self) -> str:
@@ -63,7 +77,7 @@ class QuestionFlow:
 
         Raises:
             FlowUnknown: the database cannot be read.
-            NotRecorded: it cannot be written, and the operator wants no answer without a record.
+            FlowWithheld, NotRecorded: it cannot be written, and has to be.
         """
         call, states = self._call, self._guard.states
         if not call.labels:
@@ -74,13 +88,49 @@ class QuestionFlow:
         after = states.scopes.state(call.scope, states.now())
         self._own.update({label: after[label] for label in mine if label in after})
 
-    def say(self) -> None:
-        """Note what the call brings, before a message of its server reaches the host; it is written a moment later."""
-        call = self._call
+    def say(self, deliver: Deliver) -> None:
+        """Note what the call brings, and pass a message of its server on to the host.
+
+        Where other processes decide by the labels, the message waits until they are committed.
+        """
+        call, states = self._call, self._guard.states
         if call.labels:
-            self._guard.states.bring_at_once(
-                call.scope, call.labels, call.name, self._record.trace.trace_id, call.decay
-            )
+            states.bring_at_once(call.scope, call.labels, call.name, self._record.trace.trace_id, call.decay)
+            if self._held or (call.labels & call.decisive and not states.may_say(call.scope)):
+                if len(self._held) < _HELD and not self._over:
+                    self._held.append(deliver)
+                    states.hold(self)
+                return
+        deliver()
+
+    @property
+    def holds(self) -> bool:
+        """True if messages wait: others must not overtake them."""
+        return bool(self._held)
+
+    def flush(self) -> None:
+        """See `HoldsMessages`."""
+        if self._held and self._guard.states.may_say(self._call.scope):
+            held, self._held = self._held, []
+            self._guard.states.release(self)
+            for deliver in held:
+                deliver()
+
+    async def settle(self) -> None:
+        """Pass on the messages that wait, before the result of the call.
+
+        Raises:
+            FlowWithheld, NotRecorded: the labels cannot be written, and have to be.
+        """
+        if self._held:
+            await self._guard.bring(self._call, self._call.labels, self._record)
+            self.flush()
+
+    def end(self) -> None:
+        """Drop the messages that wait: the call is over."""
+        self._over = True
+        self._held.clear()
+        self._guard.states.release(self)
 
     async def answer(self) -> None:
         """Decide whether an answer of the host may be sent to the server, in the conversation as it is now.

@@ -39,3 +39,18 @@ class FlowUnknown(CallRefused):
         """Return the refusal of a call of a tool."""
         said = f"{tool} was not called: it cannot be looked up now what this conversation has read, and that decides."
         return cls(tool, said)
+
+
+class FlowWithheld(CallRefused):
+    """An answer brings labels that cannot be written now, and other processes would decide without them."""
+
+    code = "flow_unknown"
+    status = 503
+    outcome: Status = "unavailable"
+    advice = "It may have taken effect: do not simply repeat the call."
+
+    @classmethod
+    def of(cls, tool: str) -> "FlowWithheld":
+        """Return the refusal to pass on what a tool answered."""
+        said = f"What {tool} answered is withheld: it cannot be noted now that this conversation has read it."
+        return cls(tool, said)

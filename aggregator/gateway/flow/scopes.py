@@ -126,6 +126,10 @@ class Scopes:
         """The scopes that have a label which is in no row yet."""
         return tuple(self._unwritten)
 
+    def is_committed(self, key: ScopeKey) -> bool:
+        """Return whether all labels of a scope, and of its key, are in rows that last long enough."""
+        return not any(one in self._unwritten for one in with_key(key))
+
     def is_loaded(self, key: ScopeKey) -> bool:
         """Return whether all that was in the database of a scope, and of its key, is in memory."""
         scope = self._scopes.get(key)

@@ -1,7 +1,8 @@
 """The flow states of this process, and of the database that it shares with others.
 
-Law: a label is in memory, and committed where there is a database, before the host gets the result that brought it. A
-call that a flow rule speaks of is decided by what the database says, unless no other process can know of its scope.
+Law: a label is in memory, and committed where other processes may decide about its scope, before the host gets what
+brought it. A call that a flow rule speaks of is decided by what the database says, unless its scope is this process's
+alone.
 """
 
 import asyncio
@@ -52,6 +53,14 @@ class IsShared(Protocol):
     def __call__(self) -> bool: ...
 
 
+class HoldsMessages(Protocol):
+    """Messages of servers that wait until the labels of their call are committed."""
+
+    def flush(self) -> None:
+        """Pass them on if the labels are committed."""
+        ...
+
+
 class Brought(NamedTuple):
     """The labels of a result that are new to its scope; `committed`: they would survive the end of this process."""
 
@@ -75,9 +84,14 @@ class FlowStates:
         self._failing = False
         self._used = asyncio.Event()
         self._wake = asyncio.Event()
+        self._holding: dict[HoldsMessages, None] = {}
 
     def __repr__(self) -> str:
         return f"<FlowStates {self.scopes!r}>"
+
+    def alone(self, key: ScopeKey) -> bool:
+        """Return whether no other process decides by what this one notes of a scope."""
+        return self._store is None or (key.kind == "session" and not self._is_shared())
 
     # -- what a conversation has read
 
@@ -87,10 +101,9 @@ class FlowStates:
         `decides`: a flow rule speaks of the call.
         """
         now = self.now()
-        if self._store is not None and (decides or key.kind != "trace"):
-            alone = key.kind == "session" and not self._is_shared()
-            if not self.scopes.is_loaded(key) or (decides and not alone):
-                return None
+        looks = self._store is not None and (decides or key.kind != "trace")
+        if looks and (not self.scopes.is_loaded(key) or (decides and not self.alone(key))):
+            return None
         self.scopes.open(key, now)
         return self.scopes.state(key, now)
 
@@ -152,12 +165,24 @@ class FlowStates:
         return Brought(new, True)
 
     def bring_at_once(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> None:
-        """Note labels in memory, before a message reaches a host; they are written within `LOOK_EVERY` seconds."""
+        """Note labels of a message in memory; they are written soon."""
         self._decay = decay
         self.scopes.bring(key, labels, LabelSource(tool, self.now(), trace), decay)
         self._used.set()
         if self._store is not None:
             self._wake.set()
+
+    def may_say(self, key: ScopeKey) -> bool:
+        """Return whether a message may reach a host whose labels were noted in a scope."""
+        return self.alone(key) or self.scopes.is_committed(key)
+
+    def hold(self, messages: HoldsMessages) -> None:
+        """Have messages flushed once more labels are committed."""
+        self._holding[messages] = None
+
+    def release(self, messages: HoldsMessages) -> None:
+        """Flush these messages no longer."""
+        self._holding.pop(messages, None)
 
     async def _write(self, keys: Collection[ScopeKey]) -> None:
         rows = self.scopes.rows(keys, self._decay)
@@ -167,13 +192,15 @@ class FlowStates:
                 await labels.note([row for _, row in rows])
             except StorageError as error:
                 if not self._failing:
-                    log.error("flow labels cannot be written, and are in memory only for now: %s", error)
+                    log.error("flow labels cannot be written; answers that bring any may be withheld: %s", error)
                 self._failing = True
                 raise
             if self._failing:
                 log.info("flow labels are written again")
             self._failing = False
             self.scopes.written(rows, self._decay)
+            for messages in tuple(self._holding):
+                messages.flush()
 
     async def _labels(self) -> "FlowLabels":
         assert self._store is not None

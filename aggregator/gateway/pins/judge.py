@@ -14,13 +14,23 @@ from aggregator.gateway.pins.state import HeldItem, JudgedChange, JudgedList, Li
 from aggregator.pins.comparison import compare, is_held
 from aggregator.pins.definition import pinned_item
 from aggregator.pins.flags import NO_OTHERS, OtherServers, flag_steps
-from aggregator.pins.values import Comparison, ItemKey, PinKind, PinnedItem
+from aggregator.pins.values import Comparison, ItemChange, ItemKey, PinKind, PinnedItem
 
 _NOT_READ: Final = "what was approved cannot be read now"
 _NOT_APPROVED: Final = "it was not approved yet"
 _NOT_COMPARED: Final = "it changed"
 # What cannot be remembered could change later without being noticed.
 _TOO_LONG: Final = "it is too long to be remembered"
+# What hosts get about a change that is held, by its classes: what a sentence quotes is new text of the server.
+_CHANGED: Final[Mapping[str, str]] = {
+    "renamed": "it has another name",
+    "description": "its description changed",
+    "wider": "it takes more than before",
+    "narrower": "it takes less than before",
+    "output": "its results changed",
+    "safer_annotations": "its annotations changed",
+    "other_annotations": "its annotations changed",
+}
 _TOO_MANY: Final = f"the server has had more than the {MOST_ITEMS:,} definitions that are remembered of one"
 
 
@@ -112,6 +122,13 @@ def _provisional(
     return JudgedList(server, kind, held, provisional=True)
 
 
+def why_for_hosts(change: ItemChange) -> str:
+    """Return why a changed item is held, in words that the server chose nothing of."""
+    if "new" in change.classes:
+        return _NOT_APPROVED
+    return " and ".join(dict.fromkeys(said for one, said in _CHANGED.items() if one in change.classes)) or _NOT_COMPARED
+
+
 def accepts_new(rules: PinRules) -> bool:
     """Return whether a new item is shown without an approval."""
     return not rules.asks and (rules.on_change == "warn" or "new" in rules.on_change)
@@ -181,7 +198,7 @@ def _judged(
             left -= change.key not in known.seen
         if holds:
             before = change.before.key if change.before is not None else change.key
-            held[change.name] = HeldItem(server, kind, change.name, change.sentence, known.approved.get(before))
+            held[change.name] = HeldItem(server, kind, change.name, why_for_hosts(change), known.approved.get(before))
         changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
     # A pin of the lock file has no version, and a list with one changes nothing there.
     same = [

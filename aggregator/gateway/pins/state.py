@@ -86,7 +86,8 @@ class ListedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """An item that is neither listed nor callable. `why` says it without the name: "its description changed".
+    """An item that is neither listed nor callable. `why` says it to hosts, without its name and without a
+    word of its server: "its description changed".
 
     `approved` is when something else was approved in its place; None if nothing was. `unprotected`: it is held for no
     change, but since its pin cannot be read, compared or written now.

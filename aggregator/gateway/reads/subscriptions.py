@@ -9,7 +9,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamError, UpstreamRpcError
+from aggregator.domain.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    HostError,
+    UpstreamError,
+    UpstreamRpcError,
+    is_hop_local,
+)
 from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
@@ -76,8 +84,8 @@ class Subscriptions:
         """Subscribe a host of the handshake eras to a resource.
 
         Raises:
-            HostError: the server does not support subscriptions, or the host has too many.
-            UpstreamRpcError, UpstreamError: the server refuses, or is away.
+            HostError: the server refuses, or does not support subscriptions, or the host has too many.
+            UpstreamError: the server is away.
         """
         about = {"uri": found.requested}
         if not can_tell(found.upstream):
@@ -87,6 +95,13 @@ class Subscriptions:
             raise HostError(INVALID_PARAMS, f"At most {MOST} resources can be subscribed to.", about)
         try:
             await found.upstream.wait_subscribed(found.own, found.upstream.config.timeout)
+        except UpstreamRpcError as error:
+            self._drop(subscriber, (found.upstream.config.id, found.own))
+            server = found.upstream.config.id
+            log.info("%s does not tell of changes of %.200r: %s", server, found.own, error)
+            # In our words: a subscription is no reading, so what the server says would have no label.
+            said = f"{server} refused to tell of changes of this resource (JSON-RPC error {error.code})."
+            raise HostError(INTERNAL_ERROR if is_hop_local(error.code) else error.code, said, about) from error
         except BaseException:
             self._drop(subscriber, (found.upstream.config.id, found.own))
             raise

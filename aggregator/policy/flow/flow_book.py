@@ -26,13 +26,14 @@ class FlowBook:
     """The labels and flow rules of all files.
 
     `has_rules`: there is a flow rule; without one nothing has a flow. `decay`: seconds for which it is known of a key
-    what was read with it.
+    what was read with it. `decisive`: the labels after which a rule holds.
     """
 
     def __init__(self, documents: Documents) -> None:
         self.has_rules: Final = bool(documents.flow)
         self.decay: Final[float] = documents.decay.value if documents.decay is not None else DECAY
         self.rules: Final = tuple(sorted(documents.flow, key=lambda rule: (rule.then != "deny", rule.place)))
+        self.decisive: Final = frozenset[str]().union(*(rule.after for rule in self.rules))
         self._index = RuleIndex(rule for label in documents.labels.values() for rule in label.rules)
 
     def __repr__(self) -> str:

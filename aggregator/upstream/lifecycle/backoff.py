@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from aggregator.domain.reasons import Reason, said_in
 from aggregator.upstream.lifecycle.failures import Failure
 
 FIRST: Final = 0.5
@@ -67,4 +68,5 @@ class Attempts:
         """Return the reason of the latest failure, for an operator; a crash loop is named."""
         if not self.crash_loop:
             return failure.reason
-        return f"it is in a crash loop, and ended soon after each of its last {self.deaths} starts: {failure.reason}"
+        ours = f"it is in a crash loop, and ended soon after each of its last {self.deaths} starts: {failure.reason}"
+        return Reason(ours, said_in(failure.reason))

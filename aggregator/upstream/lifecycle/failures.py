@@ -6,6 +6,7 @@ from typing import Final
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRefused
 from aggregator.domain.missing import LoginRequired
+from aggregator.domain.reasons import Reason, said_in
 from aggregator.wire.peer import PeerGone
 
 # Statuses that say that nothing is served under the path.
@@ -16,7 +17,7 @@ LOGIN_REQUIRED: Final = "login required"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why an attempt to connect failed, or a connection ended.
+    """The reason why an attempt to connect failed, or a connection ended; a `Reason` has the words of the server too.
 
     lasting: an operator has to repair it.
     died: the program of the server ended by itself.
@@ -44,12 +45,14 @@ def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = 
         return Failure(f"{LOGIN_REQUIRED}: connect an account with `aggregator connect {server.id}`", lasting=True)
     if isinstance(error, UpstreamError):
         lasting = isinstance(error, UpstreamRefused) or error.details.get("status") in _NOT_THERE
-        return Failure(error.message, lasting, retry_after=error.details.get("retry_after"))
+        return Failure(Reason(error.message, error.said), lasting, retry_after=error.details.get("retry_after"))
     if isinstance(error, RpcError):
-        return Failure(f"it refused to start: {error.message}")
-    return Failure(str(error), died=isinstance(error, PeerGone) and server.type == "stdio")
+        return Failure(Reason(f"it refused to start, with JSON-RPC error {error.code}", error.message))
+    if isinstance(error, PeerGone):
+        return Failure(error.reason, died=server.type == "stdio")
+    return Failure(str(error))
 
 
 def program_ended(end_reason: str) -> str:
     """Return the reason for a lost connection to an address whose program, started by us, has ended."""
-    return f"the program it is served by is gone: {end_reason}"
+    return Reason(f"the program it is served by is gone: {end_reason}", said_in(end_reason))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from random import SystemRandom
 from typing import Protocol
 
+from aggregator.domain.reasons import Reason, for_operator, said_in
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.lifecycle.backoff import Attempts
@@ -155,7 +156,7 @@ class ReconnectLoop:
         """Record a failure, unless its event was reported before, and return the seconds until the next attempt."""
         self._attempts = self._attempts.after(failure)
         reason, pause = self._attempts.reason(failure), self._attempts.pause(failure, SystemRandom().random())
-        self.words.add(reason, "failure")
+        self.words.add(for_operator(reason, said_in(reason)), "failure")
         if self._end_reported:
             self.state.schedule(reason, pause)
         else:
@@ -175,8 +176,8 @@ class ReconnectLoop:
 
     def _give_up(self) -> None:
         current = self.state.current
-        next_try = current.next_try
-        self._move("gave_up", current.reason, max(0.0, next_try - time.time()) if next_try is not None else None)
+        pause = max(0.0, current.next_try - time.time()) if current.next_try is not None else None
+        self._move("gave_up", Reason(current.reason, current.said), pause)
 
     def _cancel_grace(self) -> None:
         if self._grace_timer is not None:

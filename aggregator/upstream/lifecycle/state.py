@@ -8,13 +8,14 @@ from typing import Final, Protocol
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.domain.reasons import said_in
 from aggregator.redaction.beginning import RedactText, beginning
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.states import LISTED, LISTED_IF_KNOWN, Event, State, StateAndReason, next_state
 
 log = logging.getLogger(__name__)
 
-# Characters that are kept of a reason, which may be an upstream's own words.
+# Characters that are kept of a reason.
 _REASON_LIMIT: Final = 2_000
 _SOON: Final = "try again in a moment"
 _ADVICE: Final[dict[State, str]] = {
@@ -93,7 +94,7 @@ class UpstreamState:
     def move(self, event: Event, reason: str = "", pause: float | None = None) -> None:
         """Take the transition that the event leads to, and log it.
 
-        reason: why the event happened.
+        reason: why the event happened; a `Reason` has the words of the server too.
         pause: seconds until the next attempt to connect, if one is scheduled.
 
         Raises:
@@ -104,7 +105,8 @@ class UpstreamState:
         if state == before.state:
             self.schedule(reason, pause)
             return
-        self.current = StateAndReason(state, self._clean(reason), now, now + pause if pause is not None else None)
+        next_try = now + pause if pause is not None else None
+        self.current = StateAndReason(state, self._clean(reason), now, next_try, self._said(reason))
         self.tried = True
         self.known |= state == "ready"
         self._log(now)
@@ -115,15 +117,18 @@ class UpstreamState:
     def schedule(self, reason: str, pause: float | None) -> None:
         """Note when the next attempt to connect is made, and what is known of the reason by now; the state stays."""
         now, before = time.time(), self.current
-        reason, next_try = self._clean(reason), now + pause if pause is not None else None
-        self.current = StateAndReason(before.state, reason, before.since, next_try)
-        if reason and reason != before.reason:
-            log.info("server %s is still %s: %s", self._config.value.id, before.state, self.current.text(now))
+        next_try = now + pause if pause is not None else None
+        current = self.current = StateAndReason(
+            before.state, self._clean(reason), before.since, next_try, self._said(reason)
+        )
+        if current.reason and current.operator_text != before.operator_text:
+            text = current.text_for_operator(now)
+            log.info("server %s is still %s: %s", self._config.value.id, before.state, text)
 
     def attempt(self) -> None:
         """Note that the scheduled attempt to connect is being made."""
         before = self.current
-        self.current = StateAndReason(before.state, before.reason, before.since)
+        self.current = StateAndReason(before.state, before.reason, before.since, said=before.said)
 
     def close(self) -> None:
         """End the upstream: no event follows. May be called twice."""
@@ -136,8 +141,12 @@ class UpstreamState:
         server = self._config.value.id
         return reason.removeprefix(f"{server}: ").removeprefix(f"{server} ").rstrip(".")
 
+    def _said(self, reason: str) -> str:
+        """Return the words of the server that came with a reason, without secrets."""
+        return beginning(said_in(reason), self._redact, _REASON_LIMIT)
+
     def _log(self, now: float) -> None:
-        state, why = self.state, self.current.text(now)
+        state, why = self.state, self.current.text_for_operator(now)
         if state == "reconnecting":
             why += f"; its tools stay listed for {format_duration(self._config.value.grace)}"
         elif state == "unavailable":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from aggregator.config.durations import format_duration
+from aggregator.domain.reasons import for_operator
 
 State = Literal["disabled", "starting", "ready", "reconnecting", "unavailable", "stopped"]
 Event = Literal["connected", "failed", "lost", "gave_up", "idle", "start", "stop"]
@@ -58,7 +59,8 @@ LISTED_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped"})
 class StateAndReason:
     """The state of an upstream at one moment, with its reason.
 
-    reason: without a full stop at its end; empty where there is nothing to say.
+    reason: in our words, without a full stop at its end; empty where there is nothing to say.
+    said: the words of the server about it, for operators alone.
     since, next_try: seconds since 1970; `next_try` is None while no attempt to connect is scheduled.
     """
 
@@ -66,11 +68,24 @@ class StateAndReason:
     reason: str = ""
     since: float = 0.0
     next_try: float | None = None
+    said: str = ""
+
+    @property
+    def operator_text(self) -> str:
+        """The reason with the words of the server, for operators."""
+        return for_operator(self.reason, self.said)
 
     def text(self, now: float) -> str:
         """Return the reason and the time until the next attempt; empty where there is neither."""
+        return self._with_next_try(self.reason, now)
+
+    def text_for_operator(self, now: float) -> str:
+        """Return the same with the words of the server."""
+        return self._with_next_try(self.operator_text, now)
+
+    def _with_next_try(self, reason: str, now: float) -> str:
         again = f"next try in {round_duration(self.next_try - now)}" if self.next_try is not None else ""
-        return "; ".join(filter(None, (self.reason, again)))
+        return "; ".join(filter(None, (reason, again)))
 
 
 def next_state(state: State, event: Event) -> State:

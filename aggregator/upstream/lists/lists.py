@@ -9,7 +9,7 @@ from random import SystemRandom
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.slices import Slices, Steps
-from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
+from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError, operator_text
 from aggregator.domain.freshness import Freshness
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
@@ -197,7 +197,7 @@ class UpstreamLists:
             sessions.lose(session, "it no longer knows our session")
             return True
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            what = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
+            what = operator_text(error) or f"no answer within {self._config.value.connect_timeout:g} s"
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._config.value.id, kind, what)
             return isinstance(error, RpcError)
         self._negotiated = session.negotiated

@@ -84,6 +84,8 @@ def failure_to_wire(error: UpstreamError) -> dict[str, Any]:
         "kind": kind,
         "code": error.code,
         "message": error.message,
+        "said": error.said,
+        "scopes": list(error.scopes) if isinstance(error, LoginRequired) else [],
         "details": error.details,
         "retryable": error.retryable,
         "in_doubt": error.in_doubt,
@@ -94,7 +96,9 @@ def failure_to_wire(error: UpstreamError) -> dict[str, Any]:
 def failure_from_wire(server: str, data: Mapping[str, Any]) -> UpstreamError:
     """Return the failure that another replica told of."""
     make = next((one for one in _FAILURES if one.code == data["kind"]), UpstreamError)
-    error = make(server, str(data["message"]), **data["details"])
+    error = make(server, str(data["message"]), said=str(data.get("said", "")), **data["details"])
+    if isinstance(error, LoginRequired):
+        error.scopes = tuple(map(str, data.get("scopes", ())))
     error.code, error.advice = str(data["code"]), str(data["advice"])
     error.retryable, error.in_doubt = bool(data["retryable"]), bool(data["in_doubt"])
     return error

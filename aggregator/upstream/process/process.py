@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.reasons import Reason
 from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
@@ -30,8 +31,6 @@ _SILENCE: Final = 0.5
 # Bytes a second of a stdout that carries no messages.
 _UNREAD_RATE: Final = 2**20
 _MIB: Final = 2**20
-# What stands in the reason for an end before the last lines of stderr.
-LAST_WORDS: Final = "; it last said: "
 
 
 class ProcessLimits(NamedTuple):
@@ -120,13 +119,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         _signal_group(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def end_reason(self) -> str:
-        """Return why a child that has exited ended, with its last lines on stderr."""
+        """Return why a child that has exited ended; the words of the server are its last lines on stderr."""
         if self._killed_for is not None:
             return self._killed_for
         code = self.exited.result()
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         words = " | ".join(list(self.stderr.tail)[-3:])
-        return f"its process ended with {how}" + (f"{LAST_WORDS}{words}" if words else "")
+        return Reason(f"its process ended with {how}", words)
 
     # -- called by asyncio
 

@@ -134,7 +134,8 @@ class Attachment:
             return {"ended": "this replica ends, or has another configuration now"}
         if self.upstream.state in _AWAY:
             # Without the time of the next attempt: a reason that differs each second would be logged each second.
-            return {"away": self.upstream.lifecycle.current.reason or self.upstream.state}
+            current = self.upstream.lifecycle.current
+            return {"away": current.reason or current.state, "said": current.said}
         return None
 
     def _news(self) -> list[Mapping[str, Any]]:

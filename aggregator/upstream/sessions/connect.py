@@ -17,6 +17,7 @@ from aggregator.domain.errors import (
     UpstreamHttpStatus,
     UpstreamRefused,
     UpstreamUnavailable,
+    operator_text,
 )
 from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner
 from aggregator.domain.versions import Era
@@ -115,7 +116,7 @@ class Connector:
                     if not isinstance(error, UpstreamUnavailable):
                         self._worked = None
                     raise
-                log.info("%s: %s; trying %s, %s", self._config.id, error, *combinations[number])
+                log.info("%s: %s; trying %s, %s", self._config.id, operator_text(error), *combinations[number])
             else:
                 # A modern server is probed again next time, in case it has been replaced by an older one.
                 self._worked = (transport, "legacy" if session.negotiated.era == "legacy" else protocol)

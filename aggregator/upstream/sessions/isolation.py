@@ -25,9 +25,11 @@ from aggregator.domain.errors import (
     UpstreamHttpStatus,
     UpstreamRefused,
     UpstreamUnavailable,
+    reason_of,
 )
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
+from aggregator.domain.reasons import Reason
 from aggregator.domain.versions import Era
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import SessionExpired
@@ -265,8 +267,9 @@ class IsolatedSessions:
                     negotiated = await negotiate(self._config.value.id, session.connection, "legacy", session.declare)
                 except (RpcError, PeerGone, SessionExpired, UpstreamError) as error:
                     side.close()
+                    why, server = reason_of(error), self._config.value.id
                     raise UpstreamUnavailable(
-                        self._config.value.id, f"{self._config.value.id}: a session could not be renewed: {error}"
+                        server, f"{server}: a session could not be renewed: {why}", said=why.said
                     ) from error
                 side.opened = asyncio.get_running_loop().create_future()
                 side.opened.set_result(session.renewed(negotiated))
@@ -333,7 +336,7 @@ class IsolatedSessions:
         return side
 
     async def _run_side(self, side: SideConnection, transport: str) -> None:
-        key, owner, why = side.key, side.owner, "it is being closed"
+        key, owner, why = side.key, side.owner, Reason("it is being closed")
         missing: LoginRequired | None = None
 
         async def declare(transport: str) -> HostCapabilities:
@@ -360,13 +363,13 @@ class IsolatedSessions:
         except LoginRequired as error:
             missing = error
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
-            why = str(error) or f"no answer within {self._config.value.connect_timeout:g} s"
+            why = reason_of(error) or Reason(f"no answer within {self._config.value.connect_timeout:g} s")
             side.refused = _refuses(error)
         finally:
             self._forget(side)
             if not side.opened.done():
                 said = f"{self._config.value.id} cannot be connected once more: {why}".rstrip(".") + "."
-                side.opened.set_exception(missing or UpstreamUnavailable(self._config.value.id, said))
+                side.opened.set_exception(missing or UpstreamUnavailable(self._config.value.id, said, said=why.said))
                 # Marked as retrieved: the calls that waited may have ended.
                 side.opened.exception()
 

@@ -110,9 +110,8 @@ async def negotiate(
                 version = mutual
                 continue
             if protocol == "modern":
-                raise UpstreamRefused(
-                    server, f"{server} does not speak the modern protocol ({error.message}); set `protocol` to auto."
-                ) from error
+                refused = f"{server} does not speak the modern protocol (JSON-RPC error {error.code})"
+                raise UpstreamRefused(server, f"{refused}; set `protocol` to auto.", said=error.message) from error
             _not_disjoint(server, error)
         except (TimeoutError, UpstreamBadAnswer, UpstreamHttpStatus) as error:
             # Other answers to a method that a server does not know say nothing about its handshake.
@@ -151,9 +150,8 @@ async def _initialize(server: str, connection: Connection, declare: DeclareCapab
     if not isinstance(version, str):
         raise UpstreamBadAnswer(server, f"{server} answered `initialize` without a protocolVersion.")
     if version not in LEGACY_VERSIONS:
-        raise UpstreamRefused(
-            server, f"{server} speaks protocol {brief(version, 80)!r}, which the aggregator does not."
-        )
+        said = f"protocolVersion: {brief(version, 80)}"
+        raise UpstreamRefused(server, f"{server} speaks a protocol that the aggregator does not.", said=said)
     connection.use_version(version)
     await connection.notify("notifications/initialized")
     return _negotiated(version, result.get("serverInfo"), result)
@@ -189,6 +187,7 @@ def _mutual(error: RpcError) -> str | None:
 def _not_disjoint(server: str, error: RpcError) -> None:
     supported = [version for version in _supported(error) or () if isinstance(version, str) and version[:1].isdigit()]
     if supported and not any(version in LEGACY_VERSIONS for version in supported):
+        said = f"supported: {_listed(supported)}"
         raise UpstreamRefused(
-            server, f"{server} speaks only protocol {_listed(supported)}, which the aggregator does not."
+            server, f"{server} speaks only protocols that the aggregator does not.", said=said
         ) from error

@@ -21,6 +21,7 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
+from aggregator.domain.reasons import said_in
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.redaction import ServerRedaction
@@ -148,6 +149,7 @@ async def send(
             server.id,
             f"The connection to {server.id} ended during the call ({redaction(str(error))}); "
             "whether it took effect is unknown.",
+            said=redaction(said_in(error.reason)),
         ) from error
     except SessionExpired:
         raise UpstreamUnavailable(server.id, f"{server.id} keeps forgetting its session.") from None

@@ -194,6 +194,6 @@ def challenges_of(response: HttpResponse) -> list[str]:
 
 
 def _no_token(error: UpstreamUnavailable) -> NoTokenNow:
-    made = NoTokenNow(error.server, error.message, **error.details)
+    made = NoTokenNow(error.server, error.message, said=error.said, **error.details)
     made.retryable, made.advice = error.retryable, error.advice
     return made

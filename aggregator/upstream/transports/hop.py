@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, ResultsFull, RpcError, UpstreamUnavailable
+from aggregator.domain.reasons import Reason
 from aggregator.replicas.hop_client import HopClient, HopFailed, HopResponse
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import InboundHandlers
@@ -304,10 +305,11 @@ class HopConnection:
             if not self.greeting.done():
                 self.greeting.set_result(message["greeting"])
         elif "away" in message:
+            why = Reason(str(message["away"]), str(message.get("said", "")))
             if not self.greeting.done():
-                self.greeting.set_exception(UpstreamUnavailable(self._server, str(message["away"])))
+                self.greeting.set_exception(UpstreamUnavailable(self._server, str(why), said=why.said))
                 self.greeting.exception()
-            self.end(str(message["away"]))
+            self.end(why)
         elif "notification" in message:
             self._inbound.on_notification(message["notification"], message["params"], None)
         elif "completed" in message:

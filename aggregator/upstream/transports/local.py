@@ -16,6 +16,7 @@ from mcp_types import jsonrpc_message_adapter
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
+from aggregator.domain.reasons import Reason
 from aggregator.upstream.connection import Connection, InboundHandlers
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -44,7 +45,7 @@ async def open_local(
                 await lowlevel.run(*theirs, lowlevel.create_initialization_options())
                 connection.end("its server returned")
             except Exception as error:
-                connection.end(f"its server failed: {type(error).__name__}: {error}")
+                connection.end(Reason(f"its server failed ({type(error).__name__})", str(error)))
                 raise
 
         async def write() -> None:

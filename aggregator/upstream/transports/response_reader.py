@@ -94,7 +94,8 @@ class ResponseReader:
             return None
         if response.content_type != "text/event-stream":
             kind = response.content_type
-            raise UpstreamBadAnswer(server.id, f"{server.id} answered with {kind}, which is not MCP.")
+            said = f"content-type: {kind}"
+            raise UpstreamBadAnswer(server.id, f"{server.id} answered with a content type that is not MCP.", said=said)
         reader = EventReader(server.max_message_bytes)
         async for chunk in read_slices(response):
             before = reader.lines

@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.reasons import Reason
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
 from aggregator.upstream.credentials import Credentials
@@ -89,9 +90,8 @@ class SseConnection(DuplexConnection):
                     raise refusal(self._server, response)
                 if response.content_type != "text/event-stream":
                     kind = response.content_type
-                    raise UpstreamBadAnswer(
-                        self._server.id, f"{self._server.id} answered with {kind}, not with events."
-                    )
+                    not_events = f"{self._server.id} answered with another content type, not with events."
+                    raise UpstreamBadAnswer(self._server.id, not_events, said=f"content-type: {kind}")
                 reader = EventReader(self._server.max_message_bytes)
                 async for chunk in read_slices(response):
                     self._silent_since = asyncio.get_running_loop().time()
@@ -174,7 +174,7 @@ class SseConnection(DuplexConnection):
     def _fail(self, error: UpstreamError) -> None:
         if not self.endpoint.done():
             self.endpoint.set_exception(error)
-        self.end(error.message.rstrip("."))
+        self.end(Reason(error.message.rstrip("."), error.said))
 
     def _send(self, data: bytes, request_id: int | None) -> None:
         _cancel_later(self._tasks.start(self._post(data, request_id)))

@@ -88,12 +88,9 @@ def refusal(server: ServerConfig, response: HttpResponse) -> UpstreamError:
     if status in (401, 403):
         return UpstreamRefused(server.id, _refused_credentials(server, response), status=status)
     if 300 <= status < 400:
+        moved = f"{server.id} redirects (HTTP {status}); if another address is meant, put it into `url` of its config."
         target = without_query(response.headers.get("location", "nowhere"))
-        return UpstreamRefused(
-            server.id,
-            f"{server.id} redirects to {target}; if that is the server meant, put it into `url` of its config.",
-            status=status,
-        )
+        return UpstreamRefused(server.id, moved, said=f"go to {target}", status=status)
     patience = _retry_after(response)
     if patience is None:
         return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)

@@ -111,7 +111,7 @@ async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialP
 
 
 def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
-    reason = upstream.lifecycle.current.reason or "it was not ready in time"
+    reason = upstream.lifecycle.current.operator_text or "it was not ready in time"
     # A header that was given and refused is a mistake of its own, though a login is offered too.
     offered = OFFERS_LOGIN in reason and not upstream.config.headers
     login = offered if upstream.config.auth is None else any(said in reason for said in _NOT_CONNECTED)

@@ -80,6 +80,7 @@ class ServersPage:
         database = await self._parts.opened()
         off = upstream.switched_off
         held = self._parts.pins.held(server) if self._parts.pins is not None else ()
+        may_read, failure = request.person.may("approver"), words.failure(upstream.redaction)
         data = {
             **self._row(upstream, self._tools()),
             "tools_href": "/tools",
@@ -105,8 +106,10 @@ class ServersPage:
             ],
             "instructions_held": any(one.kind == "instructions" for one in held),
             "description": bounded(upstream.config.description, _TEXT),
-            "last_words": [one._asdict() for one in words.lines(upstream.redaction)],
-            "failure": failure._asdict() if (failure := words.failure(upstream.redaction)) is not None else None,
+            # What a server wrote may hold values of calls.
+            "may_read": may_read,
+            "last_words": [one._asdict() for one in words.lines(upstream.redaction)] if may_read else [],
+            "failure": failure._asdict() if may_read and failure is not None else None,
             "configuration": _configuration(upstream.config),
             "enabled": upstream.config.enabled,
             "accounts": upstream.config.auth is not None and upstream.config.auth.grant == "authorization_code",

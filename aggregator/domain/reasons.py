@@ -1,0 +1,33 @@
+"""The reason why something of a server failed: our own words, and apart from them the words of the server.
+
+Law: hosts get our words alone. What is made of a reason as a text has lost the words of the server.
+"""
+
+from typing import Final, Self
+
+# Characters of a server's words that are kept with a reason.
+SAID_AT_MOST: Final = 1_000
+# What stands between our words and those of the server, for operators.
+LAST_WORDS: Final = "; it last said: "
+
+
+class Reason(str):
+    """Our words why something failed. `said`: the words of the server, for operators alone; empty if there are none."""
+
+    __slots__ = ("said",)
+    said: str
+
+    def __new__(cls, ours: str, said: str = "") -> Self:
+        made = super().__new__(cls, ours)
+        made.said = said[:SAID_AT_MOST]
+        return made
+
+
+def said_in(reason: str) -> str:
+    """Return the words of the server that came with a reason; empty for a text that is ours alone."""
+    return reason.said if isinstance(reason, Reason) else ""
+
+
+def for_operator(ours: str, said: str) -> str:
+    """Return our words with those of the server, for logs, commands and the console."""
+    return f"{ours.rstrip('.')}{LAST_WORDS}{said}" if said else ours
