@@ -14,11 +14,12 @@ from itertools import islice
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
+from aggregator.catalog.schema_repair import UnusableDefinition, dialect_of, means_object, repaired
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.schema_walk import Path, deeper_than, positions
+from aggregator.domain.schema_walk import SCHEMA_DEPTH, Path, deeper_than, positions
 from aggregator.wire.codec import TooDeep, encode_or_none, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
@@ -32,6 +33,8 @@ _DIALECTS: Final = frozenset(
         "http://json-schema.org/draft-04/schema",
     }
 )
+# Repairs of one schema that a warning names.
+_DONE_SHOWN: Final = 3
 _DEPTH_LIMIT: Final = 200
 # Characters of a description by which siblings are known, and how many siblings a record holds.
 _BEGINNING: Final = 24
@@ -167,7 +170,8 @@ def _timeout(server: ServerConfig, name: str) -> float:
 def _repaired(
     definition: dict[str, Any], text: bytes | None, *, over_http: bool
 ) -> tuple[dict[str, Any], dict[Path, ParamHeader], list[str]]:
-    if _may_be_deep(text) and deeper_than(definition, _DEPTH_LIMIT):
+    deep = _may_be_deep(text)
+    if deep and deeper_than(definition, _DEPTH_LIMIT):
         raise InvalidDefinition(f"it is nested more than {_DEPTH_LIMIT} levels deep")
     execution = definition.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
@@ -184,9 +188,15 @@ def _repaired(
         notes.append('its inputSchema has no type; "object" was added')
         schema = {"type": "object", **schema}
     elif schema["type"] != "object":
-        raise InvalidDefinition(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
-    refers = text is None or _REFERENCE.search(text) is not None
-    _check_schema(schema, "inputSchema", refers=refers)
+        if not means_object(schema["type"]):
+            raise InvalidDefinition(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
+        notes.append(f"its inputSchema was of type {schema['type']!r:.80}, which is 'object' now")
+        schema = {**schema, "type": "object"}
+    refers = text is None or b'"$ref"' in text or b'"$dynamicRef"' in text
+    leaves = text is None or (refers and _REFERENCE.search(text) is not None)
+    if deep:
+        _check_depth(schema, "inputSchema")
+    schema = _sound_schema(schema, "inputSchema", notes, refers=refers, leaves=leaves)
     headers: dict[Path, ParamHeader] = {}
     try:
         if text is None or b'"x-mcp-header"' in text:
@@ -203,7 +213,10 @@ def _repaired(
         try:
             if not isinstance(output, dict):
                 raise InvalidDefinition("its outputSchema is not an object")
-            _check_schema(output, "outputSchema", refers=refers)
+            if deep:
+                _check_depth(output, "outputSchema")
+            sound = _sound_schema(output, "outputSchema", notes, refers=refers, leaves=leaves)
+            mended = mended if sound is output else {**mended, "outputSchema": sound}
         except InvalidDefinition as problem:
             mended = {key: value for key, value in mended.items() if key != "outputSchema"}
             notes.append(f"{problem}; it is shown without outputSchema")
@@ -211,14 +224,34 @@ def _repaired(
 
 
 def _may_be_deep(text: bytes | None) -> bool:
-    return text is None or text.count(b"{") + text.count(b"[") > _DEPTH_LIMIT
+    return text is None or text.count(b"{") + text.count(b"[") > SCHEMA_DEPTH
 
 
-def _check_schema(schema: Mapping[str, Any], what: str, *, refers: bool) -> None:
+def _check_depth(schema: Any, what: str) -> None:
+    if deeper_than(schema, SCHEMA_DEPTH):
+        raise InvalidDefinition(f"its {what} is nested more than {SCHEMA_DEPTH} levels deep: no value can be checked")
+
+
+def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers: bool, leaves: bool) -> dict[str, Any]:
+    """Return the schema without faults; `notes` gets what was done. `refers` and `leaves`: it may have references, and
+    such to other schemas.
+    """
+    _check_schema(schema, what, leaves=leaves)
+    try:
+        mended, done = repaired(schema, dialect_of(schema.get("$schema")), refers=refers)
+    except UnusableDefinition as problem:
+        raise InvalidDefinition(f"its {what} cannot be used: {problem}") from None
+    if done:
+        more = f", and {len(done) - _DONE_SHOWN} more" if len(done) > _DONE_SHOWN else ""
+        notes.append(f"in its {what}, {'; '.join(done[:_DONE_SHOWN])}{more}")
+    return mended
+
+
+def _check_schema(schema: Mapping[str, Any], what: str, *, leaves: bool) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
         raise InvalidDefinition(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
-    if not refers:
+    if not leaves:
         return
     nodes = [node for _, node in positions(schema)]
     own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}

@@ -60,6 +60,15 @@ MENDED: dict[str, Any] = {
     "no type": tool(schema={"properties": {"a": {"type": "string"}}}),
     "header on a list": tool(schema=OBJECT | {"properties": {"a": {"type": "array", "x-mcp-header": "A"}}}),
     "header at the root": tool(schema=OBJECT | {"x-mcp-header": ["A"]}),
+    "type int": tool(schema=OBJECT | {"properties": {"a": {"type": "int"}}}),
+    "$id a list": tool(schema=OBJECT | {"$id": [1]}),
+    "required a text": tool(schema=OBJECT | {"required": "a"}),
+    "pattern that is none": tool(schema=OBJECT | {"properties": {"a": {"pattern": "("}}}),
+    "NaN as a bound": tool(schema=OBJECT | {"minimum": float("nan")}),
+    "output of type int": tool(outputSchema=OBJECT | {"properties": {"a": {"type": "int"}}}),
+    "output of an unknown type": tool(outputSchema=OBJECT | {"properties": {"a": {"type": "file"}}}),
+    "output with a ref to nothing": tool(outputSchema={"$ref": "#/$defs/gone"}),
+    "output deeper than can be checked": tool(outputSchema=OBJECT | nested(101)),
     "output a string": tool(outputSchema="object"),
     "output of an unknown dialect": tool(outputSchema=OBJECT | {"$schema": "x"}),
 }
@@ -67,9 +76,6 @@ KEPT: dict[str, Any] = {
     "a property called $id": tool(schema=OBJECT | {"properties": {"$id": {"type": "string"}}}),
     "a property called $ref": tool(schema=OBJECT | {"properties": {"$ref": {"type": "string"}}}),
     "a property called $schema": tool(schema=OBJECT | {"properties": {"$schema": {"type": "string"}}}),
-    "$id a list": tool(schema=OBJECT | {"$id": [1]}),
-    "$ref a list": tool(schema=OBJECT | {"$ref": [1]}),
-    "properties a list": tool(schema=OBJECT | {"properties": [1]}),
     "recursive": tool(schema=OBJECT | {"properties": {"a": {"$ref": "#"}}}),
     "its own id": tool(schema=OBJECT | {"$id": "https://e.com/s", "properties": {"a": {"$ref": "https://e.com/s#/x"}}}),
     "own $id in outputSchema": tool(outputSchema=OBJECT | {"properties": {"$id": {"type": "string"}}}),
@@ -79,7 +85,8 @@ KEPT: dict[str, Any] = {
     "strange characters": tool("a b/c:d?é中\t\n"),
     "dots only": tool("..."),
     "schema of 2 MB": tool(schema=OBJECT | {"description": "x" * 2_000_000}),
-    "numbers JSON hardly has": tool(schema=OBJECT | {"maximum": 10**30, "minimum": float("nan")}),
+    "numbers JSON hardly has": tool(schema=OBJECT | {"maximum": 10**30, "default": float("nan")}),
+    "as deep as can be checked": tool(schema=OBJECT | nested(99)),
 }
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
+from aggregator.domain.schema_walk import SCHEMA_DEPTH
 from aggregator.schemas.fault import UnusableSchema, step
 from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema, dialect_of, is_schema, subschemas
 
-# The largest of 1,508 real schemas has 1,029 subschemas; the deepest, 17 levels.
-DEPTH_LIMIT: Final = 100
+# The largest of 1,508 real schemas has 1,029 subschemas.
 VALUES_LIMIT: Final = 100_000
 SUBSCHEMAS_LIMIT: Final = 5_000
 
@@ -61,8 +61,8 @@ def _bound(schema: Schema) -> None:
     count = depth = 0
     while level:
         count += len(level)
-        if depth > DEPTH_LIMIT:
-            raise UnusableSchema(f"it is nested more than {DEPTH_LIMIT} levels deep")
+        if depth > SCHEMA_DEPTH:
+            raise UnusableSchema(f"it is nested more than {SCHEMA_DEPTH} levels deep")
         if count > VALUES_LIMIT:
             raise UnusableSchema(f"it holds more than {VALUES_LIMIT:,} values")
         depth += 1
