@@ -1,6 +1,7 @@
 """A list of tools in the order they are shown. Frozen: another list is another object."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from aggregator.catalog.names import SpellingLookup
 from aggregator.catalog.pages import Pages
@@ -20,6 +21,19 @@ class Listing(Pages[ToolRecord]):
     def tools(self) -> tuple[ToolRecord, ...]:
         """The tools in config order of servers, then in each server's own order."""
         return self.records
+
+    @cached_property
+    def _of_servers(self) -> Mapping[str, Sequence[ToolRecord]]:
+        """The tools by the ids and the prefixes of their servers."""
+        found: dict[str, list[ToolRecord]] = {}
+        for tool in self.records:
+            for name in {tool.server, tool.prefix}:
+                found.setdefault(name, []).append(tool)
+        return found
+
+    def tools_of(self, server: str) -> Sequence[ToolRecord]:
+        """Return the tools of one server, by its id or prefix."""
+        return self._of_servers.get(server, ())
 
     def name_steps(self) -> Steps[Mapping[str, ToolRecord]]:
         """Return the tools by their canonical names, one in a step; built at the first use and kept."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import cached_property
 from heapq import nlargest
-from typing import Any, Final, Generic, Protocol, TypeVar
+from itertools import chain, islice
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.errors import INVALID_PARAMS, HostError
@@ -49,6 +50,13 @@ class ExposeWithin(Protocol):
 R = TypeVar("R", bound=PageItem)
 
 
+class _NameIndex(NamedTuple, Generic[R]):
+    """Records by own name, and by the prefix of their server."""
+
+    own_names: dict[str, list[R]]
+    prefixes: dict[str, list[R]]
+
+
 class Pages(Generic[R]):
     """Records in config order of servers, then in each server's own order. `field` is the field of a record's name,
     `within` puts the other URIs of a definition as hosts see them.
@@ -59,6 +67,7 @@ class Pages(Generic[R]):
         self._field = field
         self._within = within
         self._pages: dict[Style, list[tuple[bytes, str | None]]] = {}
+        self._name_index: _NameIndex[R] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -77,19 +86,13 @@ class Pages(Generic[R]):
 
     def nearest_steps(self, name: str, style: Style = "canonical") -> Steps[list[str]]:
         """Return the result of `nearest`, looking at one name in a step."""
-        prefixes = {prefix for prefix, _ in spellings(name)}
-        same: list[str] = []
-        named: list[tuple[str, str]] = []
-        for record in self.records:
-            yield
-            if record.own_name == name:
-                same.append(record.listed[style])
-                if len(same) == _NEAREST:
-                    return same
-            if len(named) < _COMPARED and record.prefix in prefixes:
-                named.append((record.listed[style], record.listed[style]))
+        index = yield from self._name_index_steps()
+        same = [record.listed[style] for record in index.own_names.get(name, ())[:_NEAREST]]
         if same:
             return same
+        prefixes = dict.fromkeys(prefix for prefix, _ in spellings(name))
+        of_server = chain.from_iterable(index.prefixes.get(prefix, ()) for prefix in prefixes)
+        named = [(record.listed[style], record.listed[style]) for record in islice(of_server, _COMPARED)]
         candidates = named
         if not named:
             first = self.records[: _COMPARED // 2]
@@ -108,6 +111,17 @@ class Pages(Generic[R]):
                 if ratio >= _ALIKE:
                     similar[candidate] = max(ratio, similar.get(candidate, 0.0))
         return [candidate for _, candidate in nlargest(_NEAREST, ((ratio, one) for one, ratio in similar.items()))]
+
+    def _name_index_steps(self) -> "Steps[_NameIndex[R]]":
+        """Return the records by their names, one in a step; built at the first use and kept."""
+        if self._name_index is None:
+            index = _NameIndex[R]({}, {})
+            for record in self.records:
+                yield
+                index.own_names.setdefault(record.own_name, []).append(record)
+                index.prefixes.setdefault(record.prefix, []).append(record)
+            self._name_index = index
+        return self._name_index
 
     def page(self, style: Style, cursor: str | None) -> tuple[Raw, str | None]:
         """Return one page, as JSON bytes of an array, and the cursor of the next one.

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices
@@ -76,6 +76,8 @@ class Supervisor:
         self._places = places
         self._watchers: list[UpstreamWatcher] = []
         self._changed = asyncio.Event()
+        # By property: the event of the last look, if no upstream had the property. None has it before that event.
+        self._had_none: dict[str, asyncio.Event] = {}
         self._redact = redact
         self.slices = slices
         self._tasks = Tasks("the supervisor")
@@ -342,7 +344,7 @@ class Supervisor:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while starting := [upstream for upstream in self.upstreams.values() if upstream.holds_first_list]:
+        while starting := self._having("holds_first_list"):
             some_listed = any(upstream.listed for upstream in self.upstreams.values())
             if not await self._wait_changed(min(deadline, loop.time() + between) if some_listed else deadline):
                 names = ", ".join(upstream.config.id for upstream in starting)
@@ -352,7 +354,7 @@ class Supervisor:
     async def wait_all_tried(self, at_most: float | None = None) -> None:
         """Wait until every upstream has been connected or has failed once; `connect_timeout` bounds each."""
         deadline = None if at_most is None else asyncio.get_running_loop().time() + at_most
-        while self._starting() and await self._wait_changed(deadline):
+        while self._having("starting") and await self._wait_changed(deadline):
             pass
 
     async def wait_tried(self, upstream: Upstream, at_most: float) -> None:
@@ -361,8 +363,14 @@ class Supervisor:
         while self._upstreams.get(server, upstream).state == "starting" and await self._wait_changed(deadline):
             pass
 
-    def _starting(self) -> list[Upstream]:
-        return [upstream for upstream in self.upstreams.values() if upstream.state == "starting"]
+    def _having(self, what: Literal["starting", "holds_first_list"]) -> list[Upstream]:
+        """Return the upstreams with a property; they are looked at once for each change, not for each request."""
+        if self._had_none.get(what) is self._changed:
+            return []
+        found = [upstream for upstream in self.upstreams.values() if getattr(upstream, what)]
+        if not found:
+            self._had_none[what] = self._changed
+        return found
 
     async def _wait_changed(self, deadline: float | None) -> bool:
         """Return True if an upstream changed before the deadline."""

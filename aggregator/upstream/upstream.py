@@ -162,9 +162,14 @@ class Upstream:
         return self.lifecycle.listed
 
     @property
+    def starting(self) -> bool:
+        """True if it has neither been connected nor failed since it was started."""
+        return self.state == "starting"
+
+    @property
     def holds_first_list(self) -> bool:
         """True if a first list should wait: it is being connected for the first time, and its tools are not known."""
-        return self.state == "starting" and not self.listed and not self.lifecycle.tried
+        return self.starting and not self.listed and not self.lifecycle.tried
 
     @property
     def negotiated(self) -> Negotiated | None:

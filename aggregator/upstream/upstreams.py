@@ -1,10 +1,11 @@
 """The upstreams by their ids and prefixes, and what watches them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
+from aggregator.domain.names import loosened
 from aggregator.upstream.upstream import Upstream
 
 
@@ -22,6 +23,7 @@ class Upstreams(dict[str, Upstream]):
     """The upstreams by server id, in config order. One that is ending is still found by its id.
 
     by_prefix: those by the prefix of their names, "" for none; one without a prefix only if it is enabled.
+    by_name, by_loose_name: the ids of those that a name fits, by id and by shown name, as written and loosened.
     leaving: those that were taken out and end their calls, by server id.
     """
 
@@ -29,6 +31,8 @@ class Upstreams(dict[str, Upstream]):
         super().__init__()
         self.leaving: dict[str, Upstream] = {}
         self.by_prefix: dict[str, Upstream] = {}
+        self.by_name: Mapping[str, Sequence[str]] = {}
+        self.by_loose_name: Mapping[str, Sequence[str]] = {}
 
     def replace(self, upstreams: Mapping[str, Upstream]) -> None:
         """Take these upstreams in place of the present ones; the object stays the same."""
@@ -36,6 +40,9 @@ class Upstreams(dict[str, Upstream]):
         self.update(upstreams)
         self.by_prefix.clear()
         self.by_prefix.update(_prefixed(upstreams.values()))
+        configs = [upstream.config for upstream in upstreams.values()]
+        self.by_name = _named(configs, str)
+        self.by_loose_name = _named(configs, loosened)
 
     def config_of(self, server: str) -> ServerConfig | None:
         """Return a server as it is configured now."""
@@ -50,3 +57,12 @@ class Upstreams(dict[str, Upstream]):
 
 def _prefixed(upstreams: Iterable[Upstream]) -> dict[str, Upstream]:
     return {one.config.prefix: one for one in upstreams if one.config.prefix or one.config.enabled}
+
+
+def _named(configs: Iterable[ServerConfig], form: Callable[[str], str]) -> dict[str, list[str]]:
+    """Return the ids of servers by one form of their ids and prefixes."""
+    found: dict[str, list[str]] = {}
+    for config in configs:
+        for name in {form(config.id), form(config.prefix or config.id)}:
+            found.setdefault(name, []).append(config.id)
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose
-from aggregator.gateway.meta.meant import is_every_server, no_server, server_named
+from aggregator.gateway.meta.meant import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.server_seen import ServerSeen
@@ -29,22 +29,22 @@ async def list_servers(asking: MetaToolCall) -> str:
     Raises:
         LoginRequired: the named one is away until this agent has connected an account, with the link.
     """
-    servers = asking.finder.servers(asking.view)
+    finder, view = asking.finder, asking.view
     wanted = asking.arguments.get("server")
-    if not wanted or is_every_server(servers, wanted):
+    if not wanted or is_every_server(finder, view, wanted):
         tools: dict[str, list[Mapping[str, Any]]] = {}
-        for tool in asking.finder.tools(asking.view):
+        for tool in finder.tools(view):
             tools.setdefault(tool.server, []).append(tool.definition)
-        lines = await asyncio.to_thread(_lines, servers, tools)
+        lines = await asyncio.to_thread(_lines, finder.servers(view), tools)
         return "\n".join(lines) or "There are no servers."
-    seen = server_named(servers, wanted)
+    seen = finder.server_named(view, wanted)
     if seen is None:
-        return no_server(servers, wanted)
-    missing = await asking.resolver.login(asking.view, seen.config.id)
+        return no_server(finder.servers(view), wanted)
+    missing = await asking.resolver.login(view, seen.config.id)
     if missing is not None:
         # As an error, since nothing else may hold a link: it is kept out of the records.
         raise missing
-    return "\n".join(_details(seen, alone=asking.view.open))
+    return "\n".join(_details(seen, alone=view.open))
 
 
 def _lines(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:

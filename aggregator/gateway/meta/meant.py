@@ -65,8 +65,8 @@ class WrittenNames:
 
     def server(self, name: str) -> str | None:
         """Return, for a name that is a server's and no tool's, a text that says so and shows tools of it."""
-        servers = self._finder.servers(self._view)
-        seen = server_named(servers, name) or server_named(servers, _bare(name))
+        finder, view = self._finder, self._view
+        seen = finder.server_named(view, name) or finder.server_named(view, _bare(name))
         if seen is None:
             return None
         tools = self._finder.of_server(self._view, seen.config.id)
@@ -84,10 +84,10 @@ class WrittenNames:
         bare = _bare(name)
         short = without_host_prefix(bare)
         found = [name, bare]
-        if short:
+        if short and short != bare:
             words = _WORD.findall(bare[: len(bare) - len(short)].lower())
-            servers = self._finder.servers(self._view)
-            found += [] if any(server_named(servers, word) is not None for word in words) else [short]
+            named = (self._finder.server_named(self._view, word) for word in words)
+            found += [] if any(server is not None for server in named) else [short]
         return list(dict.fromkeys(found))
 
 
@@ -103,19 +103,9 @@ def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
     return BadArguments(asked, f"{name!r:.200} is no tool's whole name: it may be {', '.join(names)}{more}. Take one.")
 
 
-def server_named(servers: Sequence[ServerSeen], name: str) -> ServerSeen | None:
-    """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
-    exact = next((seen for seen in servers if name in (seen.config.id, seen.name)), None)
-    loose = loosened(name) if len(name) <= _LONGEST else ""
-    if exact is not None or not loose:
-        return exact
-    alike = [seen for seen in servers if loose in (loosened(seen.config.id), loosened(seen.name))]
-    return alike[0] if len(alike) == 1 else None
-
-
-def is_every_server(servers: Sequence[ServerSeen], name: str) -> bool:
+def is_every_server(finder: Finder, view: View, name: str) -> bool:
     """Return whether a word stands for all servers, since none of them has it for a name."""
-    return caseless(name) in _EVERY and server_named(servers, name) is None
+    return caseless(name) in _EVERY and finder.server_named(view, name) is None
 
 
 def no_server(servers: Sequence[ServerSeen], name: str) -> str:

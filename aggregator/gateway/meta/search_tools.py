@@ -4,7 +4,7 @@ from typing import Final
 
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server, server_named
+from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server
 from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
 from aggregator.gateway.meta.skills import skill_lines
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
@@ -36,10 +36,10 @@ async def search_tools(asking: MetaToolCall) -> str:
     finder, view, given = asking.finder, asking.view, asking.arguments
     query, server, cursor = given.get("query", "").strip(), given.get("server") or None, given.get("cursor") or None
     level = given.get("level", 1)
-    if server is not None and is_every_server(finder.servers(view), server):
+    if server is not None and is_every_server(finder, view, server):
         server = None
     if server is not None:
-        seen = server_named(finder.servers(view), server)
+        seen = finder.server_named(view, server)
         if seen is None:
             return no_server(finder.servers(view), server)
         server = seen.config.id

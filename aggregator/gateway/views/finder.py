@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
@@ -23,13 +23,13 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.known_servers import FailoverStatus, KnownServers
 from aggregator.gateway.views.meanings import Likeness, Meanings
-from aggregator.gateway.views.server_seen import ServerSeen, server_seen
+from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.gateway.views.views import View, Views
-from aggregator.upstream.upstream import Upstream
+from aggregator.upstream.upstreams import Upstreams
 
 if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
@@ -63,19 +63,13 @@ class _SearchableView:
     by_name: Mapping[str, ToolRecord]
 
 
-class FailoverStatus(Protocol):
-    """The servers that answer for others."""
-
-    def answering(self, server: str) -> Iterable[str]: ...
-
-
 class Finder:
     """The search over the current catalog; `run` keeps the index in step with it, off the event loop."""
 
     def __init__(
         self,
         config: Config,
-        upstreams: Mapping[str, Upstream],
+        upstreams: Upstreams,
         views: Views,
         current: CurrentCatalog,
         failover: FailoverStatus,
@@ -83,11 +77,10 @@ class Finder:
         meanings: Meanings | None = None,
         pins: PinBook | None = None,
     ) -> None:
-        self._pins = pins
+        self._known_servers = KnownServers(upstreams, views, current, failover, pins)
         self.meanings = meanings if meanings is not None else Meanings()
         self.skills = SkillFinder(views, current, slices)
         self._config = config
-        self._failover = failover
         self._upstreams = upstreams
         self._views = views
         self._slices = slices
@@ -97,7 +90,8 @@ class Finder:
         self._begun = asyncio.Event()
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
-        self._visible_of: LruCache[str, _SearchableView] = LruCache(_VIEWS_KEPT)
+        # By the rules of an agent, and the server that it searches, if it is one alone.
+        self._visible_of: LruCache[tuple[str, str | None], _SearchableView] = LruCache(_VIEWS_KEPT)
         self._intents: IntentMatcher | None = None
         check_search(config)
 
@@ -138,7 +132,7 @@ class Finder:
 
     def of_server(self, view: View, server: str) -> list[ToolRecord]:
         """Return the agent's tools of one server, by its id or prefix."""
-        return [tool for tool in self.tools(view) if server in (tool.server, tool.prefix)]
+        return list(self._views.listing(view, self._current.tools).tools_of(server))
 
     async def search(self, view: View, query: str, limit: int, server: str | None = None) -> list[ToolRecord]:
         """Return the best `limit` tools for a query, best first."""
@@ -210,37 +204,12 @@ class Finder:
         return (await self._slices.run(listing.spelling_steps())).tools(name)
 
     def servers(self, view: View) -> list[ServerSeen]:
-        """Return the servers the agent may know of: those with an item for it, and absent ones whose tools it might
-        call.
-        """
-        offer = self._views.resources(view, self._current.resources)
-        listing = self._views.listing(view, self._current.tools)
-        pages = (listing, offer.resources, offer.templates, offer.prompts, offer.skills)
-        counts = [part.by_server for part in pages]
-        held = self._held(view)
-        known = {
-            server: server_seen(upstream, self._pins, held.get(server, ()), *(part.get(server, 0) for part in counts))
-            for server, upstream in self._upstreams.items()
-            if any(server in part for part in (*counts, held))
-            or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
-        }
-        return [self._with_others(seen, known) for seen in known.values()]
+        """Return the servers that the agent may know of."""
+        return self._known_servers.all(view)
 
-    def _held(self, view: View) -> Mapping[str, Sequence[HeldItem]]:
-        """Return by server what is held of it, as far as the agent would see it else."""
-        held, found = self._current.held, dict[str, list[HeldItem]]()
-        if held:
-            items = (held.item(item) for item in held.items.items if view.shows(item))
-            tools = (held.tool(tool) for tool in held.tools.tools if view.is_visible(tool))
-            for one in (*tools, *items):
-                if one is not None:
-                    found.setdefault(one.server, []).append(one)
-        return found
-
-    def _with_others(self, seen: ServerSeen, known: Mapping[str, ServerSeen]) -> ServerSeen:
-        """Add the servers that answer for one now, as far as the agent may know of them."""
-        others = tuple(known[other].name for other in self._failover.answering(seen.config.id) if other in known)
-        return replace(seen, answered_by=others) if others else seen
+    def server_named(self, view: View, name: str) -> ServerSeen | None:
+        """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
+        return self._known_servers.named(view, name)
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
         """Return the annotations of a tool that count: those of the operator and of a trusted server."""
@@ -266,7 +235,7 @@ class Finder:
         """Return how many of an agent's own tools its last search could not find, since they were not indexed."""
         if self._fresh.is_set():
             return 0
-        known = self._visible_of.get(view.key)
+        known = self._visible_of.get((view.key, None))
         return len(known.by_name) - known.searchable.count if known is not None else len(self.tools(view))
 
     async def _visible(self, view: View, server: str | None = None) -> _SearchableView | None:
@@ -285,15 +254,13 @@ class Finder:
             return None
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         by_name = await self._slices.run(listing.name_steps())
-        agent = view.key
-        known = self._visible_of.get(agent)
+        known = self._visible_of.get((view.key, server))
         if known is None or known.index is not self._index or known.listing is not listing:
+            if server is not None:
+                by_name = {tool.name: tool for tool in listing.tools_of(server)}
             known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)
-            self._visible_of.put(agent, known)
-        if server is None:
-            return known
-        mine = {name: tool for name, tool in known.by_name.items() if server in (tool.server, tool.prefix)}
-        return replace(known, searchable=known.index.visible_to(mine.keys()), by_name=mine)
+            self._visible_of.put((view.key, server), known)
+        return known
 
     def _reindex(self, catalog: Catalog) -> None:
         """Index a catalog. Runs in a thread, one at a time."""

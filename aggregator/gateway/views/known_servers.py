@@ -1,0 +1,114 @@
+"""The servers that an agent may know of: all of them, or the one that a name means.
+
+Rule: a server is found by its name without a look at the others.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
+
+from aggregator.domain.names import loosened
+from aggregator.gateway.pins.book import PinBook
+from aggregator.gateway.pins.state import HeldItem
+from aggregator.gateway.views.cache import SnapshotCache
+from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.server_seen import ServerSeen, server_seen
+from aggregator.gateway.views.views import View, Views
+from aggregator.upstream.upstreams import Upstreams
+
+# Characters of a name that are compared loosely with those of servers.
+_LONGEST: Final = 100
+_VIEWS_KEPT: Final = 64
+
+Held = Mapping[str, Sequence[HeldItem]]
+"""Held items by server id."""
+
+
+class FailoverStatus(Protocol):
+    """The servers that answer for others."""
+
+    def answering(self, server: str) -> Iterable[str]: ...
+
+
+class _Seen(NamedTuple):
+    """The part of the catalog that one agent sees: the numbers of items of each kind by server, and the held ones."""
+
+    counts: Sequence[Mapping[str, int]]
+    held: Held
+
+
+class KnownServers:
+    """The servers with an item for an agent, and absent ones whose tools it might call."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        views: Views,
+        current: CurrentCatalog,
+        failover: FailoverStatus,
+        pins: PinBook | None = None,
+    ) -> None:
+        self._upstreams = upstreams
+        self._views = views
+        self._current = current
+        self._failover = failover
+        self._pins = pins
+        self._held: SnapshotCache[Held] = SnapshotCache(_VIEWS_KEPT)
+
+    def all(self, view: View) -> list[ServerSeen]:
+        """Return all servers that the agent may know of, in config order."""
+        seen = self._seen_by(view)
+        found = (self._server(view, server, seen) for server in self._upstreams)
+        return [self._with_others(view, one, seen) for one in found if one is not None]
+
+    def named(self, view: View, name: str) -> ServerSeen | None:
+        """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
+        seen = self._seen_by(view)
+        exact = self._first(view, self._upstreams.by_name.get(name, ()), seen)
+        loose = loosened(name) if exact is None and len(name) <= _LONGEST else ""
+        if exact is None and loose:
+            alike = self._upstreams.by_loose_name.get(loose, ())
+            known = [one for one in (self._server(view, server, seen) for server in alike) if one is not None]
+            exact = known[0] if len(known) == 1 else None
+        return self._with_others(view, exact, seen) if exact is not None else None
+
+    def _first(self, view: View, servers: Iterable[str], seen: _Seen) -> ServerSeen | None:
+        return next((one for one in (self._server(view, server, seen) for server in servers) if one is not None), None)
+
+    def _seen_by(self, view: View) -> _Seen:
+        offer = self._views.resources(view, self._current.resources)
+        listing = self._views.listing(view, self._current.tools)
+        pages = (listing, offer.resources, offer.templates, offer.prompts, offer.skills)
+        held = self._current.held
+        made_of = held, view.rulebook, view.trusted
+        return _Seen(
+            [part.by_server for part in pages],
+            self._held.get(view.key, made_of, lambda: self._held_of(view)) if held else {},
+        )
+
+    def _server(self, view: View, server: str, seen: _Seen) -> ServerSeen | None:
+        """Return a server, if the agent may know of it."""
+        upstream = self._upstreams[server]
+        if not (
+            any(server in part for part in (*seen.counts, seen.held))
+            or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
+        ):
+            return None
+        counts = (part.get(server, 0) for part in seen.counts)
+        return server_seen(upstream, self._pins, seen.held.get(server, ()), *counts)
+
+    def _held_of(self, view: View) -> Held:
+        """Return what is held of each server, as far as the agent would see it else."""
+        held, found = self._current.held, dict[str, list[HeldItem]]()
+        items = (held.item(item) for item in held.items.items if view.shows(item))
+        tools = (held.tool(tool) for tool in held.tools.tools if view.is_visible(tool))
+        for one in (*tools, *items):
+            if one is not None:
+                found.setdefault(one.server, []).append(one)
+        return found
+
+    def _with_others(self, view: View, one: ServerSeen, seen: _Seen) -> ServerSeen:
+        """Add the servers that answer for one now, as far as the agent may know of them."""
+        answering = (self._server(view, other, seen) for other in self._failover.answering(one.config.id))
+        others = tuple(other.name for other in answering if other is not None)
+        return replace(one, answered_by=others) if others else one

@@ -1,0 +1,175 @@
+"""The work of a call on the event loop, in byte codes of the package: no other program on the machine changes them.
+
+Each way to call is counted with few servers, tools, agents, sessions and earlier calls, and with many of all of them.
+"""
+
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from aggregator.identity.keys import new_key, policy_line
+from tests.bounds.answering_upstreams import WORD, answering_upstreams
+from tests.direct.direct_harness import HttpHost, ask, direct_harness
+from tests.end_to_end.scripted_host import LEGACY, MODERN
+
+# A loop over the many costs ten byte codes for each at least. Longer names and numbers cost less than this share.
+GROWTH: Final = 1.03
+# Counts of one way, until so many in a row were no better; background work stands in some of them.
+MOST: Final = 60
+IN_A_ROW: Final = 4
+
+
+class Size(NamedTuple):
+    """How much there is of each: `tools` of each server, `calls` that were made before."""
+
+    servers: int
+    tools: int
+    agents: int
+    sessions: int
+    calls: int
+
+
+FEW: Final = Size(2, 2, 2, 2, 2)
+MANY: Final = Size(50, 50, 50, 50, 50)
+ARGUMENTS: Final = {"text": "a line", "limit": 3}
+# By way: the tool that the host calls, with its arguments.
+CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "direct": ("s0.t0", ARGUMENTS),
+    "call_tool": ("call_tool", {"name": "s0.t0", "arguments": ARGUMENTS}),
+    "call_tool, a host's prefix": ("call_tool", {"name": "mcp__aggregator__s0__t0", "arguments": ARGUMENTS}),
+    "call_tool, another case": ("call_tool", {"name": "S0.T0", "arguments": ARGUMENTS}),
+    "call_tool, without its server": ("call_tool", {"name": "t0", "arguments": ARGUMENTS}),
+    "call_tool, with its server": ("call_tool", {"name": "t0", "server": "s0", "arguments": ARGUMENTS}),
+    "read_tool": ("read_tool", {"name": "s0.t0", "arguments": ARGUMENTS}),
+    "describe_tools": ("describe_tools", {"names": ["s0.t0"]}),
+    "search_tools": ("search_tools", {"query": WORD}),
+    "search_tools of a server": ("search_tools", {"query": WORD, "server": "S0"}),
+}
+READS: Final[dict[str, dict[str, Any]]] = {
+    "resources/read": {"uri": "note://s0"},
+    "prompts/get": {"name": "s0.ask"},
+    "completion/complete": {"ref": {"type": "ref/prompt", "name": "s0.ask"}, "argument": {"name": "of", "value": ""}},
+}
+WAYS: Final = (
+    *((way, MODERN) for way in CALLS),
+    *((way, LEGACY[-1]) for way in ("direct", "call_tool")),
+    *((way, LEGACY[-1]) for way in READS),
+    ("/v1", MODERN),
+)
+
+
+class Work:
+    """The byte codes of the package that ran in this thread, by function."""
+
+    def __init__(self) -> None:
+        self.by_function: dict[str, int] = {}
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_function.values())
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        def enter(frame: FrameType, event: str, _: object) -> Any:
+            if not str(frame.f_globals.get("__name__")).startswith("aggregator."):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            return count
+
+        def count(frame: FrameType, event: str, _: object) -> Any:
+            if event == "opcode":
+                name = f"{frame.f_globals['__name__']}.{frame.f_code.co_qualname}"
+                self.by_function[name] = self.by_function.get(name, 0) + 1
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(enter)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def more_than(self, other: "Work") -> dict[str, tuple[int, int]]:
+        """Return the functions with more work than in another count: there, and here."""
+        pairs = {name: (other.by_function.get(name, 0), work) for name, work in self.by_function.items()}
+        return {name: pair for name, pair in pairs.items() if pair[1] > pair[0]}
+
+
+def _act(host: HttpHost, way: str) -> Callable[[], Awaitable[None]]:
+    """Return what calls in one way."""
+
+    async def call() -> None:
+        name, arguments = CALLS[way]
+        answer = (await ask(host, {"name": name, "arguments": arguments})).answer
+        assert not answer["result"].get("isError"), answer
+
+    async def read() -> None:
+        host.send({"jsonrpc": "2.0", "id": 7, "method": way, "params": READS[way]})
+        answer = (await host.receive()).answer
+        assert "result" in answer, answer
+
+    async def post() -> None:
+        body = {"tool_call": {"name": "s0.t0", "arguments": ARGUMENTS}}
+        answer = await host.connection.ask("/v1/tool_calls", body, authorization=host.headers["authorization"])
+        assert answer.status == 200, answer.body
+
+    return call if way in CALLS else read if way in READS else post
+
+
+async def _least(act: Callable[[], Awaitable[None]]) -> Work:
+    """Return the least work of an act, once it has been done before and nothing runs in the background."""
+    least, worse = Work(), 0
+    for at in range(MOST):
+        work = Work()
+        with work.counted():
+            await act()
+        worse = worse + 1 if at and work.total >= least.total else 0
+        least = work if not worse else least
+        if worse == IN_A_ROW:
+            return least
+    raise AssertionError("the work of a call does not settle")
+
+
+@asynccontextmanager
+async def _hosts(folder: Path, patch: pytest.MonkeyPatch, size: Size) -> AsyncIterator[dict[str, HttpHost]]:
+    """Run a gateway of this size; yield a host of each era."""
+    policies = folder / "policies"
+    policies.mkdir(parents=True)
+    keys = {f"a{at}": new_key(f"a{at}", now=time.time()) for at in range(size.agents)}
+    limits = {"*": {"per_minute": 100_000}}
+    rules = {
+        agent: {"keys": [policy_line(key.record)], "allow": ["s*.*", "resource:**", "prompt:**"], "limits": limits}
+        for agent, key in keys.items()
+    }
+    (policies / "main.yaml").write_text(json.dumps({"agents": rules}))
+    servers, authorization = answering_upstreams(patch, size.servers, size.tools), f"Bearer {keys['a0'].text}"
+    database = f"sqlite+aiosqlite:///{folder / 'aggregator.db'}"
+    running = direct_harness(folder, patch, servers, policies=policies, database=database, read_tool=True)
+    async with running as it:
+        for _ in range(size.sessions):
+            await it.open_session(LEGACY[-1], authorization=authorization)
+        old = it.host("http", LEGACY[-1], authorization=authorization)
+        new = it.host("http", MODERN, authorization=authorization)
+        async with old as legacy, new as modern:
+            await it.app.gateway._finder.wait_indexed()
+            for _ in range(size.calls):
+                await _act(modern, "direct")()
+            yield {LEGACY[-1]: legacy, MODERN: modern}
+
+
+async def test_no_call_pays_for_how_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers, tools, agents, sessions, and rows of earlier calls: no way to call does more work if there are many."""
+    counted = []
+    for size in (FEW, MANY):
+        async with _hosts(tmp_path / f"{size.servers}", monkeypatch, size) as hosts:
+            counted.append({(way, era): await _least(_act(hosts[era], way)) for way, era in WAYS})
+    for way, few in counted[0].items():
+        many = counted[1][way]
+        assert many.total <= few.total * GROWTH, f"{way}: {many.more_than(few)}"
