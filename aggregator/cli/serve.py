@@ -28,7 +28,7 @@ from aggregator.config.settings import HttpConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.frontends.acceptor import Acceptor, SharedSocket
+from aggregator.frontends.acceptor import Acceptor, SharedSocket, WorkerLine
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.hops.listener import HopListener, address_of, listen_at
@@ -132,7 +132,9 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
             worker.report(SERVES)
             tasks.start(worker.run(app.reload, stopping.set, config.shutdown_timeout))
             tasks.start(_report_settled(app, worker))
-            shared = SharedSocket(Acceptor(bound, worker.table, worker.line), worker.handing_over)
+            shared = SharedSocket(
+                Acceptor(bound, WorkerLine(worker.table, worker.line), web.connection_admission), worker.handing_over
+            )
             await serve_web(web, bound, stopping, app.drain, app.leave, tls, shared)
 
 

@@ -1,7 +1,7 @@
-"""The connections of one of several workers that share a listening socket.
+"""The taking of connections from a listening socket, as far as there is room for them.
 
-A worker leaves a connection to another one that has fewer, for a moment: so those that stay open are spread evenly,
-which the kernel does not do (docs/decisions/0031-workers.md has the figures).
+One of several workers leaves a connection to another one that has fewer, for a moment: so those that stay open are
+spread evenly, which the kernel does not do (docs/decisions/0031-workers.md has the figures).
 """
 
 import asyncio
@@ -9,32 +9,58 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from ssl import SSLContext
 from typing import Final, NamedTuple
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.frontends.connection_admission import ConnectionAdmission
+from aggregator.frontends.spare_answers import TOO_MANY
 from aggregator.workers.table import WorkerTable
 
 log = logging.getLogger(__name__)
 
-# Seconds that a connection is left to the others, and that none is taken where the system has no room for one.
+# Seconds that a connection is left to the others, until it is tried again whether there is room, and for the handshake
+# of TLS, during which a connection cannot make room.
 _LEFT_FOR: Final = 0.002
 _NO_ROOM_FOR: Final = 1.0
+_HANDSHAKE: Final = 20.0
+# Connections that are taken in one turn of the loop.
+_IN_ONE_TURN: Final = 100
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Acceptor:
-    """The taking of connections from the socket `bound`; `line` is this worker's in the table."""
+class WorkerLine(NamedTuple):
+    """One of several workers that share a socket, as the others see it: its line in their table."""
 
-    def __init__(self, bound: socket.socket, table: WorkerTable, line: int) -> None:
+    table: WorkerTable
+    line: int
+
+    def accept(self, accepts: bool) -> None:
+        self.table.accept(self.line, accepts)
+
+    def note(self, connections: int) -> None:
+        self.table.count(self.line, connections)
+
+    def fewer_elsewhere(self, connections: int) -> bool:
+        return self.table.fewer_elsewhere(self.line, connections)
+
+
+class Acceptor:
+    """The taking of connections from the socket `bound`; `worker` is this one, if several share it."""
+
+    def __init__(
+        self, bound: socket.socket, worker: WorkerLine | None = None, admission: ConnectionAdmission | None = None
+    ) -> None:
         self._bound = bound
-        self._table = table
-        self._line = line
+        self._worker = worker
+        self.admission = admission if admission is not None else ConnectionAdmission()
         self._make: Callable[[], asyncio.Protocol] | None = None
         self._count: Callable[[], int] = int
         self._ssl: SSLContext | None = None
         self._tasks = Tasks("the acceptor")
         self._again: asyncio.TimerHandle | None = None
+        self._waits = False
 
     @property
     def beginning(self) -> int:
@@ -47,7 +73,8 @@ class Acceptor:
         """Begin to take connections. `make` makes the protocol of one, `count` returns how many there are."""
         self._make, self._count, self._ssl = make, count, ssl
         self._bound.setblocking(False)
-        self._table.accept(self._line, True)
+        if self._worker is not None:
+            self._worker.accept(True)
         asyncio.get_running_loop().add_reader(self._bound.fileno(), self._ready)
 
     def close(self) -> None:
@@ -55,7 +82,8 @@ class Acceptor:
         if self._make is None:
             return
         self._make = None
-        self._table.accept(self._line, False)
+        if self._worker is not None:
+            self._worker.accept(False)
         self._stop_reading()
         self._bound.close()
 
@@ -69,41 +97,82 @@ class Acceptor:
 
     def report(self) -> None:
         """Tell the other workers how many connections there are."""
-        self._table.count(self._line, self._count() + self.beginning)
+        if self._worker is not None:
+            self._worker.note(self._count() + self.beginning)
+
+    def ended(self, connection: object) -> None:
+        """Take note that a connection has ended: another one may wait for its place."""
+        self.admission.leave(connection)
+        self.report()
+        if self._waits and self._make is not None:
+            self._waits = False
+            # Its file is closed once this has returned.
+            self._pause(0)
 
     def _ready(self) -> None:
+        if self._worker is None:
+            # The loop has other work too; the next turn takes more.
+            for _ in range(_IN_ONE_TURN):
+                if not self._accept():
+                    return
+            return
         mine = self._count() + self.beginning
-        self._table.count(self._line, mine)
-        if self._table.fewer_elsewhere(self._line, mine):
+        self._worker.note(mine)
+        if self._worker.fewer_elsewhere(mine):
             self._pause(_LEFT_FOR)
         else:
+            # Only one: the next is again for the worker that has the fewest.
             self._accept()
 
-    def _accept(self) -> None:
-        """Take one connection: the next is again for the worker that has the fewest."""
+    def _accept(self) -> bool:
+        """Take one connection, if one is there and there is room; return whether another may follow at once."""
         if self._make is None:
-            return
+            return False
         try:
-            taken, _ = self._bound.accept()
+            if self.admission.is_full(self._bound.fileno()):
+                self._wait_for_room()
+                return False
+            taken, address = self._bound.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return
+            return False
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            log.error("no connection can be taken now: %s", error.strerror)
-            self._pause(_NO_ROOM_FOR)
-            return
+            self._wait_for_room()
+            return False
         taken.setblocking(False)
-        self._tasks.start(self._begin(taken, self._make))
-        self.report()
+        sender = str(address[0]) if isinstance(address, tuple) else ""
+        if self.admission.has_share_left(sender):
+            self._tasks.start(self._begin(taken, self._make, sender))
+            self.report()
+        else:
+            self._refuse(taken)
+        return True
 
-    async def _begin(self, taken: socket.socket, make: Callable[[], asyncio.Protocol]) -> None:
+    def _refuse(self, taken: socket.socket) -> None:
+        """Close a connection of a sender that has too many, with the reason where that can be said."""
+        with suppress(OSError), taken:
+            if self._ssl is None:
+                taken.send(TOO_MANY)
+
+    async def _begin(self, taken: socket.socket, make: Callable[[], asyncio.Protocol], sender: str) -> None:
+        connection = make()
+        self.admission.enter(connection, sender)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(make, taken, ssl=self._ssl)
+            handshake = _HANDSHAKE if self._ssl is not None else None
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection, taken, ssl=self._ssl, ssl_handshake_timeout=handshake
+            )
         except OSError as error:
             # The host has left, or its handshake failed.
             log.debug("a connection was not begun: %s", error)
             taken.close()
+            self.ended(connection)
+
+    def _wait_for_room(self) -> None:
+        self._waits = True
+        self._pause(_NO_ROOM_FOR)
+        self.admission.make_room()
 
     def _pause(self, seconds: float) -> None:
         self._stop_reading()

@@ -18,19 +18,21 @@ _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
 
 
 class _Observed(set[Any]):
-    """The connections of a server; `changed` is called when one has ended."""
+    """The connections of a server; `ended` is called with each that has ended."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[object], None]) -> None:
         super().__init__()
-        self._changed = changed
+        self._ended = ended
 
     def discard(self, element: Any) -> None:
         super().discard(element)
-        self._changed()
+        self._ended(element)
 
 
 class HttpServer(uvicorn.Server):
-    """An HTTP server that leaves signals to the program, and connections to come to `acceptor` if there is one."""
+    """An HTTP server that leaves signals to the program, and the taking of connections to `acceptor`, or to one of its
+    own.
+    """
 
     def __init__(
         self, config: uvicorn.Config, tls: ssl.SSLContext | None = None, acceptor: Acceptor | None = None
@@ -44,12 +46,10 @@ class HttpServer(uvicorn.Server):
         return nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        acceptor = self._acceptor
-        if acceptor is None:
-            await super().startup(sockets)
-            return
+        assert sockets is not None
+        acceptor = self._acceptor = self._acceptor or Acceptor(sockets[0])
         await self.lifespan.startup()
-        connections = self.server_state.connections = _Observed(acceptor.report)
+        connections = self.server_state.connections = _Observed(acceptor.ended)
         acceptor.start(self._protocol, lambda: len(connections), self.config.ssl)
         self.servers = cast(list[asyncio.Server], [acceptor])
         self.started = True
@@ -80,8 +80,8 @@ class HttpServer(uvicorn.Server):
                     *(loop.connect_accepted_socket(self._protocol, taken, ssl=tls) for taken in waiting),
                     return_exceptions=True,
                 )
-                if self._acceptor is not None:
-                    await self._acceptor.wait_begun()
+                assert self._acceptor is not None
+                await self._acceptor.wait_begun()
 
     def _protocol(self) -> asyncio.Protocol:
         made: asyncio.Protocol = cast(Any, self.config.http_protocol_class)(
@@ -94,13 +94,3 @@ def absolute_host(url: bytes) -> bytes | None:
     """Return the host of an absolute target of a request (RFC 9112, section 3.2.2)."""
     absolute = _AUTHORITY.match(url)
     return absolute[1] if absolute is not None else None
-
-
-def _answer(status: bytes, said: bytes) -> bytes:
-    body = b'{"error":"%b"}' % said
-    lines = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d" % len(body)
-    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, lines, body)
-
-
-TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive in time (`http.stall_timeout`).")
-TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")

@@ -13,8 +13,9 @@ from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
-from aggregator.frontends.acceptor import SharedSocket
+from aggregator.frontends.acceptor import Acceptor, SharedSocket
 from aggregator.frontends.connect.entry import CONNECT_PATH, Connect
+from aggregator.frontends.connection_admission import ConnectionAdmission
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.hops.forwarded import ForwardedRequests
@@ -135,6 +136,10 @@ class WebServer:
         others = {path: path for path in (SSE_PATH, V1_PATH, METRICS_PATH, CONSOLE_PATH)} | {MESSAGES_PATH: SSE_PATH}
         self._resources = ProtectedResources(access, self.own, self._prefix, http.path, others)
         self._stall_timeout = http.stall_timeout
+        self.connection_admission = ConnectionAdmission(
+            gateway.admission.refused, http.agent_share, self.own.speaks_for_many
+        )
+        gateway.admission.connections = self.connection_admission
         self._gateway = gateway
         self._access = access
         self._http_path = http.path
@@ -408,7 +413,7 @@ async def serve_web(
         timeout_keep_alive=75,
         timeout_graceful_shutdown=_NO_LONGER,
     )
-    acceptor = shared.acceptor if shared is not None else None
+    acceptor = shared.acceptor if shared is not None else Acceptor(bound, admission=web.connection_admission)
     server = HttpServer(config, tls.context if tls is not None else None, acceptor)
     async with web.running(), Tasks("the web server") as tasks:
         serving = tasks.start(server.serve(sockets=[bound]))

@@ -4,7 +4,7 @@ Law: nothing waits here. A refusal comes at once and costs less than the request
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -81,11 +81,13 @@ class Slot:
 class Admission:
     """Limits for each kind of place. An agent with a key may hold `share` of each limit, others any part.
 
-    `refused` counts refusals by limit, also those of limits that are held elsewhere.
+    `refused` counts refusals by limit, also those of limits that are held elsewhere. `connections` are those of hosts,
+    which wait for their place before anything is known of them.
     """
 
     def __init__(self, most: Mapping[Kind, int], share: float) -> None:
         self.refused: Counter[str] = Counter()
+        self.connections: Sized = ()
         self._most = dict(most)
         self._share = {kind: max(1, int(number * share)) for kind, number in most.items()}
         self._taken: dict[Kind, int] = dict.fromkeys(most, 0)
@@ -96,8 +98,8 @@ class Admission:
 
     @property
     def in_use(self) -> dict[str, int]:
-        """The number of places in use, by kind."""
-        return {kind: self._taken[kind] for kind in self._most}
+        """The number of places in use, by kind, and of connections."""
+        return {**{kind: self._taken[kind] for kind in self._most}, "connections": len(self.connections)}
 
     def acquire(self, kind: Kind, principal: Principal) -> Slot:
         """Take a place.

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from aggregator.config.settings import TlsConfig
-from aggregator.frontends.acceptor import Acceptor
+from aggregator.frontends.acceptor import Acceptor, WorkerLine
 from aggregator.frontends.http_server import HttpServer
 from aggregator.frontends.tls.server_tls import server_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
@@ -58,7 +58,7 @@ async def test_a_connection_that_a_worker_has_taken_is_waited_for(tmp_path: Path
     tls = server_context(TlsConfig(certificate=str(certificate), key=str(key)))
     config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1)
     bound = socket.create_server(("127.0.0.1", 0))
-    acceptor = Acceptor(bound, WorkerTable(make_table_file(2)), 0)
+    acceptor = Acceptor(bound, WorkerLine(WorkerTable(make_table_file(2)), 0))
     server = HttpServer(config, tls, acceptor)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     await until(lambda: server.started, "it serves")

@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from aggregator.frontends.http_server import TOO_LARGE, TOO_SLOW, absolute_host
+from aggregator.frontends.http_server import absolute_host
+from aggregator.frontends.spare_answers import TOO_LARGE, TOO_SLOW
 from aggregator.frontends.tls.server_tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
@@ -65,6 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._body_began = 0.0
         self._answering: RequestResponseCycle | None = None
         self._ahead = 0
+        self._made = self.loop.time()
         self._idle_since: float | None = None
         self._writer: AnswerWriter | None = None
         self._memory = FieldMemory()
@@ -203,6 +205,18 @@ class BoundedConnection(HttpToolsProtocol):
         if self._idle_since is not None and self.loop.time() - self._idle_since >= idle:
             self.transport.close()
         return (self.cycle is None or not self.cycle.response_complete) and not self.transport.is_closing()
+
+    @property
+    def quiet_since(self) -> float | None:
+        """The time of the last answer, or of the start; None while a request is coming or under way."""
+        answered = self.cycle is None or self.cycle.response_complete
+        if self._begun is not None or self._held or self._blind or not answered:
+            return None
+        return self._idle_since if self._idle_since is not None else self._made
+
+    def give_way(self) -> None:
+        """Close the connection, on which nothing is under way: another one needs its place."""
+        self.transport.close()
 
     # -- what the parser says
 

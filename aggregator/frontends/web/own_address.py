@@ -6,7 +6,15 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from aggregator.config.settings import HttpConfig
-from aggregator.domain.uris.addresses import Network, address_in, bracketed, parse_address, parse_network, without_port
+from aggregator.domain.uris.addresses import (
+    Network,
+    address_in,
+    bracketed,
+    is_loopback,
+    parse_address,
+    parse_network,
+    without_port,
+)
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 # An absolute path of plain segments; `//` would begin the name of a host.
@@ -42,6 +50,11 @@ class OwnAddress:
     def hosts(self) -> list[str]:
         """The accepted names of a `Host` header, in order."""
         return sorted(self._hosts)
+
+    def speaks_for_many(self, address: str) -> bool:
+        """Return whether many senders may stand behind the address of a connection: this machine, a trusted proxy."""
+        parsed = parse_address(address)
+        return is_loopback(address) or (parsed is not None and any(parsed in network for network in self.trusted))
 
     def accepts_host(self, host: str, arrived_at: str | None) -> bool:
         """Return whether a `Host` header names this server. The address that the request arrived at is accepted too.
