@@ -69,6 +69,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("web", "stdout"),
         ("http_server", "tls"),
         ("acceptor",),
+        ("connection_admission", "spare_answers"),
     ),
     "frontends.web": (
         ("streamable_http", "sse", "known_posts", "connection_limits"),

@@ -70,7 +70,7 @@ class Supervisor:
         self.clients = DownstreamClients()
         self.secrets = secrets or LateSecrets()
         self.switched_off: dict[str, SwitchedOff] = {}
-        self._ending = False
+        self._ending = self._passing_on = False
         self._restores = restores
         self._observer = observer
         self._places = places
@@ -263,7 +263,18 @@ class Supervisor:
     # -- what the upstreams report
 
     def changed(self) -> None:
-        """Pass on that an upstream changed; see `UpstreamObserver`."""
+        """Pass on that an upstream changed; see `UpstreamObserver`.
+
+        At the end all servers stop at one time, and what follows from it is worked out once for all of them.
+        """
+        if not self._ending:
+            self._pass_on()
+        elif not self._passing_on:
+            self._passing_on = True
+            asyncio.get_running_loop().call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._passing_on = False
         self._notify_waiters()
         for watcher in self._watchers:
             watcher.upstreams_changed()

@@ -67,7 +67,7 @@ def test_incremental_is_the_same_as_rebuilt(shelves: dict[str, dict[str, str]], 
         text = {"left": "create issue 天气", **shelves.get(server, {})}
         index = index.with_server(server, server, _records(server, text))
         if server == "x":
-            index = index.without_server(server).without_server(server)
+            index = index.without([server]).without([server])
     for server, tools in shelves.items():
         index = index.with_server(server, server, _records(server, tools))
     assert _answer(index, query) == _answer(_built(shelves), query)
@@ -81,10 +81,10 @@ def _parts_of(text: str) -> str:
 
 def test_a_snapshot_stays_as_it_was() -> None:
     before = build_index(tool("a.report", "Writes a report."))
-    after = before.with_server("b", "b", (tool("b.report", "Reads a report."),)).without_server("a")
+    after = before.with_server("b", "b", (tool("b.report", "Reads a report."),)).without(["a"])
     assert found(before, "report") == ["a.report"]
     assert found(after, "report") == ["b.report"]
-    assert after.without_server("zzz") is after
+    assert after.without(["zzz"]) is after
 
 
 def test_slots_of_servers_that_left_are_taken_back() -> None:
@@ -132,9 +132,25 @@ def test_an_index_that_grew_part_by_part_answers_as_one_that_was_made_at_once(
     for server, tools in shelves.items():
         records = _records(server, tools)
         for start in range(0, len(records), size):
-            grown = grown.with_more(server, server, records[start : start + size], lambda: None)
+            grown = grown.with_more({server: (server, records[start : start + size])}, lambda: None)
             assert len(grown.search(query, everything, 50)) <= len(grown)
     assert _answer(grown, query) == _answer(_built(shelves), query)
     for server in shelves:
-        grown = grown.without_server(server)
+        grown = grown.without([server])
     assert len(grown) == 0
+
+
+@given(_INDEXES, _QUERIES, st.sets(st.integers(0, 5)))
+def test_servers_that_come_or_go_together_do_so_as_one_after_the_other(
+    shelves: dict[str, dict[str, str]], query: str, places: set[int]
+) -> None:
+    together = SearchIndex().with_more({one: (one, _records(one, tools)) for one, tools in shelves.items()}, _go_on)
+    assert _answer(together, query) == _answer(_built(shelves), query)
+    gone = [server for at, server in enumerate(shelves) if at in places]
+    left = {server: tools for server, tools in shelves.items() if server not in gone}
+    assert _answer(together.without(gone), query) == _answer(_built(left), query)
+    assert len(together.without(gone)) == len(_built(left))
+
+
+def _go_on() -> None:
+    """Pause for nothing."""

@@ -4,11 +4,11 @@ Law 1: a tool that the agent may not see has no part in its answer: neither as a
 Law 2: the answer depends on the tools and the query only, not on the order in which servers came and went.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.catalog.search.document import document
+from aggregator.catalog.search.document import Document, document
 from aggregator.catalog.search.postings import Pause, Postings
 from aggregator.catalog.search.query import read
 from aggregator.catalog.search.rank import rank
@@ -54,17 +54,20 @@ class SearchIndex:
         known = {server: [document(tool, text) for tool in tools] for server, text, tools in servers}
         return cls(Postings().added(known))
 
-    def with_more(self, server: str, text_of_server: str, tools: Sequence[ToolRecord], pause: Pause) -> "SearchIndex":
-        """Return an index with `tools` as the next ones of `server`, which is new or the last one that got any.
+    def with_more(self, servers: Mapping[str, tuple[str, Sequence[ToolRecord]]], pause: Pause) -> "SearchIndex":
+        """Return an index with the next tools of these servers, each with its text (see `with_server`) and the tools.
 
-        Each tool takes some 100 microseconds; `pause` is called after every few.
+        A server that has tools already may get more only as the first one, if it got tools last. Each tool takes some
+        100 microseconds; `pause` is called after every few.
         """
-        documents = []
-        for number, tool in enumerate(tools):
-            if number % _FEW == 0:
-                pause()
-            documents.append(document(tool, text_of_server))
-        return SearchIndex(self._postings.added({server: documents}, pause))
+        added: dict[str, list[Document]] = {}
+        for server, (text, tools) in servers.items():
+            documents = added[server] = []
+            for tool in tools:
+                if len(documents) % _FEW == 0:
+                    pause()
+                documents.append(document(tool, text))
+        return SearchIndex(self._postings.added(added, pause))
 
     def with_server(self, server: str, text_of_server: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
         """Return an index with `tools` as all that `server` (its id) has.
@@ -72,11 +75,12 @@ class SearchIndex:
         `text_of_server`: id, description, trigger keywords.
         """
         documents = [document(tool, text_of_server) for tool in tools]
-        return SearchIndex(self._postings.removed(server).added({server: documents}))
+        return SearchIndex(self._postings.removed((server,)).added({server: documents}))
 
-    def without_server(self, server: str) -> "SearchIndex":
-        """Return an index without the tools of `server`; the same object if it has none."""
-        return SearchIndex(self._postings.removed(server)) if server in self._postings.ranges else self
+    def without(self, servers: Collection[str]) -> "SearchIndex":
+        """Return an index without the tools of these servers; the same object if they have none."""
+        postings = self._postings.removed(servers)
+        return SearchIndex(postings) if postings is not self._postings else self
 
     def visible_to(self, allowed: Allowed) -> VisibleTools:
         """Return the part of the index that one agent sees, to keep as long as index and rights stay as they are.

@@ -5,9 +5,9 @@ Frozen: a change of one server makes new lists, and old snapshots stay as they a
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, Protocol
 
 from aggregator.catalog.search.document import Document
@@ -109,25 +109,31 @@ class Postings:
                 new.append(term)
         return Postings(documents, names, lists, ranges, _with_ends(self.ends, new))
 
-    def removed(self, server: str) -> "Postings":
-        """Return postings without a server's tools."""
-        gone = self.ranges.get(server)
-        if gone is None:
+    def removed(self, servers: Collection[str]) -> "Postings":
+        """Return postings without the tools of these servers, in one pass over their terms."""
+        gone = sorted((slots for server, slots in self.ranges.items() if server in servers), key=lambda own: own.start)
+        if not gone:
             return self
+        if len(gone) == len(self.ranges):
+            return Postings()
         lists = dict(self.lists)
         lost: list[str] = []
-        terms = {term for slot in gone for term in _impacts_of(self.documents[slot])}
-        for term in terms:
-            kept = _without(lists[term], gone)
+        slots_of: dict[str, set[int]] = {}
+        for slot in chain.from_iterable(gone):
+            for term in _impacts_of(self.documents[slot]):
+                slots_of.setdefault(term, set()).add(slot)
+        for term, slots in slots_of.items():
+            kept = _without(lists[term], slots)
             if kept.slots:
                 lists[term] = kept
             else:
                 del lists[term]
                 lost.append(term)
         documents, names = list(self.documents), list(self.names)
-        documents[gone.start : gone.stop] = [None] * len(gone)
-        names[gone.start : gone.stop] = [""] * len(gone)
-        ranges = {name: slots for name, slots in self.ranges.items() if name != server}
+        for own in gone:
+            documents[own.start : own.stop] = [None] * len(own)
+            names[own.start : own.stop] = [""] * len(own)
+        ranges = {name: slots for name, slots in self.ranges.items() if name not in servers}
         return Postings(documents, names, lists, ranges, _without_ends(self.ends, lost))._compact()
 
     def _compact(self) -> "Postings":
@@ -153,13 +159,12 @@ def _impacts_of(document: Document | None) -> Mapping[str, int]:
     return {} if document is None else document.impacts
 
 
-def _without(posting: Posting, gone: range) -> Posting:
-    """Return the posting without the slots of one server, which lie side by side."""
-    first = next(at for at, slot in enumerate(posting.slots) if slot in gone)
-    last = first
-    while last < len(posting.slots) and posting.slots[last] in gone:
-        last += 1
-    return Posting(posting.slots[:first] + posting.slots[last:], posting.impacts[:first] + posting.impacts[last:])
+def _without(posting: Posting, gone: Collection[int]) -> Posting:
+    """Return the posting without these slots."""
+    if len(gone) == len(posting.slots):
+        return Posting(array("I"), b"")
+    kept = [at for at, slot in enumerate(posting.slots) if slot not in gone]
+    return Posting(array("I", map(posting.slots.__getitem__, kept)), bytes(map(posting.impacts.__getitem__, kept)))
 
 
 def end_keys(term: str) -> tuple[str, ...]:

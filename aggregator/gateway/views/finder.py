@@ -9,7 +9,7 @@ for them.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -47,7 +47,7 @@ _VIEWS_KEPT: Final = 64
 MOST_FOUND: Final = 200
 # Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
 _AT_ONCE: Final = 10_000
-# A server's tools are indexed in growing parts, the first of this size; each part is searchable at once.
+# Tools are indexed in growing parts, the first of this size; those of the first index are searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
@@ -273,23 +273,15 @@ class Finder:
 
         texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
+        changed = {server: known for server, known in now.items() if self._indexed.get(server) != known}
         index = self._index if self._index is not None else SearchIndex()
-        for server in self._indexed.keys() - now.keys():
-            index = index.without_server(server)
-        for server, known in now.items():
-            if self._indexed.get(server) != known:
-                index = self._with_tools(index, server, *known)
-        self._index, self._indexed = index, now
-
-    def _with_tools(self, index: "SearchIndex", server: str, text: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
-        """Return the index with these tools of a server; those of a new server become searchable part by part."""
-        index, start = index.without_server(server), 0
-        while start < len(tools):
-            end = start + max(_FIRST_PART, start)
-            index, start = index.with_more(server, text, tools[start:end], _rest), end
-            if server not in self._indexed:
+        index = index.without({*(self._indexed.keys() - now.keys()), *changed})
+        for part in _parts(changed):
+            index = index.with_more(part, _rest)
+            if not self._indexed:
+                # What there is can be found by now.
                 self._index = index
-        return index
+        self._index, self._indexed = index, now
 
     def _read_intents(self) -> "IntentMatcher":
         """Return the matcher of intents. Runs in a thread: the tables are slow to import."""
@@ -299,6 +291,26 @@ class Finder:
             ServerWords(server.id, server.prefix, server.description, server.trigger_keywords)
             for server in self._config.servers
         )
+
+
+def _parts(
+    servers: Mapping[str, tuple[str, tuple[ToolRecord, ...]]],
+) -> "Iterator[dict[str, tuple[str, Sequence[ToolRecord]]]]":
+    """Yield the tools of servers in growing parts over all of them: each part is merged into the whole."""
+    size = left = _FIRST_PART
+    part: dict[str, tuple[str, Sequence[ToolRecord]]] = {}
+    for server, (text, tools) in servers.items():
+        start = 0
+        while start < len(tools):
+            part[server] = text, tools[start : start + left]
+            start += len(part[server][1])
+            left -= len(part[server][1])
+            if not left:
+                yield part
+                size *= 2
+                part, left = {}, size
+    if part:
+        yield part
 
 
 def _rest() -> None:

@@ -147,9 +147,7 @@ def _indexed(items: ItemCatalog) -> _SkillIndex:
     servers: dict[str, list[ToolRecord]] = {}
     for record in items.skills.records:
         servers.setdefault(record.server, []).append(as_tool(record))
-    index = SearchIndex()
-    for server, skills in servers.items():
-        index = index.with_more(server, server, skills, _rest)
+    index = SearchIndex().with_more({server: (server, skills) for server, skills in servers.items()}, _rest)
     return _SkillIndex(items, index)
 
 
