@@ -43,7 +43,8 @@ class OnReplicasChanged(Protocol):
 class Membership:
     """The group of this process. `id` is its own name in it, made anew for each process.
 
-    While the database cannot be asked, the last answer stands: the others may well be there.
+    While the database cannot be asked, the last answer stands: the others may well be there. `settled`: a heartbeat
+    came through after that of `join`, so replicas that came at the same time are known to each other.
     """
 
     def __init__(self, clock: GroupClock, lease: float) -> None:
@@ -55,6 +56,7 @@ class Membership:
         self.slot = 0
         self.problem: str | None = None
         self.joined = asyncio.Event()
+        self.settled = False
         # Since when heartbeats come through, and the last one that did.
         self._steady: float | None = None
         self._beaten = 0.0
@@ -159,6 +161,7 @@ class Membership:
         self._replicas = found
         if self.id in found:
             self.slot = found[self.id].slot
+        self.settled = self.joined.is_set()
         self.joined.set()
         if changed:
             log.info("replicas: %s", ", ".join(f"{one.id} (slot {one.slot})" for one in found.values()))

@@ -86,8 +86,10 @@ class SharedUsage:
         return UsageLevel(self._key(names), self._membership.lease, leased=True)
 
     def slice_of(self, most: int) -> int:
-        """Return how many calls this replica may charge to a limit before the database has them."""
-        return max(1, most // (_PART * self._count))
+        """Return how many calls this replica may charge to a limit before the database has them: one, until it knows
+        which others came when it did.
+        """
+        return max(1, most // (_PART * self._count)) if self._membership.settled else 1
 
     def share_of(self, most: int) -> int:
         """Return how many calls this replica may charge to a limit while the database is away."""

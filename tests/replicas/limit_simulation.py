@@ -105,9 +105,10 @@ class SimulatedTable:
 class _CountedMembership(Membership):
     """A group of so many replicas, whichever those are."""
 
-    def __init__(self, clock: GroupClock, count: int) -> None:
+    def __init__(self, clock: GroupClock, count: int, *, settled: bool) -> None:
         super().__init__(clock, LEASE)
         self._of = count
+        self.settled = settled
 
     @property
     def count(self) -> int:
@@ -118,14 +119,16 @@ class _CountedMembership(Membership):
 
 
 class SimulatedReplica:
-    """One replica; `made` are the times of the calls that it let through."""
+    """One replica; `made` are the times of the calls that it let through. It knows of `count` replicas; one that is not
+    `settled` does not know which others came when it did.
+    """
 
-    def __init__(self, table: SimulatedTable, count: int) -> None:
+    def __init__(self, table: SimulatedTable, count: int, *, settled: bool = True) -> None:
         loop = asyncio.get_running_loop()
         clock = GroupClock(loop.time)
         # What its own clock shows is of no matter: the group's is measured.
         clock.measure(loop.time(), loop.time() + 1e9, loop.time())
-        self.shared = SharedUsage("main", _CountedMembership(clock, count), clock)
+        self.shared = SharedUsage("main", _CountedMembership(clock, count, settled=settled), clock)
         self.shared.on = True
         self.limits = RateLimits(self.shared)
         self.made: list[float] = []

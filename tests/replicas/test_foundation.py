@@ -40,6 +40,17 @@ async def test_each_replica_has_a_slot_of_its_own_and_gives_it_back(database: Da
     assert late.count == 3
 
 
+async def test_the_group_is_known_with_the_second_heartbeat(database: Database) -> None:
+    """With the first, those that start at the same moment may not have written theirs."""
+    rows = database.replicas("main", LEASE)
+    one, other = Membership(GroupClock(), LEASE), Membership(GroupClock(), LEASE)
+    await one.join(rows)
+    await other.join(rows)
+    assert (one.count, one.settled, other.settled) == (1, False, False)
+    await one.join(rows)
+    assert (one.count, one.settled, other.settled) == (2, True, False)
+
+
 async def test_groups_on_one_database_do_not_see_each_other(database: Database) -> None:
     one, other = Membership(GroupClock(), LEASE), Membership(GroupClock(), LEASE)
     await one.join(database.replicas("one", LEASE))

@@ -225,3 +225,23 @@ def test_who_asks_while_a_report_is_lost_is_not_kept_waiting() -> None:
             assert 0.0 < one.waited <= PATIENCE
 
     simulated(work())
+
+
+@pytest.mark.parametrize("most", LIMITS)
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_replicas_that_start_at_one_time_are_beyond_a_limit_by_one_call_each(most: int, count: int) -> None:
+    """None of them knows of the others yet: each takes the smallest slice, however large its part looks to it."""
+    chance = random.Random(count)  # noqa: S311 - one seed, so that it can be run again
+
+    async def work() -> None:
+        table = SimulatedTable(chance)
+        async with AsyncExitStack() as stack:
+            starting = [SimulatedReplica(table, 1, settled=False) for _ in range(count)]
+            replicas = [await stack.enter_async_context(one) for one in starting]
+            calls = (one.call(limit("per_minute", most)) for one in replicas for _ in range(most))
+            await asyncio.gather(*calls)
+        made, allowed = worst_minute(replicas, most, 1)
+        assert made <= allowed
+        assert sum(len(one.made) for one in replicas) >= most
+
+    simulated(work())
