@@ -57,8 +57,9 @@ class ServerConfig(ConfigModel):
     env: TextMap = Field(
         default={},
         repr=False,
-        description="`stdio`: environment variables it gets besides the usual few: `PATH`, `HOME` and the like, and "
-        "`HTTP_PROXY`, `HTTPS_PROXY` without the user name and password in them.",
+        description="`stdio`: environment variables it gets besides the usual few: `PATH`, `HOME` and the like, those "
+        "about certificates (`SSL_CERT_FILE`, `NODE_EXTRA_CA_CERTS` and the like), and proxies and settings of package "
+        "managers (`HTTPS_PROXY`, `UV_*`, `PIP_*`, `NPM_CONFIG_*`) without user names and passwords.",
         examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
     )
     cwd: str | None = Field(

@@ -65,6 +65,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_command_not_found": _code(
         "error", "the program of a server is on the `PATH` of your shell, and not on that of a host"
     ),
+    "server_not_for_host": _code("error", "a server comes up in your shell, and not where a host starts it"),
     "server_folder_missing": _code("error", "the working folder of a server does not exist"),
     "server_module_missing": _code("error", "a server ends at once: a module or package is missing"),
     "server_node_version": _code("error", "a server needs another version of Node.js"),

@@ -4,7 +4,6 @@ Rule: one part that fails or takes too long costs its own findings alone.
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,6 +37,7 @@ from aggregator.doctor.gather.accounts import read_accounts
 from aggregator.doctor.gather.certificate import read_certificate
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
+from aggregator.doctor.gather.host_servers import INTERPRETER, of_servers_there, session_plan
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
 from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
@@ -47,14 +47,10 @@ from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.hosts.model import HostProgram, Machine
-from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.workers.cores import cores
 
 T = TypeVar("T")
-
-# What `aggregator stdio` adds to the variables that it was given.
-INTERPRETER: Final = {"AGGREGATOR_PYTHON": sys.executable}
 
 # The parts of the whole time that the trial of the servers, and then the sessions, may take.
 _TRIAL: Final = 0.4
@@ -116,10 +112,14 @@ class _Doctor:
             self._machine(config),
         )
         hosts = self._with_agents_of_keys(hosts, storage)
-        sessions = await self._sessions(config, hosts, agent) if wanted.connect else []
+        sessions = await self._sessions(config, hosts, agent, trial) if wanted.connect else []
         there = trial.there
         for session in sessions:
             self._findings += of_session(session, there, __version__)
+            if loaded is not None:
+                self._findings += await asyncio.to_thread(
+                    of_servers_there, session, loaded, trial.servers, wanted.machine
+                )
         await self._of_variables(config, hosts)
         self._of_trial(trial, agent, hosts, sessions, storage)
         if loaded is not None and not loaded.fatal:
@@ -272,12 +272,14 @@ class _Doctor:
         if facts is not None and facts.node is not None:
             self._findings += of_node(*facts.node, needs_node(loaded))
 
-    async def _sessions(self, config: ConfigRead, hosts: HostsFound, agent: str) -> list[HostSession]:
+    async def _sessions(
+        self, config: ConfigRead, hosts: HostsFound, agent: str, trial: TrialResult
+    ) -> list[HostSession]:
         wanted, loaded = self._wanted, config.loaded
-        redactor = loaded.redactor if loaded is not None else Redactor()
         patience = wanted.patience * _SESSIONS
+        plan = session_plan(loaded, trial.servers, patience)
         if hosts.starts:
-            return await host_sessions(hosts.starts, redactor, patience)
+            return await host_sessions(hosts.starts, plan)
         if (
             loaded is None
             or loaded.fatal
@@ -285,7 +287,7 @@ class _Doctor:
             or any(not entry.held_back for host in hosts.hosts for entry in host.entries)
         ):
             return []
-        return [await default_session(wanted.host, config.path, agent, wanted.machine, redactor, patience)]
+        return [await default_session(wanted.host, config.path, agent, wanted.machine, plan)]
 
     async def _bounded(self, name: str, work: Awaitable[T], patience: float) -> T | None:
         """Return the result of one part; None, with a finding, where it does not end in time."""

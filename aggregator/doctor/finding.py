@@ -11,6 +11,8 @@ Severity = Literal["ok", "note", "warning", "error"]
 _COMMAND: Final = re.compile(
     r"(`aggregator (?:remove|connect|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
 )
+# Characters that are shown of what a program said.
+SHOWN: Final = 300
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "ok")
 
 
@@ -50,3 +52,9 @@ def found(
     """Return a finding with the severity that its code has, unless another is given."""
     place = str(where) if where is not None else None
     return CheckFinding(code, severity or CODES[code].severity, message, fix, place, safe)
+
+
+def brief(text: str, limit: int = SHOWN) -> str:
+    """Return a text of a program in one line that is safe for a terminal, and cut."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"

@@ -106,6 +106,18 @@ def _shell_variable(place: Place) -> None:
     place.install()
 
 
+def _needs(name: str, reference: str | None = None, **settings: Any) -> Make:
+    """Return the seed of a server that ends at once where a variable of this shell is not set."""
+
+    def seed(place: Place) -> None:
+        fields = {"env": {name: f"${{{reference}:-}}"}} if reference is not None else {}
+        place.configure({"box": place.server("--needs", name, **fields)}, **settings)
+        place.env[reference or name] = "/etc/ssl/own-ca.pem"
+        place.install()
+
+    return seed
+
+
 def _old_node(place: Place) -> None:
     place.program("node", "#!/bin/sh\necho v14.21.3\n")
     place.configure({"box": {"command": "npx", "args": ["-y", "some-server"]}})
@@ -293,6 +305,33 @@ SEEDS: Final = (
         lambda place, _: place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": PASSWORD})}),
         'under "env" of our entry',
         DESKTOP,
+    ),
+    Seed(
+        "certificates of the shell alone",
+        "server_not_for_host",
+        _needs("SSL_CERT_FILE"),
+        None,
+        "SSL_CERT_FILE",
+        DESKTOP,
+        connects=True,
+    ),
+    Seed(
+        "package registry of the shell alone, with a quiet log",
+        "server_not_for_host",
+        _needs("UV_DEFAULT_INDEX", log={"level": "error", "json": True}),
+        None,
+        "UV_DEFAULT_INDEX",
+        DESKTOP,
+        connects=True,
+    ),
+    Seed(
+        "variable with a default",
+        "server_not_for_host",
+        _needs("BOX_TOKEN", "DOCTOR_TOKEN"),
+        lambda place, _: place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": PASSWORD})}),
+        "Put DOCTOR_TOKEN",
+        DESKTOP,
+        connects=True,
     ),
     Seed("nothing allowed", "model_sees_nothing", _denied, _allowed, "policy explain", DESKTOP, connects=True),
     Seed("denied by a rule", "tools_denied", _denied, _allowed, "policy explain local box.", DESKTOP, connects=True),

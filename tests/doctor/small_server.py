@@ -2,11 +2,12 @@
 
 `--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
 `--circles` names the same next page for ever, `--silent` answers nothing, `--die TEXT` ends with these last words,
-`--version V` as what `initialize` says.
+`--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -23,9 +24,13 @@ def main() -> None:
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--die")
     parser.add_argument("--version", default="1")
+    parser.add_argument("--needs")
     options, _ = parser.parse_known_args()
     if options.die is not None:
         sys.stderr.write(f"{options.die}\n")
+        sys.exit(1)
+    if options.needs is not None and not os.environ.get(options.needs):
+        sys.stderr.write(f"\x1b[31mno certificate for {options.needs}\x1b[0m\u202e\n")
         sys.exit(1)
     if options.noise:
         print("Listening, ready to serve you well", flush=True)

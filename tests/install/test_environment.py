@@ -62,3 +62,24 @@ def test_folders_of_a_path(folders: list[str]) -> None:
     """Relative folders would mean others in the host's working folder; each other one stays once, in order."""
     made = absolute_folders(os.pathsep.join(folders)).split(os.pathsep)
     assert [folder for folder in made if folder] == list(dict.fromkeys(f for f in folders if os.path.isabs(f)))
+
+
+def test_what_servers_need_to_reach_the_network_goes_along_without_secrets() -> None:
+    """E9: a host that passes nothing on starts servers with the certificates and registries of this shell."""
+    given = {
+        "SSL_CERT_FILE": "/ca.pem",
+        "UV_INDEX_URL": "https://me:canary@mirror.example/simple",
+        "NPM_CONFIG_REGISTRY": "https://mirror.example",
+        "UV_PUBLISH_TOKEN": "canary",
+    }
+    made = variables("claude-desktop", "windows", **given)
+    assert made.env == {
+        "NPM_CONFIG_REGISTRY": "https://mirror.example",
+        "SSL_CERT_FILE": "/ca.pem",
+        "UV_INDEX_URL": "https://mirror.example/simple",
+    }
+    told, left = made.remarks
+    assert "NPM_CONFIG_REGISTRY, SSL_CERT_FILE and UV_INDEX_URL" in told
+    assert "UV_INDEX_URL are left out" in left
+    assert "canary" not in repr(made)
+    assert variables("claude-code", "windows", **given).env == {}

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from aggregator.upstream.process.environment import passed_on
 from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 
@@ -36,3 +37,39 @@ async def test_proxies_come_without_their_login(monkeypatch: pytest.MonkeyPatch)
     assert env["NO_PROXY"] == "localhost,.internal"
     assert "ALL_PROXY" not in env
     assert "hunter2" not in said.decode()
+
+
+PASSED_ON = {
+    "SSL_CERT_FILE": "/ca.pem",
+    "CURL_CA_BUNDLE": "/ca.pem",
+    "NODE_EXTRA_CA_CERTS": "/ca.pem",
+    "UV_DEFAULT_INDEX": "https://mirror.example/simple",
+    "UV_SYSTEM_CERTS": "1",
+    "PIP_INDEX_URL": "https://mirror.example/simple",
+    "NPM_CONFIG_REGISTRY": "https://mirror.example/npm/",
+    "npm_config_registry": "https://mirror.example/npm/",
+}
+HELD_BACK = (
+    *(
+        "UV_INDEX_CORP_PASSWORD",
+        "UV_INDEX_CORP_USERNAME",
+        "UV_PUBLISH_TOKEN",
+        "NPM_CONFIG__AUTH",
+        "NPM_CONFIG__PASSWORD",
+    ),
+    *(
+        "NPM_CONFIG__PASSWORD",
+        "NPM_CONFIG__AUTHTOKEN",
+        "NPM_CONFIG_KEY",
+        "UV_RUN_RECURSION_DEPTH",
+        "npm_config_user_agent",
+        "GITHUB_TOKEN",
+    ),
+)
+
+
+def test_settings_of_certificates_and_registries_are_passed_on_and_their_secrets_are_not() -> None:
+    """D1: what a package manager needs to find its registry, and no password."""
+    assert passed_on(PASSED_ON | dict.fromkeys(HELD_BACK, "canary")) == PASSED_ON
+    several = passed_on({"UV_INDEX": "corp=https://me:canary@a.example/x https://me:canary@b.example/y"})
+    assert several == {"UV_INDEX": "corp=https://a.example/x https://b.example/y"}

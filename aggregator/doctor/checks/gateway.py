@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aggregator.config.model import Config
 from aggregator.config.settings import TlsConfig
-from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.tls.certificate_facts import CertificateFacts
 
@@ -158,9 +158,13 @@ def _troubles(report: Mapping[str, Any], servers: Mapping[str, Any]) -> Iterator
     if report.get("stopping"):
         yield "The running gateway is shutting down."
     well = ("ready", "disabled", "stopped", "starting")
-    away = [name for name, one in servers.items() if isinstance(one, Mapping) and one.get("state") not in well]
+    away = [
+        f"{name} ({brief(str(one['reason']))})" if one.get("reason") else name
+        for name, one in servers.items()
+        if isinstance(one, Mapping) and one.get("state") not in well
+    ]
     if away:
-        yield f"Not available in the running gateway: {', '.join(away)}."
+        yield f"Not available in the running gateway, which has variables of its own: {', '.join(away)}."
     for name in ("keys", "catalogs", "audit"):
         if report.get(name):
             yield f"The running gateway says of its {name}: {report[name]}"

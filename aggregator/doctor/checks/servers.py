@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.doctor.finding import CheckFinding, found
+from aggregator.doctor.finding import CheckFinding, brief, found
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
-_SHOWN: Final = 300
 _MODULE: Final = re.compile(
     r"(?:ModuleNotFoundError: No module named|Error: Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND"
     r"|No module named|could not determine executable|npm (?:ERR!|error) (?:code )?E?404|No solution found"
@@ -91,7 +90,7 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
         more = f" and {len(server.left_out) - 3} more" if len(server.left_out) > 3 else ""
         yield found(
             "tools_left_out",
-            f"{_brief(said, 600)}{more}.",
+            f"{brief(said, 600)}{more}.",
             f"Tell the author of {server.id}; no setting makes up for it.",
             server.place,
         )
@@ -133,7 +132,7 @@ def _of_down(server: ServerFacts) -> CheckFinding:
     at = server.place
 
     def says(key: str, message: str, fix: str) -> CheckFinding:
-        last = f" Its last words: {_brief(words)}" if words and words not in message else ""
+        last = f" Its last words: {brief(words)}" if words and words not in message else ""
         return found(key, f"{server.id}: {message.rstrip('.')}.{last}", fix, at)
 
     if "working folder" in server.reason:
@@ -193,9 +192,4 @@ def _install(server: ServerFacts) -> str:
 
 def _reason(server: ServerFacts) -> str:
     reason = server.reason.partition("; it last said: ")[0].partition("; next try in ")[0]
-    return _brief(reason.removeprefix(f"{server.id}: ").removeprefix(f"{server.id} ")).rstrip(".")
-
-
-def _brief(text: str, limit: int = _SHOWN) -> str:
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+    return brief(reason.removeprefix(f"{server.id}: ").removeprefix(f"{server.id} ")).rstrip(".")

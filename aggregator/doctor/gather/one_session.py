@@ -1,10 +1,11 @@
 """The result of a session with the aggregator in the place of a host."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from aggregator import __version__
+from aggregator.doctor.gather.told_states import LoggedServer
 from aggregator.wire.codec import encode
 
 # The revision that every host of today can speak.
@@ -20,7 +21,8 @@ class SessionTools:
     """The tools that a host got, or why it got none.
 
     `version` and `instructions` are what the aggregator says of itself. `words` are the last lines of a program on
-    stderr, `said` is the sentence of a refusal, `status` its HTTP status.
+    stderr, `said` is the sentence of a refusal, `status` its HTTP status. `told` is what the log of a program told of
+    its servers within `waited` seconds.
     """
 
     tools: Sequence[dict[str, Any]] = ()
@@ -31,6 +33,8 @@ class SessionTools:
     said: str = ""
     status: int | None = None
     instructions: str = ""
+    told: Mapping[str, LoggedServer] = field(default_factory=dict)
+    waited: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -18,6 +19,7 @@ from aggregator.doctor.gather.host_files import HostStart, start_environment
 from aggregator.doctor.gather.http_session import http_session
 from aggregator.doctor.gather.one_session import SessionTools
 from aggregator.doctor.gather.stdio_session import stdio_session
+from aggregator.doctor.gather.told_states import LoggedServer
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.redaction.redactor import Redactor
@@ -46,29 +48,45 @@ class HostSession:
         return self.start is not None and self.start.url is not None
 
 
-async def host_sessions(starts: Iterable[HostStart], redactor: Redactor, patience: float) -> list[HostSession]:
-    """Return what comes of each start, in `patience` seconds for all; those that cannot differ are made once."""
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """What all sessions have in common: `patience` seconds for all of them, and the secrets that are not shown.
+
+    A session is kept until it has told of the servers that `awaited` returns for its variables. `args` are added to the
+    words of our own program.
+    """
+
+    redactor: Redactor
+    patience: float
+    awaited: Callable[[Mapping[str, str]], Collection[str]]
+    args: tuple[str, ...] = ()
+
+
+async def host_sessions(starts: Iterable[HostStart], plan: SessionPlan) -> list[HostSession]:
+    """Return what comes of each start; those that cannot differ are made once."""
     every = list(starts)
     different = {start.same: start for start in reversed(every)}
     chosen = dict(list(different.items())[:_MOST])
-    each = patience / max(1, ceil(len(chosen) / _AT_ONCE))
+    each = plan.patience / max(1, ceil(len(chosen) / _AT_ONCE))
     turns = asyncio.Semaphore(_AT_ONCE)
     async with Tasks("the sessions of the doctor") as tasks:
-        running = {same: tasks.start(_session(start, redactor, each, turns)) for same, start in chosen.items()}
+        running = {same: tasks.start(_session(start, plan, each, turns)) for same, start in chosen.items()}
         made = dict(zip(running, await asyncio.gather(*running.values()), strict=True))
     return [_of_start(made[start.same], start) for start in every if start.same in made]
 
 
 async def default_session(
-    host: HostProgram | None, config: Path, agent: str, machine: Machine, redactor: Redactor, patience: float
+    host: HostProgram | None, config: Path, agent: str, machine: Machine, plan: SessionPlan
 ) -> HostSession:
     """Return what comes of a start as a host makes it after `aggregator install`."""
     id = host.id if host is not None else None
-    args = ("-m", "aggregator", "stdio", "--config", str(config), "--agent", agent)
+    args = ("-m", "aggregator", "stdio", "--config", str(config), "--agent", agent, *plan.args)
     env = start_environment(id, machine)
-    seen = await stdio_session(sys.executable, args, env, str(machine.home), limits_of(id).client, patience)
+    awaited = await asyncio.to_thread(plan.awaited, env)
+    client = limits_of(id).client
+    seen = await stdio_session(sys.executable, args, env, str(machine.home), client, plan.patience, awaited)
     title = host.title if host is not None else _TITLE
-    return HostSession(None, title, id, agent, "aggregator stdio", None, _redacted(seen, redactor))
+    return HostSession(None, title, id, agent, "aggregator stdio", None, _redacted(seen, plan.redactor))
 
 
 def of_session(session: HostSession, there: ToolsThere | None, own_version: str) -> list[CheckFinding]:
@@ -116,7 +134,7 @@ def _of_start(session: HostSession, start: HostStart) -> HostSession:
     return replace(session, start=start, title=title, host=host, agent=start.agent, place=place)
 
 
-async def _session(start: HostStart, redactor: Redactor, patience: float, turns: asyncio.Semaphore) -> HostSession:
+async def _session(start: HostStart, plan: SessionPlan, patience: float, turns: asyncio.Semaphore) -> HostSession:
     client = limits_of(start.host.id).client
     own = Redactor(_secrets(start))
     async with turns:
@@ -125,9 +143,11 @@ async def _session(start: HostStart, redactor: Redactor, patience: float, turns:
             command = "an address"
         else:
             assert start.command is not None
-            seen = await stdio_session(start.command, start.args, start.env, start.cwd, client, patience)
-            command = own(redactor(" ".join((Path(start.command).name, *start.args))))[:200]
-    seen = _redacted(_redacted(seen, redactor), own)
+            args = (*start.args, *plan.args) if "stdio" in start.args else start.args
+            awaited = await asyncio.to_thread(plan.awaited, start.env)
+            seen = await stdio_session(start.command, args, start.env, start.cwd, client, patience, awaited)
+            command = own(plan.redactor(" ".join((Path(start.command).name, *start.args))))[:200]
+    seen = _redacted(_redacted(seen, plan.redactor), own)
     return HostSession(start, start.host.title, start.host.id, start.agent, command, str(start.place), seen)
 
 
@@ -143,4 +163,8 @@ def _secrets(start: HostStart) -> set[str]:
 
 def _redacted(seen: SessionTools, redactor: Redactor) -> SessionTools:
     words: Sequence[str] = tuple(redactor(word) for word in seen.words)
-    return replace(seen, words=words, said=redactor(seen.said))
+    told = {
+        id: LoggedServer(one.state, redactor(one.reason), deque(redactor(word) for word in one.words))
+        for id, one in seen.told.items()
+    }
+    return replace(seen, words=words, said=redactor(seen.said), told=told)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -23,6 +23,7 @@ from aggregator.doctor.gather.one_session import (
     list_tools,
     session_with,
 )
+from aggregator.doctor.gather.told_states import ToldStates
 from aggregator.domain.bounds.tasks import Tasks
 
 _LONGEST_LINE: Final = 64 * 2**20
@@ -47,8 +48,12 @@ async def stdio_session(
     cwd: str | None,
     client: str,
     patience: float,
+    awaited: Collection[str] = (),
 ) -> SessionTools:
-    """Return the tools that a host gets from the program; it says of itself that it is `client`."""
+    """Return the tools that a host gets from the program; it says of itself that it is `client`.
+
+    After the list, it is kept until its log has told of the servers in `awaited`, as long as there is time.
+    """
     began = time.monotonic()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -65,11 +70,18 @@ async def stdio_session(
     except (OSError, ValueError) as error:
         return SessionTools(fault="not_started", words=(getattr(error, "strerror", None) or "it is no program",))
     words: deque[str] = deque(maxlen=_LINES_KEPT)
+    told = ToldStates()
+    news = asyncio.Event()
+    listed = 0.0
     async with Tasks("the session of the doctor") as tasks:
-        reading = tasks.start(_read_words(process, words))
+        reading = tasks.start(_read_words(process, words, told, news))
         try:
             async with asyncio.timeout(patience):
                 found = await _talk(process, client)
+            listed = time.monotonic() - began
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience - listed):
+                    await _heard_of(awaited, told, news, reading)
         except TimeoutError:
             found = SessionTools(fault="hangs")
         except (_Ended, BrokenPipeError, ConnectionResetError):
@@ -77,11 +89,22 @@ async def stdio_session(
         except _NotMcp:
             found = SessionTools(fault="not_mcp")
         finally:
+            told.ending = True
             await _end(process)
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.wait([reading])
-    return replace(found, seconds=time.monotonic() - began, words=tuple(words))
+    seconds = time.monotonic() - began
+    return replace(found, seconds=listed or seconds, waited=seconds, words=tuple(words), told=told.servers)
+
+
+async def _heard_of(
+    awaited: Collection[str], told: ToldStates, news: asyncio.Event, reading: asyncio.Task[None]
+) -> None:
+    """Return once each of the servers has come up or failed, or the program has closed its stderr."""
+    while not told.settled(awaited) and not reading.done():
+        news.clear()
+        await news.wait()
 
 
 async def _talk(process: asyncio.subprocess.Process, client: str) -> SessionTools:
@@ -129,7 +152,9 @@ def _write(process: asyncio.subprocess.Process, message: Mapping[str, Any]) -> N
         raise _Ended from None
 
 
-async def _read_words(process: asyncio.subprocess.Process, words: deque[str]) -> None:
+async def _read_words(
+    process: asyncio.subprocess.Process, words: deque[str], told: ToldStates, news: asyncio.Event
+) -> None:
     assert process.stderr is not None
     while True:
         try:
@@ -137,10 +162,13 @@ async def _read_words(process: asyncio.subprocess.Process, words: deque[str]) ->
         except ValueError:
             continue
         if not line:
+            news.set()
             return
         text = "".join(c if c.isprintable() else " " for c in line.decode("utf-8", "replace")).strip()
         if text:
             words.append(text[:_LINE_SHOWN])
+            told.take(text)
+            news.set()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

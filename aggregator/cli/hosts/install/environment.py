@@ -12,6 +12,7 @@ from typing import Final
 
 from aggregator.hosts.machine import ALL_VARIABLES, GIVEN, SHELL_HOSTS, desktop_path
 from aggregator.hosts.model import System
+from aggregator.upstream.process.environment import network_variables
 
 # Variables by which another run finds the same database.
 _FOLDERS: Final = ("XDG_DATA_HOME",)
@@ -55,6 +56,19 @@ def entry_variables(
                 "starts, so the entry brings the PATH of this shell. Run this again when that changes."
             )
     env |= {name: environ[name] for name in _FOLDERS if os.path.isabs(environ.get(name, ""))}
+    network = network_variables(environ) if host not in ALL_VARIABLES else {}
+    if network:
+        env |= dict(sorted(network.items()))
+        names = sorted(network)
+        remarks.append(
+            f"This shell has {_listed(names)}, which this host may not pass on, so the entry brings "
+            f"{'it' if len(names) == 1 else 'them'}: servers may need {'it' if len(names) == 1 else 'them'} to reach "
+            "the network. Run this again when that changes."
+        )
+        if left := sorted(name for name, value in network.items() if value != environ[name]):
+            remarks.append(
+                f"User name and password of {_listed(left)} are left out: the file of a host is no place for them."
+            )
     absent = sorted(
         name for name in set(_REFERENCE.findall(written)) - {*GIVEN, "AGGREGATOR_PYTHON"} if name in environ
     )
