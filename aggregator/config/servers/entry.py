@@ -4,20 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean
 from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.health import HealthConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
-from aggregator.config.servers.complete import Gap, add_env_file, complete
+from aggregator.config.servers.complete import Gap
 from aggregator.config.servers.expand import Expander
-from aggregator.config.servers.foreign import ENV_FILE, MEANT, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
+from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
 from aggregator.config.servers.late import sort_out, under_our_names
 from aggregator.config.servers.names import usable
+from aggregator.config.servers.own_env import complete_entry
 from aggregator.secret_sources.reference import LateText
 
 _NESTED_KEYS = {
     "auth": tuple(ServerAuthConfig.model_fields),
+    "tls": tuple(ServerTlsConfig.model_fields),
     "launch": tuple(LaunchConfig.model_fields),
     "tools": tuple(ToolsConfig.model_fields),
     "health": tuple(HealthConfig.model_fields),
@@ -79,19 +82,9 @@ class ServerEntry:
 
 def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> ServerEntry:
     """Return an entry with its references resolved but for secrets; those that cannot be are in `gaps`."""
-    filled: dict[str, object] = {}
-    gaps: list[Gap] = []
-    found_late: list[LateText] = []
-    for name, value in raw.items():
-        if name in MEANT:
-            filled[name], found = complete(value, expander, (name,), found_late)
-            gaps += found
-        else:
-            filled[name] = value
+    filled, found_late, gaps = complete_entry(raw, expander)
     late, misplaced = sort_out(found_late)
     gaps += misplaced
-    if not any(gap.where[0] == ENV_FILE for gap in gaps):
-        gaps += add_env_file(filled, expander)
     translated = translate(filled)
     entry = ServerEntry(key, raw, where, report, translated, gaps, under_our_names(late, translated.written))
     for name in _MAY_BE_BLANK:

@@ -6,7 +6,7 @@ Law: an error names the variable, file or reference, never a value. `${$}` stand
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -35,7 +35,8 @@ class Expander:
     `folder` is the folder of the configuration file, which relative paths and `${workspaceFolder}` mean. `inputs` are
     the defaults of VS Code's `inputs`, by id. `secrets` collects every value that was put in, `files` every file that
     was read or is missing. `commands` are the programs that `${command:...}` may run, and `limit` the seconds that a
-    keyring may take. `values` has what references stood for when they were resolved.
+    keyring may take. `values` has what references stood for when they were resolved. `own` are variables that go before
+    those of `environ`: those that an entry gives to its own program.
     """
 
     environ: Mapping[str, str] = field(repr=False)
@@ -46,6 +47,11 @@ class Expander:
     commands: tuple[str, ...] = ()
     limit: float = 10.0
     values: dict[SecretReference, str] = field(default_factory=dict, repr=False)
+    own: Mapping[str, tuple[str | SecretReference, ...]] = field(default_factory=dict, repr=False)
+
+    def with_own(self, variables: Mapping[str, tuple[str | SecretReference, ...]]) -> "Expander":
+        """Return a resolver for which these variables go before all others; what it reads is noted here too."""
+        return replace(self, own={**self.own, **variables}) if variables else self
 
     def expand(self, text: str, depth: int = 0) -> str:
         """Return a text with all references resolved, those in inserted values left alone. Raises ExpandError."""
@@ -108,6 +114,8 @@ class Expander:
                 f"${{{shortened(reference)}}} is not a reference that is known here.",
                 "Use ${NAME}, ${NAME:-default}, ${file:path} or ${keyring:name}; write ${$} for a plain $.",
             )
+        if (given := self.own.get(name)) is not None:
+            return list(given) if any(given) or not has_default else self.parts(default, depth + 1)
         found = self.environ.get(name)
         if has_default:
             return [self._secret(found)] if found else self.parts(default, depth + 1)

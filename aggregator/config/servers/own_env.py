@@ -1,0 +1,91 @@
+"""Resolve the references of one entry, for which the variables that the entry itself gives go before all others.
+
+Rule: what `env` refers to is looked up in the environment first, so that `"TOKEN": "${TOKEN}"` passes a variable on.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aggregator.config.servers.complete import Gap, add_env_file, complete
+from aggregator.config.servers.expand import Expander
+from aggregator.config.servers.foreign import ENV_FILE, MEANT, RENAMED
+from aggregator.secret_sources.reference import LateText, SecretReference
+
+_ENV: Final = "env"
+_LAUNCH: Final = "launch"
+# What a variable of an entry stands for: texts, and secrets that are completed later.
+Parts = tuple[str | SecretReference, ...]
+
+
+def complete_entry(
+    raw: Mapping[str, object], expander: Expander
+) -> tuple[dict[str, object], list[LateText], list[Gap]]:
+    """Return an entry with its references resolved, the texts that are completed later, and those that cannot be."""
+    late: list[LateText] = []
+    gaps: list[Gap] = []
+    given: dict[str, object] = {}
+    for name in (name for name in raw if name == ENV_FILE or _is_env(name)):
+        given[name], found = _variables(raw[name], expander, name, late)
+        gaps += found
+    if not any(gap.where[0] == ENV_FILE for gap in gaps):
+        gaps += add_env_file(given, expander)
+    own: dict[str, Parts] = {}
+    for name in (name for name in given if _is_env(name)):
+        own |= _parts(given[name], (name,), late)
+    inner = expander.with_own(own)
+    filled: dict[str, object] = {}
+    for name, value in raw.items():
+        if name in given:
+            filled[name] = given[name]
+        elif name not in MEANT:
+            filled[name] = value
+        elif name == _LAUNCH and isinstance(value, Mapping):
+            filled[name], found = _launch(value, inner, late)
+            gaps += found
+        else:
+            filled[name], found = complete(value, inner, (name,), late)
+            gaps += found
+    return {**filled, **{name: value for name, value in given.items() if name not in filled}}, late, gaps
+
+
+def _is_env(name: str) -> bool:
+    return name == _ENV or (name in RENAMED and RENAMED[name][0] == _ENV)
+
+
+def _launch(
+    value: Mapping[str, object], expander: Expander, late: list[LateText]
+) -> tuple[dict[str, object], list[Gap]]:
+    """Return `launch` with its references resolved: its own `env` goes first."""
+    completed: dict[str, object] = {}
+    gaps: list[Gap] = []
+    if _ENV in value:
+        completed[_ENV], found = complete(value[_ENV], expander, (_LAUNCH, _ENV), late)
+        gaps += found
+    inner = expander.with_own(_parts(completed.get(_ENV), (_LAUNCH, _ENV), late))
+    for name in (name for name in value if name != _ENV):
+        completed[name], found = complete(value[name], inner, (_LAUNCH, name), late)
+        gaps += found
+    return {name: completed[name] for name in value}, gaps
+
+
+def _variables(value: object, expander: Expander, name: str, late: list[LateText]) -> tuple[object, list[Gap]]:
+    """Return the variables of an entry; one that the environment does not have may be another one of the entry."""
+    completed, gaps = complete(value, expander, (name,), late)
+    if not gaps or not isinstance(value, Mapping) or not isinstance(completed, dict):
+        return completed, gaps
+    missing = {gap.where[-1] for gap in gaps}
+    plain = {key: text for key, text in completed.items() if key not in missing}
+    inner = expander.with_own(_parts(plain, (name,), late))
+    left: list[Gap] = []
+    for key in missing:
+        completed[key], found = complete(value[str(key)], inner, (name, key), late)
+        left += found
+    return completed, left
+
+
+def _parts(env: object, where: tuple[str, ...], late: Iterable[LateText]) -> dict[str, Parts]:
+    """Return what the variables of an `env` stand for; one that cannot be resolved stands for itself as written."""
+    if not isinstance(env, Mapping):
+        return {}
+    secret = {text.where[-1]: text.parts for text in late if text.where[:-1] == where}
+    return {str(name): secret.get(name, (value,)) for name, value in env.items() if isinstance(value, str)}

@@ -1,0 +1,81 @@
+"""Entries whose `env` defines what their other fields refer to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.load import Loaded, load_mapping
+
+REMOTE = ["mcp-remote", "https://mcp.example.com", "--header", "Authorization:${AUTH_HEADER}"]
+
+
+def loaded(entry: dict[str, Any], **environ: str) -> Loaded:
+    return load_mapping({"mcpServers": {"box": {"command": "npx", **entry}}}, environ)
+
+
+def args(entry: dict[str, Any], **environ: str) -> tuple[str, ...]:
+    read = loaded({"args": ["${V}"], **entry}, **environ)
+    (server,) = read.config.servers
+    assert server.enabled, read.problems
+    return server.args
+
+
+def test_a_header_as_mcp_remote_documents_it() -> None:
+    """B3: pasted as it is, the server runs, and its header is a secret."""
+    read = loaded({"args": REMOTE, "env": {"AUTH_HEADER": "Bearer abc"}})
+    (server,) = read.config.servers
+    assert server.enabled
+    assert not read.problems
+    assert server.args[-1] == "Authorization:Bearer abc"
+    assert "Bearer abc" in read.secrets
+
+
+def test_the_variables_of_the_entry_go_before_those_of_the_environment() -> None:
+    assert args({"env": {"V": "own"}}, V="other") == ("own",)
+    assert args({"env": {"V": "own"}, "args": ["${env:V}", "${V:-default}", "${$}{V}"]}) == ("own", "own", "${V}")
+    assert args({"env": {"V": ""}, "args": ["${V:-default}", "${V}"]}, V="other") == ("default", "")
+    assert args({"env": {}}, V="other") == ("other",)
+
+
+def test_a_variable_that_is_passed_on_is_that_of_the_environment() -> None:
+    assert args({"env": {"V": "${V}"}}, V="other") == ("other",)
+    assert args({"env": {"V": "${W}"}}, V="other", W="third") == ("third",)
+
+
+def test_one_variable_of_an_entry_may_be_made_of_another() -> None:
+    assert args({"env": {"V": "Bearer ${W}", "W": "abc"}}) == ("Bearer abc",)
+
+
+def test_a_variable_that_cannot_be_resolved_is_told_once_where_it_stands() -> None:
+    read = loaded({"args": ["${V}"], "env": {"V": "${MISSING}"}})
+    (problem,) = read.problems
+    assert "MISSING" in problem.message
+    assert "env" in str(problem.where)
+    assert "itself" not in loaded({"args": ["${V}"], "env": {"V": "${V}"}}).problems[0].message
+
+
+def test_a_secret_in_env_is_completed_later_wherever_it_is_used() -> None:
+    read = loaded({"args": ["--header", "X:${V}"], "env": {"V": "Bearer ${keyring:box.token}"}})
+    (server,) = read.config.servers
+    assert server.enabled
+    assert {text.where[0] for text in server.references} == {"args", "env"}
+    (used,) = (text for text in server.references if text.where[0] == "args")
+    assert [getattr(part, "name", part) for part in used.parts] == ["X:", "Bearer ", "box.token"]
+
+
+def test_the_file_of_variables_and_those_of_a_launched_program_count_too(tmp_path: Path) -> None:
+    (tmp_path / "box.env").write_text("V=of the file\nW=of the file\n")
+    entry = {"envFile": str(tmp_path / "box.env"), "env": {"W": "own"}, "args": ["${V}", "${W}"]}
+    assert args(entry, V="other", W="other") == ("of the file", "own")
+    launch = {"command": "x", "args": ["--key", "${V}"], "env": {"V": "own"}}
+    read = load_mapping({"mcpServers": {"box": {"url": "http://127.0.0.1:{port}/", "launch": launch}}}, {"V": "other"})
+    (server,) = read.config.servers
+    assert server.launch is not None
+    assert server.launch.args == ("--key", "own")
+
+
+def test_one_entry_does_not_see_the_variables_of_another() -> None:
+    servers = {"a": {"command": "x", "env": {"V": "own"}}, "b": {"command": "x", "args": ["${V}"]}}
+    read = load_mapping({"mcpServers": servers}, {})
+    assert [server.enabled for server in read.config.servers] == [True, False]
+    assert "own" not in json.dumps([problem.message for problem in read.problems])
