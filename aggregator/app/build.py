@@ -209,6 +209,7 @@ def build_app(
         live=live,
         catalog_sync=catalog_sync,
         config_reload=config_reload,
+        policy_reload=policy_reload,
         facts=facts,
         book=book,
         pin_sync=pin_sync,

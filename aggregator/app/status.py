@@ -8,9 +8,10 @@ from typing import Any
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.pins.sync import PinSync
-from aggregator.app.reload import policy_reload
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.group_facts import GroupFacts
+from aggregator.app.reload.policy_reload import PolicyReload
+from aggregator.app.reload.policy_reload import report as policy_report
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
@@ -38,6 +39,7 @@ class Status:
         live: LivePolicies | None,
         catalog_sync: CatalogSync | None,
         config_reload: ConfigReload | None,
+        policy_reload: PolicyReload | None,
         facts: GroupFacts,
         book: PinBook | None = None,
         pin_sync: PinSync | None = None,
@@ -55,6 +57,7 @@ class Status:
         self._live = live
         self._catalog_sync = catalog_sync
         self._config_reload = config_reload
+        self._policy_reload = policy_reload
 
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
@@ -81,7 +84,8 @@ class Status:
         if self._config_reload is not None:
             details["config"] = self._config_reload.report()
         if self._live is not None:
-            details["policies"] = policy_reload.report(self._live)
+            slow = self._policy_reload.problem if self._policy_reload is not None else None
+            details["policies"] = policy_report(self._live, slow)
         different = self._facts.differences()
         if different:
             details["differs"] = different

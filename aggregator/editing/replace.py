@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
 
+from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.editing.errors import EditError
 
 if sys.platform == "win32":
@@ -35,10 +36,9 @@ def only_for_owner(*paths: Path) -> None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises EditError when it cannot be read, or is larger than 16 MiB."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise EditError(f"{path} is not a file. Name a file.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_ordinary(path, LARGEST + 1)
+    except NotOrdinary:
+        raise EditError(f"{path} is not a file. Name a file.") from None
     except FileNotFoundError:
         raise EditError(f"There is no file {path}. Create it, or name another.") from None
     except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,7 @@ def vault_secret(configured: str | None, database: Path | None) -> str:
 
 
 def _read(path: Path) -> str:
-    with open(path, encoding="ascii", errors="replace") as file:
-        secret = file.read(_AT_MOST).strip()
+    secret = read_ordinary(path, _AT_MOST).decode("ascii", "replace").strip()
     if len(secret) < _AT_LEAST:
         raise VaultKeyMissing(
             f"{path} holds no key of {_AT_LEAST} characters or more. Restore it from where you keep a copy; or delete "

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.secret_sources.reference import SecretUnavailable, shortened
 
 _LARGEST_FILE: Final = 2**20
@@ -16,11 +17,10 @@ def file_text(path: Path, written: str) -> str:
     """
     shown = shortened(written)
     try:
-        if path.exists() and not path.is_file():  # reading a pipe or a device could block without end
-            raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.")
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+        content = read_ordinary(path, _LARGEST_FILE + 1)
         text = content.decode("utf-8-sig")
+    except NotOrdinary:
+        raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SecretUnavailable(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aggregator.config.files.watch import Stamp, stamp
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.pins.lock_file import LOCK_FILE, LockFileError, read_lock
 from aggregator.pins.values import ItemKey, PinnedItem
 
@@ -47,7 +48,7 @@ class LockWatch:
         self._stamp = now
         before, problem = self.servers, self.problem
         try:
-            self.servers = read_lock(self.path.read_bytes(), self.path.name)
+            self.servers = read_lock(read_ordinary(self.path), self.path.name)
             self._good, self.problem = True, None
         except FileNotFoundError:
             self.servers, self._good, self.problem = {}, True, None

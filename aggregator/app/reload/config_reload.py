@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator.app.reload.file_look import FileLook
 from aggregator.config.difference import ConfigChanges, difference, emptied, forbidding
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.watch import Stamp, signature
@@ -90,6 +91,7 @@ class ConfigReload:
         self._files = loaded.files
         self._seen: Mapping[Path, Stamp] = signature(loaded.files)
         self._requested = asyncio.Event()
+        self._look = FileLook("configuration", str(loaded.path))
         self.refused: tuple[str, ...] = ()
         self.kept_back: tuple[str, ...] = ()
 
@@ -105,7 +107,7 @@ class ConfigReload:
         return {
             "file": str(self._path.absolute()) if self._path is not None else None,
             "broken": bool(self.refused),
-            "problems": list(self.refused),
+            "problems": [*self.refused, *([self._look.problem] if self._look.problem is not None else [])],
             "wait_for_restart": list(self.kept_back),
         }
 
@@ -113,7 +115,7 @@ class ConfigReload:
         """Watch the files until cancelled."""
         while True:
             requested = await self._wait()
-            seen: Mapping[Path, Stamp] = await asyncio.to_thread(signature, self._files)
+            seen: Mapping[Path, Stamp] = await self._look.take(signature, self._files)
             if seen != self._seen:
                 seen = await self._until_unchanged(seen)
             if requested or seen != self._seen:
@@ -138,14 +140,14 @@ class ConfigReload:
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
             await asyncio.sleep(STILL)
-            now = await asyncio.to_thread(signature, self._files)
+            now = await self._look.take(signature, self._files)
             if now == seen or asyncio.get_running_loop().time() > deadline:
                 return now
             seen = now
 
     async def _reload(self, requested: bool) -> None:
         try:
-            loaded = await asyncio.to_thread(self._source.read)
+            loaded = await self._look.take(self._source.read)
         except ConfigError as error:
             self._refuse((str(error),))
             return

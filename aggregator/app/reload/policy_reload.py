@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator.app.reload.file_look import FileLook
 from aggregator.config.files.watch import Stamp, stamp
 from aggregator.domain.errors import OperatorError
 from aggregator.gateway.meta.programs import check_code
@@ -55,6 +56,12 @@ class PolicyReload:
         self._observer = observer
         self._seen = signature(live.folder)
         self._wake = asyncio.Event()
+        self._look = FileLook("policy files", str(live.folder))
+
+    @property
+    def problem(self) -> str | None:
+        """The sentence about a look at the files that takes long; None if none does."""
+        return self._look.problem
 
     def look_now(self) -> None:
         """Look at the files at once: another replica has loaded new ones."""
@@ -68,7 +75,7 @@ class PolicyReload:
                 async with asyncio.timeout(EVERY):
                     await self._wake.wait()
             self._wake.clear()
-            now = await asyncio.to_thread(signature, self._live.folder)
+            now = await self._look.take(signature, self._live.folder)
             if now != self._seen:
                 self._seen = await self._until_unchanged(now)
                 await self._reload()
@@ -78,14 +85,14 @@ class PolicyReload:
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
             await asyncio.sleep(STILL)
-            now = await asyncio.to_thread(signature, self._live.folder)
+            now = await self._look.take(signature, self._live.folder)
             if now == seen or asyncio.get_running_loop().time() > deadline:
                 return now
             seen = now
 
     async def _reload(self) -> None:
         try:
-            reloaded = await asyncio.to_thread(self._live.reload, self._current.tools.tools, self._views.is_trusted)
+            reloaded = await self._look.take(self._live.reload, self._current.tools.tools, self._views.is_trusted)
         except OSError as error:
             log.error("the policy files cannot be read, the rules in force stay: %s", error)
             return
@@ -112,15 +119,16 @@ def log_problems(live: LivePolicies) -> None:
         log.error("policies: the files have errors, so the rules that were in force stay")
 
 
-def report(live: LivePolicies | None) -> dict[str, Any]:
-    """Return the part of `/readyz` about the policies: the revision in force, and the problems of the files."""
+def report(live: LivePolicies | None, slow: str | None = None) -> dict[str, Any]:
+    """Return the part of `/readyz` about the policies: the revision in force, and the problems of the files.
+
+    slow: what is told of a look at the files that takes long.
+    """
+    problems = [str(problem) for problem in live.problems] if live is not None else []
+    problems += [slow] if slow is not None else []
     if live is None or live.rulebook is None:
-        return {"revision": None, "problems": [str(problem) for problem in live.problems] if live is not None else []}
-    return {
-        "revision": live.rulebook.revision,
-        "broken": live.broken,
-        "problems": [str(problem) for problem in live.problems],
-    }
+        return {"revision": None, "problems": problems}
+    return {"revision": live.rulebook.revision, "broken": live.broken, "problems": problems}
 
 
 def signature(folder: Path) -> Signature:

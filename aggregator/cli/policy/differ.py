@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted
 from aggregator.policy.compare.diff import ChangeGroup, PolicyDiff
@@ -68,8 +69,7 @@ def _some(names: list[str], count: int) -> str:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            return opened.read(LARGEST + 1).decode("utf-8-sig")
+        return read_ordinary(file, LARGEST + 1).decode("utf-8-sig")
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError:

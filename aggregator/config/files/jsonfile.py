@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from aggregator.config.errors import ConfigError
+from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 
 _LARGEST = 16 * 2**20
 
@@ -37,10 +38,9 @@ def kind(value: object) -> str:
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file. Raises ConfigError when it cannot be read, or is larger than 16 MiB."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder. Name the file in it.") from None
+        content = read_ordinary(path, _LARGEST + 1)
+    except NotOrdinary as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. Name the file itself.") from None
     except FileNotFoundError:
         raise ConfigError(f"There is no file {path}. Create it, or name another with --config.") from None
     except (OSError, ValueError) as error:

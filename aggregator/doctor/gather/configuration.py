@@ -20,6 +20,7 @@ from aggregator.doctor.checks.configuration import (
     of_variables,
 )
 from aggregator.doctor.finding import CheckFinding
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.storage.locate import default_url
 
 # Where people put the file by mistake, from the home folder, and beside the right place.
@@ -130,15 +131,13 @@ def _misplaced(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _names_servers(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            return b'"mcpServers"' in file.read(2**20)
+        return b'"mcpServers"' in read_ordinary(path, 2**20)
     except OSError:
         return False
 
 
 def _is_utf16(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        return read_ordinary(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     except OSError:
         return False

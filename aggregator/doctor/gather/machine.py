@@ -18,6 +18,7 @@ from aggregator.config.load import Loaded
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.doctor.checks.machine import FileMode, MachineFacts
 from aggregator.doctor.checks.programs import ProgramFacts
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.upstream.process.environment import environment
 
@@ -99,7 +100,7 @@ def _holds_secrets(loaded: Loaded) -> bool:
         return False
     secrets = {text for one in loaded.config.servers for text in secrets_in(one.model_dump())} - {""}
     try:
-        written = loaded.path.read_text("utf-8-sig", "replace")
+        written = read_ordinary(loaded.path).decode("utf-8-sig", "replace")
     except (OSError, UnicodeDecodeError):
         return False
     return any(secret in written for secret in secrets if len(secret) > 5 and "${" not in secret)

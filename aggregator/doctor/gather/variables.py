@@ -9,6 +9,7 @@ from typing import Final
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import Loaded, load
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.upstream.process.environment import network_variables, passed_on
 
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}", re.ASCII)
@@ -43,7 +44,7 @@ def _referring(loaded: Loaded, shell: Mapping[str, str], host: Mapping[str, str]
         return {}
     try:
         there = {one.id: one for one in load(loaded.path, host, loaded.trust).config.servers}
-        written = loaded.path.read_text("utf-8", "replace")
+        written = read_ordinary(loaded.path).decode("utf-8", "replace")
     except (ConfigError, OSError):
         return {}
     names = sorted(name for name in set(_REFERENCE.findall(written)) if shell.get(name) != host.get(name))

@@ -13,6 +13,7 @@ from typing import Final
 from aggregator.config.files.watch import Stamp, signature
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.frontends.tls.certificate_facts import facts_of
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def client_context(certificate: Path) -> ssl.SSLContext:
         OSError: the file cannot be read.
         ValueError: it holds no certificate.
     """
-    first = certificate.read_text("ascii", "replace").partition("-----BEGIN CERTIFICATE-----")[2]
+    first = read_ordinary(certificate).decode("ascii", "replace").partition("-----BEGIN CERTIFICATE-----")[2]
     body = first.partition("-----END CERTIFICATE-----")[0]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -132,8 +133,7 @@ def lacks_certificate(transport: asyncio.Transport) -> bool:
 
 def _check_readable(name: str, path: str) -> None:
     try:
-        with open(path, "rb") as opened:
-            size = len(opened.read(_LARGEST + 1))
+        size = len(read_ordinary(path, _LARGEST + 1))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise OperatorError(
@@ -151,9 +151,9 @@ def _key_fault(settings: TlsConfig, error: Exception) -> str:
             f"The private key in {settings.key} is not that of the certificate in {settings.certificate}: name the "
             f"two that belong together, as `key` and `certificate` {_HOW}."
         )
-    if b"-----BEGIN CERTIFICATE-----" not in Path(settings.certificate).read_bytes():
+    if b"-----BEGIN CERTIFICATE-----" not in read_ordinary(settings.certificate):
         return f"{settings.certificate} holds no certificate in PEM: name another file as `certificate` {_HOW}."
-    text = Path(settings.key).read_bytes()
+    text = read_ordinary(settings.key)
     if b"ENCRYPTED" in text:
         lacks = settings.key_password is None
         how = "is encrypted: set" if lacks else "cannot be opened with its password: correct"

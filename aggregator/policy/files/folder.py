@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.domain.problems import Problem
 from aggregator.policy.rules import Documents
 
@@ -99,8 +100,11 @@ def source_of(path: Path, content: bytes, problems: list[Problem]) -> PolicySour
 
 def _read(path: Path, problems: list[Problem]) -> PolicySource | None:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_ordinary(path, LARGEST + 1)
+    except NotOrdinary as error:
+        said = f"The file cannot be read: {error.strerror}."
+        problems.append(_whole(path, said, "Remove it from this folder, or put an ordinary file there."))
+        return None
     except OSError as error:
         problems.append(_whole(path, f"The file cannot be read: {error.strerror}.", "Correct its permissions."))
         return None

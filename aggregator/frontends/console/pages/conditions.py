@@ -22,7 +22,7 @@ def _problems(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     config, policies = details.get("config") or {}, details.get("policies") or {}
     if config.get("broken"):
         yield "configuration", "The file as it is now cannot be used; the one in force stays."
-        yield from (("configuration", text) for text in config.get("problems", ()))
+    yield from (("configuration", text) for text in config.get("problems", ()))
     if policies.get("broken"):
         yield "policies", "The policy files have errors; the rules that were in force stay."
     yield from (("policies", text) for text in policies.get("problems", ()))
