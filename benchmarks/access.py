@@ -16,6 +16,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from aggregator.app.build import build_app
 from aggregator.config.auth.issuers import AuthConfig, IssuerConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.model import Config
 from aggregator.domain.principal import Principal
 from aggregator.gateway.access import Access
@@ -40,7 +41,7 @@ class _Published(GuardedFetch):
         super().__init__()
         self._body = json.dumps({"keys": list(keys)}).encode()
 
-    def within(self, url: str, proxy: str | None = None) -> "_Published":
+    def within(self, url: str, proxy: str | None = None, tls: ServerTlsConfig | None = None) -> "_Published":
         return self
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Fetched:

@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig
 from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, ToolsConfig
@@ -90,6 +91,12 @@ class ServerConfig(ConfigModel):
         description="`http`, `sse`, `auto`: the HTTP proxy on the way there, with user and password where it wants "
         "them.",
         examples=["http://proxy.example.com:3128"],
+    )
+    tls: ServerTlsConfig | None = Field(
+        default=None,
+        description="`http`, `sse`, `auto`: certificate authorities that count for this server, and a certificate of "
+        "ours for it.",
+        examples=[{"ca": "/etc/aggregator/company-ca.pem"}],
     )
     target: str | None = Field(
         default=None,

@@ -31,9 +31,13 @@ class Issuers:
 
     def fetch(self, account: Account) -> GuardedFetch:
         """Return the fetches for one account."""
-        fetch = self._fetch.within(account.url, account.server.proxy)
+        fetch = self._near(account)
         issuer = account.auth.issuer
-        return fetch.within(issuer, account.server.proxy) if issuer is not None else fetch
+        return fetch.within(issuer) if issuer is not None else fetch
+
+    def _near(self, account: Account) -> GuardedFetch:
+        """Return the fetches for the server of an account, by its proxy and with the authorities that count for it."""
+        return self._fetch.within(account.url, account.server.proxy, account.server.tls)
 
     def fetch_of(self, issuer: str) -> GuardedFetch:
         """Return the fetches for an issuer that the operator configured."""
@@ -45,7 +49,7 @@ class Issuers:
         Raises:
             DiscoveryFailed: it was not found.
         """
-        found = await discover(self._fetch, account.url, challenge, account.auth.issuer)
+        found = await discover(self._near(account), account.url, challenge, account.auth.issuer)
         self._found.put(self._key(account), found)
         return found
 

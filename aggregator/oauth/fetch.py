@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
+from aggregator.config.client_tls import ServerTlsConfig, UnusableTlsFile, client_context
 from aggregator.oauth.addresses import Address, PrivateHosts, kind_of
 from aggregator.oauth.targets import BadTarget, FetchTarget, PinnedRequest, read_target, without_query
 
@@ -84,6 +85,18 @@ class _Trust:
     here: bool = False
     origins: frozenset[tuple[str, str, int]] = frozenset()
     proxy: str | None = None
+    tls: ServerTlsConfig | None = field(default=None, repr=False)
+    tls_origin: tuple[str, str, int] | None = None
+
+    def context(self, target: FetchTarget) -> ssl.SSLContext | None:
+        """Return the TLS settings for a request, read from their files; our certificate is for the server alone.
+
+        Raises:
+            UnusableTlsFile: a file cannot be used.
+        """
+        if self.tls is None or target.scheme != "https":
+            return None
+        return client_context(self.tls, with_certificate=target.origin == self.tls_origin)
 
 
 class GuardedFetch:
@@ -105,11 +118,11 @@ class GuardedFetch:
         self._resolve = resolve
         self._tls = tls
 
-    def within(self, url: str, proxy: str | None = None) -> "GuardedFetch":
+    def within(self, url: str, proxy: str | None = None, tls: ServerTlsConfig | None = None) -> "GuardedFetch":
         """Return fetches for a server or an issuer that the operator configured at `url`.
 
         They may go to that host and port in a private network too and, if it is this machine, to this machine, by
-        http:// as well. proxy: the one that the operator configured for that server.
+        http:// as well. proxy, tls: those that the operator configured for that server.
         """
         widened = GuardedFetch(resolve=self._resolve, tls=self._tls)
         try:
@@ -122,6 +135,8 @@ class GuardedFetch:
             here=self._trust.here or configured.is_here,
             origins=self._trust.origins | {configured.origin},
             proxy=proxy or self._trust.proxy,
+            tls=tls or self._trust.tls,
+            tls_origin=configured.origin if tls is not None else self._trust.tls_origin,
         )
         return widened
 
@@ -231,10 +246,13 @@ class GuardedFetch:
                 addresses = await self._addresses(target)
                 sent = {"Accept": "application/json", **(headers or {})}
                 proxy = self._trust.proxy
-                request = PinnedRequest(verb, target, addresses, sent, data, proxy, self._tls)
+                tls = self._tls or await asyncio.to_thread(self._trust.context, target)
+                request = PinnedRequest(verb, target, addresses, sent, data, proxy, tls)
                 response = Fetched(*await send_pinned(request, BODY_AT_MOST))
         except TimeoutError:
             raise FetchFailed(f"{target} did not answer within {SECONDS_AT_MOST:g} s", transient=True) from None
+        except UnusableTlsFile as error:
+            raise FetchFailed(f"{target} is not asked: {error}", transient=True) from None
         except OSError as error:
             raise FetchFailed(f"{target} cannot be reached: {error}", transient=True) from None
         except ValueError as error:

@@ -10,6 +10,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from aggregator.domain.connection_causes import CAUSES, cause_of
 from aggregator.oauth.targets import PinnedRequest
 
 _HEADERS_AT_MOST: Final = 100
@@ -84,12 +85,10 @@ async def send_pinned(request: PinnedRequest, body_at_most: int) -> tuple[int, M
         ):
             body = await _read(response, body_at_most)
             return response.status, _headers(response), body
-    except aiohttp.ClientConnectorCertificateError:
-        raise OSError("its certificate is not good for that name") from None
     except aiohttp.ClientError as error:
         raise _failure(error) from None
     except ssl.SSLError as error:
-        raise OSError(f"TLS failed ({error.reason})") from None
+        raise OSError(_reason(error)) from None
 
 
 async def _read(response: aiohttp.ClientResponse, at_most: int) -> bytes:
@@ -123,15 +122,19 @@ def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
 
 def _failure(error: aiohttp.ClientError) -> Exception:
     """Return what an error of aiohttp means, without the address in it."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ConnectionRefusedError):
-            return OSError("nothing listens there")
-        return OSError(cause.strerror or type(cause).__name__)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientSSLError):
+        return OSError(_reason(error))
     if isinstance(error, aiohttp.InvalidURL):
         return ValueError("it is no address")
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
-        return OSError("the connection ended before the answer")
+        return OSError(CAUSES["ended"].words)
     if isinstance(error, aiohttp.ClientResponseError):
         return ValueError("the answer is not HTTP")
-    return OSError(type(error).__name__)
+    return OSError(_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    cause = cause_of(error)
+    if cause is not None:
+        return cause.words
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from aggregator.config.auth.issuers import ClaimsConfig, IntrospectionConfig, IssuerConfig, SignInConfig
 from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
@@ -32,8 +33,12 @@ _WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")
 
 def rendered() -> str:
     """Return the reference: a heading per field, by section."""
-    parts = ["## Fields of a server\n", _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "health", "auth"})]
+    parts = [
+        "## Fields of a server\n",
+        _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "tls", "health", "auth"}),
+    ]
     parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
+    parts += [_heading("tls", ServerConfig.model_fields["tls"]), _section(ServerTlsConfig, "tls.", frozenset())]
     parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
     parts += [_heading("health", ServerConfig.model_fields["health"]), _section(HealthConfig, "health.", frozenset())]
     parts += [_heading("auth", ServerConfig.model_fields["auth"]), _section(ServerAuthConfig, "auth.", frozenset())]

@@ -11,6 +11,7 @@ from aggregator.config.answers.results import ResultsConfig
 from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
@@ -36,8 +37,8 @@ from scripts.docs.configuration import ISSUER_PARTS, inserted
 from .conftest import Load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
-URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type", "auth"}
-ENVIRON = {"EXAMPLE_KEY": "a", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
+URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type", "auth", "tls"}
+ENVIRON = {"EXAMPLE_KEY": "a", "CLIENT_KEY_PASSWORD": "p", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 
@@ -68,7 +69,7 @@ def test_every_field_has_its_heading() -> None:
         "secrets": SecretsConfig,
         "redact": RedactConfig,
     }
-    parts.update(launch=LaunchConfig, tools=ToolsConfig, health=HealthConfig)
+    parts.update(launch=LaunchConfig, tls=ServerTlsConfig, tools=ToolsConfig, health=HealthConfig)
     parts |= {f"auth.{part}": model for part, model in ISSUER_PARTS.items()}
     parts["notify[]"] = ReceiverConfig
     root = {name for name in Config.model_fields if name != "servers"}
@@ -103,7 +104,9 @@ def test_the_examples_of_fields_load(load_file: Load) -> None:
         example: dict[str, object] = json.loads(f"{{{snippet}}}")
         if heading.startswith("auth."):
             example = {"auth": {"per": "shared", "client_id": "a", **example}}
-        entry: dict[str, object] = {"url": "http://a"} if example.keys() & URL_FIELDS else {}
+        if heading.startswith("tls."):
+            example = {"tls": {"client_cert": "a", **example}}
+        entry: dict[str, object] = {"url": "https://a"} if example.keys() & URL_FIELDS else {}
         if not entry and "target" not in example:
             entry = {"command": "x"}
         in_tools = example.keys() & {"include", "exclude"} or isinstance(example.get("timeout"), dict)

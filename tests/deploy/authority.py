@@ -39,13 +39,20 @@ class Authority:
         self.file.write_bytes(own.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def give(
-        self, folder: Path, name: str = "localhost", *, days: int = 30, password: str | None = None
+        self,
+        folder: Path,
+        name: str = "localhost",
+        *,
+        days: int = 30,
+        password: str | None = None,
+        address: str | None = "127.0.0.1",
     ) -> tuple[Path, Path]:
-        """Write a certificate for a name and 127.0.0.1, and its key; return the two files."""
+        """Write a certificate for a name and an address, and its key; return the two files."""
         folder.mkdir(parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        addresses = [x509.IPAddress(ipaddress.ip_address(address))] if address is not None else []
+        names = x509.SubjectAlternativeName([x509.DNSName(name), *addresses])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         made = _begun(subject, self._name, key.public_key(), days).add_extension(names, critical=False)
         made = made.add_extension(usage, critical=False)
@@ -66,6 +73,20 @@ class Authority:
         if certificate is not None:
             context.load_cert_chain(*certificate)
         return context
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for localhost that signs itself, and its key; return the two files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    made = _begun(name, name, key.public_key(), 30).add_extension(names, critical=False)
+    certificate, private = folder / "own.crt", folder / "own.key"
+    certificate.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    form, sealing = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, sealing))
+    return certificate, private
 
 
 def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:

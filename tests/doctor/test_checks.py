@@ -193,6 +193,7 @@ UNSEEDED: Final = frozenset(
         "host_entry_of_folder",
     }
     | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
+    | {"server_certificate", "server_gateway", "server_tls"}  # tests/faults/test_connection_causes.py
     | {"gateway_restart", "gateway_trouble", "server_down", "server_slow", "server_unused", "tools_missing"}
 )
 

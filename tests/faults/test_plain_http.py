@@ -289,7 +289,7 @@ async def test_a_kept_connection_that_ends_as_it_is_used(verb: str) -> None:
     async with listening(server), plain(server) as requests:
         await ask(requests, server.url)
         if verb == "POST":
-            with pytest.raises(HttpFailure, match="before the answer"):
+            with pytest.raises(HttpFailure, match="before an answer"):
                 await ask(requests, server.url, verb)
             assert (len(server.heads), server.connections) == (2, 1)
         else:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.connection_causes import CAUSES
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.faults.app_harness import AppHarness, Json, code_of, lines_of, raw_stdio, running_app, server_config
@@ -48,7 +49,7 @@ async def test_each_transition_is_one_line(caplog: pytest.LogCaptureFixture, tmp
         assert len(raw.seen) > failures
     assert transitions(caplog, "web") == ["ready", "reconnecting", "unavailable", "ready", "stopped"]
     lost, gone = (line.message for line in caplog.records if line.levelname == "WARNING")
-    assert lost.endswith("nothing listens there (is the server running?); its tools stay listed for 50ms")
+    assert lost.endswith(f"{CAUSES['refused'].words}; its tools stay listed for 50ms")
     assert gone.endswith("its tools are not listed until it is back")
 
 

@@ -19,7 +19,7 @@ NEEDS: dict[str, str] = {"stdio": "command", "sse": "url", "http": "url", "auto"
 _MEANS: dict[str, ServerType] = {"command": "stdio", "url": "auto", "target": "local"}
 _ONLY: dict[str, tuple[str, ...]] = {
     "command": ("command", "args", "env", "cwd"),
-    "url": ("url", "headers", "proxy", "launch", "heartbeat", "auth"),
+    "url": ("url", "headers", "proxy", "launch", "heartbeat", "auth", "tls"),
     "target": ("target",),
 }
 # Not compiled here: every start would pay for it, and few files need all of them.
@@ -88,6 +88,7 @@ def unsound(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
                 ("headers", name), "The value holds a line break or a character that HTTP cannot carry.", "Remove it."
             )
     yield from _unsound_auth(fields)
+    yield from _unsound_tls(fields)
     yield from _unsound_process(fields, ())
     launch = fields.get("launch")
     if isinstance(launch, Mapping):
@@ -106,6 +107,19 @@ def _unsound_auth(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
     if isinstance(url, str) and url.startswith("http://") and address_fault(url) is None and not _is_near(url):
         said = "With `auth`, an access token would go to this address unencrypted."
         yield ConfigComplaint(("url",), said, "Write https://, or the address of a host in your own network.")
+
+
+def _unsound_tls(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
+    """Yield a complaint for `tls` where no TLS is, and for a key without its certificate."""
+    tls, url = fields.get("tls"), fields.get("url")
+    if not isinstance(tls, Mapping):
+        return
+    if isinstance(url, str) and url.startswith("http://"):
+        said = "The address begins with http://, so no TLS is used."
+        yield ConfigComplaint(("tls",), said, "Write https:// in `url`, or remove `tls`.")
+    if tls.get("client_cert") is None and (tls.get("client_key") or tls.get("client_key_password")):
+        said = "There is a key for a certificate of ours, and no certificate."
+        yield ConfigComplaint(("tls",), said, 'Add "client_cert", or remove the key.')
 
 
 def _is_near(url: str) -> bool:

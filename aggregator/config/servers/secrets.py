@@ -10,6 +10,7 @@ from aggregator.redaction.field_names import is_opaque
 
 # Fields of `auth` that are secrets as a whole.
 AUTH_SECRETS: Final = frozenset({"client_secret", "private_key", "subject_token"})
+TLS_SECRETS: Final = frozenset({"client_key_password"})
 _TELLING: Final = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth|cookie|signature|(^|_)pat$")
 # `--api-key=...`, `API_KEY=...`, `Authorization: ...`, as one argument.
 _ASSIGNED: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|:\s*)(.+)", re.ASCII | re.DOTALL)
@@ -35,6 +36,7 @@ def secrets_in(fields: Mapping[str, object]) -> Iterator[str]:
         args = part.get("args")
         yield from _in_arguments([str(arg) for arg in args] if isinstance(args, list | tuple) else [])
     yield from (value for name, value in _pairs(fields.get("auth")) if name in AUTH_SECRETS)
+    yield from (value for name, value in _pairs(fields.get("tls")) if name in TLS_SECRETS)
     for address in (fields.get("url"), fields.get("proxy")):
         if isinstance(address, str):
             yield from secrets_in_address(address)

@@ -145,6 +145,10 @@ def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerCo
         update["cwd"] = _folder(folder, server.cwd)
     elif server.command and _is_relative(server.command):
         update["command"] = _folder(folder, server.command)
+    if server.tls is not None:
+        named = {name: getattr(server.tls, name) for name in ("ca", "client_cert", "client_key")}
+        files = {name: _folder(folder, path) for name, path in named.items() if path is not None}
+        update["tls"] = server.tls.model_copy(update=files)
     if server.launch and server.launch.cwd:
         update["launch"] = server.launch.model_copy(update={"cwd": _folder(folder, server.launch.cwd)})
     elif server.launch and _is_relative(server.launch.command):

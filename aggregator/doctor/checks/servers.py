@@ -1,11 +1,12 @@
 """The servers: why one cannot be used, by its state, its last words and its entry. This file decides."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aggregator.doctor.finding import CheckFinding, brief, found
+from aggregator.domain.connection_causes import CauseKind, cause_in, without_mend
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
@@ -21,6 +22,14 @@ _NODE: Final = re.compile(
     r"|node:internal.*(?:not supported|ERR_UNKNOWN_BUILTIN)"
 )
 _DOCKER: Final = re.compile(r"(?i)docker daemon|docker desktop is not running|docker\.sock|podman\.sock")
+# The codes of findings about connections, by the kind of cause.
+_CAUSES: Final[Mapping[CauseKind, str]] = {
+    "unreachable": "server_unreachable",
+    "certificate": "server_certificate",
+    "tls": "server_tls",
+    "path": "server_not_there",
+    "server": "server_gateway",
+}
 _STATUS: Final = re.compile(r"HTTP (\d{3})")
 
 
@@ -99,7 +108,7 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
         more = f" and {len(server.faults) - 3} more" if len(server.faults) > 3 else ""
         yield found(
             "server_faulty",
-            f"{_brief(said, 600)}{more}.",
+            f"{brief(said, 600)}{more}.",
             f"Tell the author of {server.id}; what could be used is used.",
             server.place,
         )
@@ -155,13 +164,15 @@ def _of_down(server: ServerFacts) -> CheckFinding:
         return says("server_unauthorized", f"it refuses our credentials (HTTP {code or 401})", mend)
     if other := _other_transport(server, code):
         return says("server_other_transport", f"{other[0]} ({_reason(server)})", other[1])
-    if code in (404, 410):
-        mend = "Correct the path in `url`: usual are /mcp and, for SSE, /sse."
-        return says("server_not_there", f"nothing is served under the path of {server.address} (HTTP {code})", mend)
+    if cause := cause_in(server.reason):
+        told = f"{cause.sentence} ({server.address}{f', HTTP {code}' if code else ''})"
+        return says(_CAUSES[cause.kind], told, f"{cause.mend[:1].upper()}{cause.mend[1:]}.")
+    if "`tls." in server.reason:
+        return says("server_tls", _reason(server), "Correct `tls` in its entry, or the file that it names.")
     if "did not answer within" in server.reason:
         mend = "Run its command in a terminal once: it may wait for an answer, a download or a sign-in; or raise "
         return says("server_hangs", _reason(server), f"{mend}`connect_timeout`.")
-    if "nothing listens" in server.reason or "cannot be reached" in server.reason:
+    if "cannot be reached" in server.reason:
         return says("server_unreachable", _reason(server), "Start that server, or correct `url`.")
     if "process ended" in server.reason or "is gone" in server.reason:
         return says("server_crashes", _reason(server), "Run its command in a terminal, and mend what it says.")
@@ -171,7 +182,7 @@ def _of_down(server: ServerFacts) -> CheckFinding:
 def _other_transport(server: ServerFacts, status: int) -> tuple[str, str] | None:
     """Return that the address speaks another transport, and the mend."""
     path = (server.address or "").rstrip("/")
-    if server.type == "http" and (path.endswith("/sse") or status in (405, 415)):
+    if server.type == "http" and status in (404, 405, 415) and (path.endswith("/sse") or status == 415):
         return "its address speaks SSE, not Streamable HTTP", 'Set "type": "sse" in its entry.'
     if server.type == "sse" and (status in (405, 406) or "not with events" in server.reason):
         return "its address does not speak SSE", 'Set "type": "http" in its entry.'
@@ -191,5 +202,5 @@ def _install(server: ServerFacts) -> str:
 
 
 def _reason(server: ServerFacts) -> str:
-    reason = server.reason.partition("; it last said: ")[0].partition("; next try in ")[0]
+    reason = without_mend(server.reason).partition("; it last said: ")[0].partition("; next try in ")[0]
     return brief(reason.removeprefix(f"{server.id}: ").removeprefix(f"{server.id} ")).rstrip(".")

@@ -73,11 +73,15 @@ def _read(path: Path | None, key: Path | None) -> tuple[int | None, int]:
 async def _unreadable(config: Config, servers: Sequence[ServerConfig]) -> list[tuple[str, str]]:
     """Return the issuers of the configuration whose metadata cannot be used, each with the reason."""
     # An issuer whose keys have an address of their own is asked for nothing else.
-    inbound = (one.issuer for one in config.auth.issuers if one.jwks_url is None)
-    upstream = (one.auth.issuer for one in servers if one.auth is not None and one.auth.issuer is not None)
-    named = tuple(dict.fromkeys([*inbound, *upstream]))[:_ISSUERS]
+    inbound = [one.issuer for one in config.auth.issuers if one.jwks_url is None]
     fetch = GuardedFetch(config.auth.private_hosts)
-    reasons = await asyncio.gather(*(_fault(fetch, issuer) for issuer in named))
+    fetches = {
+        one.auth.issuer: fetch.within(one.url or "", one.proxy, one.tls)
+        for one in servers
+        if one.auth is not None and one.auth.issuer is not None
+    }
+    named = tuple(dict.fromkeys([*inbound, *fetches]))[:_ISSUERS]
+    reasons = await asyncio.gather(*(_fault(fetches.get(issuer, fetch), issuer) for issuer in named))
     return [(issuer, reason) for issuer, reason in zip(named, reasons, strict=True) if reason is not None]
 
 

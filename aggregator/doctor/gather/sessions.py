@@ -50,7 +50,7 @@ class HostSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """What all sessions have in common: `patience` seconds for all of them, and the secrets that are not shown.
+    """The common part of all sessions: `patience` seconds for all of them, and the secrets that are not shown.
 
     A session is kept until it has told of the servers that `awaited` returns for its variables. `args` are added to the
     words of our own program.

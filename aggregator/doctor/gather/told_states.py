@@ -43,7 +43,7 @@ class ToldStates:
 
     @property
     def servers(self) -> Mapping[str, LoggedServer]:
-        """What was told, by server id."""
+        """The state of each server, by its id."""
         return self._servers
 
     def take(self, line: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.connection_causes import cause_of_beginning
 from aggregator.domain.errors import (
     UpstreamBadAnswer,
     UpstreamError,
@@ -60,6 +61,8 @@ _END_SESSION_WITHIN: Final = 2.0
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
 # Requests whose headers are remembered for one connection, and the name of all where they have the same headers.
 _REQUESTS: Final = 256
+# Bytes of a body in which a server may say that it wants TLS.
+_TELLING: Final = 2_000
 _ANY: Final = ("", "")
 
 
@@ -285,6 +288,10 @@ class HttpConnection:
             raise SessionExpired
         if isinstance(error, dict) and response.status not in (401, 403) and not asks_for_patience(response):
             raise error_of(message)
+        cause = cause_of_beginning(body[:_TELLING]) if not greeted else None
+        if cause is not None and cause.kind in ("tls", "certificate"):
+            said = f"{self.server.id} answered HTTP {response.status}: {cause.words}."
+            raise UpstreamRefused(self.server.id, said, status=response.status)
         raise refusal(self.server, response)
 
     async def _resume(self, answer: "ResponseReader") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, too_ma
 from aggregator.upstream.transports.http_body import messages_in, says_unknown
 from aggregator.upstream.transports.http_clients.port import HttpResponse
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
-from aggregator.upstream.transports.web import read_bounded, read_slices
+from aggregator.upstream.transports.web import not_mcp, read_bounded, read_slices
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK
@@ -94,8 +94,8 @@ class ResponseReader:
             return None
         if response.content_type != "text/event-stream":
             kind = response.content_type
-            said = f"content-type: {kind}"
-            raise UpstreamBadAnswer(server.id, f"{server.id} answered with a content type that is not MCP.", said=said)
+            not_ours = f"{server.id} answered with another content type: {not_mcp(kind).words}."
+            raise UpstreamBadAnswer(server.id, not_ours, said=f"content-type: {kind}")
         reader = EventReader(server.max_message_bytes)
         async for chunk in read_slices(response):
             before = reader.lines

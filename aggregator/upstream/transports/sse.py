@@ -19,7 +19,15 @@ from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.http_body import message_in, session_unknown
 from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
-from aggregator.upstream.transports.web import NOTICE_TIMEOUT, describe, read_bounded, read_slices, refusal, requests_to
+from aggregator.upstream.transports.web import (
+    NOTICE_TIMEOUT,
+    describe,
+    not_mcp,
+    read_bounded,
+    read_slices,
+    refusal,
+    requests_to,
+)
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import parts_of
@@ -87,10 +95,11 @@ class SseConnection(DuplexConnection):
         try:
             async with self._http.send("GET", self._url, {"accept": "text/event-stream"}) as response:
                 if response.status != 200:
-                    raise refusal(self._server, response)
+                    raise refusal(self._server, response, events=True)
                 if response.content_type != "text/event-stream":
                     kind = response.content_type
-                    not_events = f"{self._server.id} answered with another content type, not with events."
+                    cause = not_mcp(kind).words
+                    not_events = f"{self._server.id} answered with another content type, not with events: {cause}."
                     raise UpstreamBadAnswer(self._server.id, not_events, said=f"content-type: {kind}")
                 reader = EventReader(self._server.max_message_bytes)
                 async for chunk in read_slices(response):

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import SMALL, hold
+from aggregator.domain.connection_causes import CAUSES, ConnectionCause, cause_of_status
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.lifecycle.states import round_duration
 from aggregator.upstream.transports.authorized import AuthorizedRequests, challenges_of
 from aggregator.upstream.transports.http_clients.plain_requests import open_plain, plain_url
-from aggregator.upstream.transports.http_clients.port import HttpFailure, HttpRequests, HttpResponse
+from aggregator.upstream.transports.http_clients.port import HttpFailure, HttpRequests, HttpResponse, reason_of
 
 # Seconds before a broken stream is opened again, where the server names no delay.
 RETRY_DELAY: Final = 1.0
@@ -32,6 +33,7 @@ _AIOHTTP: Final = "aggregator.upstream.transports.http_clients.aiohttp_requests:
 _OFFERS_OAUTH: Final = re.compile(r"(?i)\bresource_metadata\s*=")
 # The words for such a server in the reason why it is not ready.
 OFFERS_LOGIN: Final = "It offers OAuth"
+_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 # Statuses by which a server says that it is overloaded.
 _TOO_MUCH: Final = frozenset({429, 503})
 
@@ -82,8 +84,8 @@ async def read_slices(response: HttpResponse) -> AsyncIterator[bytes]:
             yield part[start : start + _SLICE]
 
 
-def refusal(server: ServerConfig, response: HttpResponse) -> UpstreamError:
-    """Return the error for a status other than 200, for the operator."""
+def refusal(server: ServerConfig, response: HttpResponse, events: bool = False) -> UpstreamError:
+    """Return the error for a status other than 200, for the operator; `events`: an event stream was asked for."""
     status = response.status
     if status in (401, 403):
         return UpstreamRefused(server.id, _refused_credentials(server, response), status=status)
@@ -93,7 +95,9 @@ def refusal(server: ServerConfig, response: HttpResponse) -> UpstreamError:
         return UpstreamRefused(server.id, moved, said=f"go to {target}", status=status)
     patience = _retry_after(response)
     if patience is None:
-        return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}.", status=status)
+        cause = cause_of_status(status, events)
+        why = f": {cause.words}" if cause is not None else ""
+        return UpstreamHttpStatus(server.id, f"{server.id} answered HTTP {status}{why}.", status=status)
     asks = f"{server.id} answered HTTP {status} and asks for {round_duration(patience)} of patience."
     return UpstreamHttpStatus(server.id, asks, status=status, retry_after=patience)
 
@@ -148,8 +152,11 @@ def describe(error: BaseException) -> str:
     """Return the text of a failed request, without the address."""
     if isinstance(error, HttpFailure):
         return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and not error.strerror:
         return "timed out"
-    return type(error).__name__
+    return reason_of(error)
+
+
+def not_mcp(kind: str) -> ConnectionCause:
+    """Return the cause that an answer of this media type, which is none of MCP, tells of."""
+    return CAUSES["web_page" if kind in _PAGES else "not_mcp"]

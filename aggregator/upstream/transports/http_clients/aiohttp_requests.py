@@ -1,13 +1,15 @@
 """The HTTP requests of a server that is reached over TLS or through a proxy: by way of aiohttp."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
 
 import aiohttp
 
+from aggregator.config.client_tls import client_context
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.connection_causes import CAUSES, cause_of_status
 from aggregator.upstream.transports.http_clients.port import (
     KEEP_ALIVE,
     BadAddress,
@@ -16,6 +18,7 @@ from aggregator.upstream.transports.http_clients.port import (
     HttpResponse,
     PreparedRequest,
     Unreachable,
+    reason_of,
 )
 
 
@@ -67,9 +70,15 @@ class AiohttpRequests(HttpRequests):
 
 @asynccontextmanager
 async def open_aiohttp(server: ServerConfig) -> AsyncIterator[HttpRequests]:
-    """Yield the requests to a server: with the headers of its config, without cookies and the environment."""
+    """Yield the requests to a server: with the headers of its config, without cookies and the environment.
+
+    Raises:
+        UnusableTlsFile: a file of `tls` cannot be used.
+    """
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC)
+    # In a thread: it reads files.
+    context = await asyncio.to_thread(client_context, server.tls) if server.tls is not None else True
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC, ssl=context)
     async with aiohttp.ClientSession(
         headers=server.headers,
         timeout=timeout,
@@ -82,16 +91,19 @@ async def open_aiohttp(server: ServerConfig) -> AsyncIterator[HttpRequests]:
 
 def _failure(error: aiohttp.ClientError) -> OSError:
     """Return what an error of aiohttp means, without the address in it."""
-    cause: Any = error
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ConnectionRefusedError):
-            return Unreachable("nothing listens there (is the server running?)")
-        return Unreachable(cause.strerror or str(cause) or type(cause).__name__)
     if isinstance(error, aiohttp.InvalidURL):
         return BadAddress("not an address")
-    if isinstance(error, OSError) and error.strerror:
-        return HttpFailure(error.strerror)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        cause = cause_of_status(error.status)
+        return Unreachable(f"the proxy answered HTTP {error.status}{f': {cause.words}' if cause else ''}")
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientSSLError):
+        return Unreachable(reason_of(error))
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return HttpFailure(f"timed out: {CAUSES['silent'].words}")
     if isinstance(error, TimeoutError):
         return HttpFailure("timed out")
-    return HttpFailure(type(error).__name__)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return HttpFailure(CAUSES["ended"].words)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return HttpFailure(CAUSES["not_http"].words)
+    return HttpFailure(reason_of(error))

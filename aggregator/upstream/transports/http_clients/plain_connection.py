@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, cast
 
 import httptools
 
+from aggregator.domain.connection_causes import CAUSES, cause_of_beginning
 from aggregator.upstream.transports.http_clients.plain_response import (
     LARGEST_HEAD,
     KnownHeads,
@@ -21,6 +22,8 @@ HEAD_LIMIT: Final = 64 * 1024
 FIELDS_AT_MOST: Final = 256
 # Request bodies up to this size are copied behind their head, so that they leave in one piece.
 _COPIED: Final = 64 * 1024
+# Bytes of an answer that cannot be read which are looked at for its cause.
+_TELLING: Final = 200
 _TOO_LARGE: Final = "the head of the answer is too large"
 _END_OF_HEAD: Final = b"\r\n\r\n"
 # Responses that have no body, also where their head gives it a length (RFC 9110, section 6.4.1).
@@ -145,8 +148,8 @@ class PlainConnection(asyncio.Protocol):
         if exc is None and not self._ending and response.head is not None and response.head.until_end:
             response.complete = True
         else:
-            where = "before the answer" if not response.began else "in the middle of the answer"
-            response.failure = f"the connection ended {where}"
+            early = CAUSES["ended"].words
+            response.failure = "the connection ended in the middle of the answer" if response.began else early
         response.changed()
 
     # -- what comes
@@ -207,7 +210,8 @@ class PlainConnection(asyncio.Protocol):
             if response.complete:
                 self._surplus = True
             else:
-                self._fail(f"the answer is not HTTP ({error})"[:200])
+                cause = (cause_of_beginning(data[:_TELLING]) if response.head is None else None) or CAUSES["not_http"]
+                self._fail(f"{cause.words} ({error})"[:400])
             return
         if self._blind > HEAD_LIMIT and not response.complete:
             self._fault = _TOO_LARGE

@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -18,6 +19,7 @@ import yarl
 
 from aggregator import __version__
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.connection_causes import CAUSES
 from aggregator.upstream.transports.http_clients.plain_connection import PlainConnection
 from aggregator.upstream.transports.http_clients.plain_response import KnownHeads, PlainResponse
 from aggregator.upstream.transports.http_clients.port import (
@@ -28,11 +30,14 @@ from aggregator.upstream.transports.http_clients.port import (
     PreparedRequest,
     StartedResponse,
     Unreachable,
+    reason_of,
 )
 
 # Seconds that the addresses of a name hold good, and until the next of several addresses is tried beside the first.
 _ADDRESSES_FOR: Final = 10.0
 _NEXT_ADDRESS: Final = 0.25
+# Seconds that a TLS handshake may take at a port that ended a connection without TLS.
+_HANDSHAKE: Final = 3.0
 # Without an effect that counts, however often they are received (RFC 9110, section 9.2.2).
 _REPEATABLE: Final = frozenset({"GET", "DELETE"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -75,6 +80,8 @@ class PlainRequests(HttpRequests):
         self._host, self._port = url.raw_host, url.port
         self._connect_timeout = server.connect_timeout
         self._closed = False
+        # It has answered over HTTP at least once.
+        self._answered = False
         self._connections: set[PlainConnection] = set()
         # In the order in which they became idle.
         self._idle: dict[PlainConnection, None] = {}
@@ -137,9 +144,12 @@ class PlainRequests(HttpRequests):
             response = connection.send(head, data)
             try:
                 await response.headed()
+                self._answered = True
                 return response
             except HttpFailure:
                 if not kept or response.began or request.verb not in _REPEATABLE:
+                    if not self._answered and not response.began and await self._wants_tls():
+                        raise Unreachable(CAUSES["plain_on_tls"].words) from None
                     raise
                 connection = None
             except BaseException:
@@ -198,15 +208,25 @@ class PlainRequests(HttpRequests):
         except OSError as error:
             self._addresses_until = 0.0
             if isinstance(error, TimeoutError) and error.errno is None:
-                raise HttpFailure("timed out") from None
-            if isinstance(error, ConnectionRefusedError):
-                raise Unreachable("nothing listens there (is the server running?)") from error
-            raise Unreachable(error.strerror or str(error) or type(error).__name__) from error
+                raise HttpFailure(f"timed out: {CAUSES['silent'].words}") from None
+            raise Unreachable(reason_of(error)) from error
         if self._closed:
             connection.abort()
         if connection.usable:
             self._connections.add(connection)
         return connection
+
+    async def _wants_tls(self) -> bool:
+        """Return whether the port takes a TLS handshake; nothing else is sent."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(_HANDSHAKE):
+                transport, _ = await self._loop.create_connection(asyncio.Protocol, self._host, self._port, ssl=context)
+        except (OSError, ValueError):
+            return False
+        transport.abort()
+        return True
 
     async def _resolve(self) -> list[_Address]:
         """Return the addresses of the host, looked up in a thread, and once for many connections."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol
 
+from aggregator.domain.connection_causes import cause_of
+
 # Seconds: fewer than the five after which uvicorn and Node close an idle connection, which a call must not race with.
 KEEP_ALIVE: Final = 4.0
 # Messages without an answer that are on their way at one time: each takes a connection, and a server may ask for any
@@ -29,6 +31,14 @@ class Unreachable(HttpFailure):
 
 class BadAddress(HttpFailure):
     """A request whose address is none."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error of a connection means, without the address."""
+    cause = cause_of(error)
+    if cause is not None:
+        return cause.words
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
 
 class HttpResponse(Protocol):
