@@ -29,9 +29,11 @@ class FailingTable(LeaseRows):
     """The table of leases, which can be made to refuse everything."""
 
     away = False
+    reads = 0
 
     async def read(self, names: object) -> dict[str, LeaseRecord]:
         self._check()
+        self.reads += 1
         return await super().read(names)  # type: ignore[arg-type]
 
     async def renew(self, owner: str, held: object, until: float) -> frozenset[str]:
@@ -99,6 +101,55 @@ async def test_an_owner_stops_before_another_begins_when_its_database_is_away(da
         first.look_now()
         await until(lambda: (seen := first.owner("thing")) is not None and seen.owner == "second")
         assert doing == ["second"]
+
+
+async def test_a_lease_is_not_taken_again_while_its_old_work_still_ends(database: Database) -> None:
+    """Its time was over while the database was away, and no other replica wants it; the clock is moved by hand."""
+    table = FailingTable(database.engine, "main")
+    now, begun, ending, may_end = 1_000.0, 0, asyncio.Event(), asyncio.Event()
+
+    def clock() -> float:
+        return now
+
+    async def work(held: Held) -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await may_end.wait()
+
+    async def looks(times: int) -> None:
+        for _ in range(times):
+            table.reads = 0
+            leases.look_now()
+            await until(lambda: table.reads > 0)
+
+    async with Tasks("replicas") as tasks:
+        leases = Leases("first", LEASE, GroupClock(clock), clock)
+        leases.start(table)
+        tasks.start(leases.run())
+        tasks.start(leases.run_alone("thing", work))
+        await until(lambda: begun == 1)
+        first = leases.held("thing")
+        assert first is not None
+        table.away = True
+        now += LEASE
+        leases.look_now()
+        await until(ending.is_set)
+        table.away = False
+        # By its own clock and by that of the group the lease is free for anyone.
+        now += 10 * LEASE
+        await looks(3)
+        assert leases.held("thing") is None
+        assert (await database.leases("main").read(["thing"]))["thing"].generation == first.generation
+        may_end.set()
+        await until(lambda: begun == 2)
+        second = leases.held("thing")
+        assert second is not None
+        assert second.generation == first.generation + 1
+        leases.look_now()
 
 
 async def test_a_take_whose_answer_was_lost_is_made_good(database: Database) -> None:
