@@ -177,6 +177,20 @@ class CatalogSync:
                     log.error("%s: its kept list is not used", upstreams[one].config.id, exc_info=error)
         return found
 
+    async def keep_seen(self) -> None:
+        """Write what the connected servers have; one that cannot be written costs no other.
+
+        Raises:
+            StorageError: nothing can be written.
+        """
+        for upstream in self._pending():
+            try:
+                await self._keep_one(upstream)
+            except StorageError:
+                raise
+            except Exception as error:  # it costs this server its kept list
+                log.debug("%s: what it has is not kept: %s", upstream.config.id, error)
+
     def _pending(self) -> list[Upstream]:
         seen = (
             upstream

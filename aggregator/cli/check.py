@@ -13,6 +13,7 @@ from rich.table import Table
 from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.progress import shown_starting
 from aggregator.cli.runtime.setup import load_config, storage_url
@@ -51,6 +52,7 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
         async with app.running():
             async with shown_starting(app, loaded.redactor):
                 await app.supervisor.wait_all_tried()
+            await keep_catalogs(loaded, app.supervisor)
             return _rows(loaded, app)
 
 

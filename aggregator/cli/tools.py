@@ -9,6 +9,7 @@ from typing import Final
 from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.cli.runtime.event_loop import run_loop
@@ -52,16 +53,17 @@ def run(
 async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
     async with stored_accounts(loaded) as accounts:
         app = build_app(loaded.config.all_started(), redactor=loaded.redactor, accounts=accounts)
-        tools = await _of_servers(app, server)
+        tools = await _of_servers(loaded, app, server)
     return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
 
 
-async def _of_servers(app: App, server: str | None) -> list[ToolRecord]:
+async def _of_servers(loaded: Loaded, app: App, server: str | None) -> list[ToolRecord]:
     known = {name for upstream in app.upstreams.values() for name in (upstream.config.id, upstream.config.prefix)}
     if server is not None and server not in known:
         raise OperatorError(f"There is no server {server!r}; there are {', '.join(sorted(known)) or 'none'}.")
     async with app.running():
         await app.supervisor.wait_all_tried()
+        await keep_catalogs(loaded, app.supervisor)
         return [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
 
 

@@ -18,3 +18,7 @@ class StartupWait:
     async def settled(self) -> None:
         """Wait until every upstream has come up or failed once, at most for the configured times."""
         await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait)
+
+    async def items_settled(self) -> None:
+        """Wait as `settled` does, for lists of prompts, resources, templates and skills: these are not kept."""
+        await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait, items=True)

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 # Seconds that work in the background waits for the servers to come up: starting them is more urgent.
 SETTLE: Final = 10.0
 
+_Waiting = Literal["starting", "holds_first_list", "holds_first_items"]
+
 
 class Supervisor:
     """The owner of all upstreams and their tasks. `upstreams` is filled, and changed in place.
@@ -347,17 +349,19 @@ class Supervisor:
 
     # -- waiting
 
-    async def wait_listed(self, at_most: float, between: float) -> None:
+    async def wait_listed(self, at_most: float, between: float, *, items: bool = False) -> None:
         """Wait for the upstreams that are being connected and whose tools are not known.
 
         at_most: seconds in all.
         between: seconds for each further upstream, once one is listed.
+        items: prompts and resources are wanted, which are known of connected upstreams alone.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        while starting := self._having("holds_first_list"):
-            some_listed = any(upstream.listed for upstream in self.upstreams.values())
-            if not await self._wait_changed(min(deadline, loop.time() + between) if some_listed else deadline):
+        holds: _Waiting = "holds_first_items" if items else "holds_first_list"
+        while starting := self._having(holds):
+            known = any(one.negotiated is not None if items else one.listed for one in self.upstreams.values())
+            if not await self._wait_changed(min(deadline, loop.time() + between) if known else deadline):
                 names = ", ".join(upstream.config.id for upstream in starting)
                 log.info("the list goes out without %s, still connecting", names)
                 return
@@ -374,7 +378,7 @@ class Supervisor:
         while self._upstreams.get(server, upstream).state == "starting" and await self._wait_changed(deadline):
             pass
 
-    def _having(self, what: Literal["starting", "holds_first_list"]) -> list[Upstream]:
+    def _having(self, what: _Waiting) -> list[Upstream]:
         """Return the upstreams with a property; they are looked at once for each change, not for each request."""
         if self._had_none.get(what) is self._changed:
             return []

@@ -172,6 +172,11 @@ class Upstream:
         return self.starting and not self.listed and not self.lifecycle.tried
 
     @property
+    def holds_first_items(self) -> bool:
+        """True if a first list of prompts or resources should wait: it is being connected for the first time."""
+        return self.starting and not self.lifecycle.tried
+
+    @property
     def negotiated(self) -> Negotiated | None:
         """The description that the server gave of itself when it was connected last; None before."""
         return self.shared.negotiated

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync, fingerprint
+from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.principal import LOCAL
@@ -492,3 +494,54 @@ async def test_commands_that_look_once_keep_nothing(gated: GatedServer) -> None:
     async with app.running():
         assert await listed(AppHarness(app)) == ["shop.echo", "shop.hang"]
     assert not gated.database.exists()
+
+
+@pytest.mark.parametrize("method", ["prompts/list", "resources/list", "resources/templates/list", "skills/list"])
+async def test_a_first_list_of_other_items_waits_for_a_server_whose_tools_are_kept(
+    gated: GatedServer, method: str
+) -> None:
+    """B1, F4: these are not kept, so that an empty list would say that there are none."""
+    await seen_once(gated)
+    async with running(gated) as harness:
+        assert await listed(harness) == ["shop.echo", "shop.hang"]
+        asked = asyncio.ensure_future(harness.ask(method, {}))
+        await harness.ask("tools/list", {})
+        assert not asked.done()
+        gated.open()
+        await asked
+
+
+async def test_commands_keep_what_they_saw(gated: GatedServer, tmp_path: Path) -> None:
+    """F4: so that the first list of a host is whole, although the server has not started by then."""
+    gated.open()
+    entry = gated.config().model_dump(mode="json", include={"type", "command", "args", "env", "protocol"})
+    path = tmp_path / "aggregator.json"
+    path.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": gated.storage}))
+    for command in (["check"], ["tools"], ["doctor"]):
+        gated.database.unlink(missing_ok=True)
+        code = await run_program(*command, "--config", str(path), home=tmp_path)
+        assert code in (0, 1)
+        loaded = load(path, {})
+        marks = [fingerprint(server) for server in loaded.config.servers]
+        kept = glance(gated.database, marks)
+        assert [tool.name for one in kept.values() for tool in one.tools] == ["echo", "hang"], command
+
+
+async def test_a_database_that_cannot_be_written_costs_no_command(gated: GatedServer, tmp_path: Path) -> None:
+    """F4"""
+    gated.open()
+    entry = gated.config().model_dump(mode="json", include={"type", "command", "args", "env", "protocol"})
+    path = tmp_path / "aggregator.json"
+    path.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": "sqlite:////dev/null/no.db"}))
+    assert await run_program("tools", "--config", str(path), home=tmp_path) == 0
+
+
+async def run_program(*words: str, home: Path) -> int:
+    """Run one command of the program to its end; return its exit code."""
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "aggregator", *words, stdout=PIPE, stderr=PIPE, env=environ, cwd=home
+    )
+    await program.communicate()
+    assert program.returncode is not None
+    return program.returncode

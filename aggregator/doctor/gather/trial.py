@@ -10,6 +10,7 @@ from typing import Any, Final
 from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.app.policies import read_policies
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -76,6 +77,7 @@ async def try_servers(
             # Each server is given up after `patience`; the rest is for reading their lists.
             async with shown(app, loaded.redactor):
                 await app.supervisor.wait_all_tried(patience + 1.0)
+            await keep_catalogs(loaded, app.supervisor)
             return await _result(app, loaded, live, agent, noisy, calls)
     finally:
         logger.removeHandler(noisy)

@@ -13,6 +13,7 @@ from rich.console import Console
 from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.app.policies import read_policies
 from aggregator.catalog.pages import render
 from aggregator.cli.runtime.tables import one_line
@@ -99,6 +100,7 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
             await _wait(app, upstream, seconds + _AFTER, progress)
             if upstream.state != "ready":
                 return _failed(upstream, loaded)
+            await keep_catalogs(loaded, app.supervisor)
             return await _connected(app, upstream, live)
 
 
