@@ -6,6 +6,7 @@ change comes first, then the supervisor, then what waits for upstreams or calls 
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Protocol
@@ -70,6 +71,7 @@ from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import base_path
 from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
+from aggregator.telemetry.hops import INSIDE, NetworkHop, hop_to
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -128,15 +130,16 @@ def build_app(
     views = Views(live, trusted_servers(config))
     database = LazyDatabase(storage, config.audit.chain_key)
     replication = Replication(config.replicas, database)
+    upstreams = Upstreams()
     telemetry = CallTelemetry(
         config.audit,
         redactor,
         replication.audit_rows if kept_at is not None else None,
         base_path(kept_at, os.environ),
         replication.membership,
+        partial(_hop_to, upstreams),
     )
     call_log = CallLog(telemetry.observers, Drain())
-    upstreams = Upstreams()
     reaper = Reaper()
     notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=keeps_records)
     events = AuditEvents(telemetry, upstreams, notices)
@@ -239,6 +242,12 @@ def build_app(
         grants=grants,
         pin_sync=pin_sync,
     )
+
+
+def _hop_to(upstreams: Upstreams, server: str) -> NetworkHop:
+    """Return the way to a server, as it is configured now."""
+    config = upstreams.config_of(server)
+    return hop_to(config.url, config.command) if config is not None else INSIDE
 
 
 def _build_gateway(

@@ -19,6 +19,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.gateway.call_log import CallObservers
 from aggregator.redaction.redactor import Redactor
+from aggregator.telemetry.hops import FindHop, nowhere
 from aggregator.telemetry.last_hour import LastHour
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import TakeSnapshot
@@ -41,8 +42,8 @@ class WaitForStart(Protocol):
 class CallTelemetry:
     """The telemetry of one process: it is what the call log observes through `observers`. No audit without `rows`.
 
-    `base` is the path of the database, or where it would be; `peers` are the replicas on it. `last_hour` is there once
-    calls are counted.
+    `base` is the path of the database, or where it would be; `peers` are the replicas on it; `find_hop` says how a
+    server is reached. `last_hour` is there once calls are counted.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class CallTelemetry:
         rows: OpenRows | None,
         base: Path,
         peers: Peers | None = None,
+        find_hop: FindHop = nowhere,
     ) -> None:
+        self._find_hop = find_hop
         self._capture = Capture(config.capture, redactor.value, config.max_captured_bytes)
         self._spans: Spans | None = None
         self.last_hour: LastHour | None = None
@@ -97,7 +100,7 @@ class CallTelemetry:
 
     def enable_metrics(self, snapshot: TakeSnapshot) -> Metrics:
         """Count calls from now on, and return the metrics; before the program runs, the last hour is kept, too."""
-        metrics = Metrics(snapshot)
+        metrics = Metrics(snapshot, self._find_hop)
         self.observers.sinks += (metrics,)
         self.last_hour = LastHour(metrics)
         return metrics
@@ -144,7 +147,7 @@ class CallTelemetry:
         def captured(record: Any) -> tuple[str | None, str | None]:
             return capture.arguments(record.arguments), capture.result(record.result)
 
-        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured)
+        self._spans = await asyncio.to_thread(open_spans, os.environ, capture.name, captured, self._find_hop)
         if self._spans is not None:
             self._spans.captures = capture.mode != "none"
             self.observers.sinks += (self._spans,)

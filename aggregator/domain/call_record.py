@@ -104,7 +104,8 @@ class CallRecord:
     `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
     by, if any.
     What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
-    `sent`: an upstream was sent the request; `harmless`: to repeat it changes nothing.
+    `sent`: an upstream was sent the request; `harmless`: to repeat it changes nothing. `request_id` is the id that the
+    host gave its request, if it speaks JSON-RPC.
     `arguments` and `result` are references to what was sent and answered; they may not be changed. `error` is what was
     raised, when there is no result.
     """
@@ -147,6 +148,7 @@ class CallRecord:
     flow: str | None = None
     sent: bool = False
     harmless: bool = False
+    request_id: str | int | None = None
 
     @property
     def upstream_seconds(self) -> float:

@@ -122,20 +122,20 @@ class StdioFrontend(LineReader):
 class StdioAnswer:
     """The answer to one call that no task works on."""
 
-    __slots__ = ("_gateway", "_peer", "_request_id")
+    __slots__ = ("_gateway", "_peer", "request_id")
 
     def __init__(self, gateway: Dispatcher, peer: Peer, request_id: str | int) -> None:
         self._gateway = gateway
         self._peer = peer
-        self._request_id = request_id
+        self.request_id = request_id
 
     def answered(self, result: Mapping[str, Any], /) -> None:
         """See `DirectAnswer`."""
-        self._peer.finish(self._request_id, result)
+        self._peer.finish(self.request_id, result)
 
     def take_over(self, call: DirectCall, /) -> None:
         """See `DirectAnswer`."""
-        self._peer.answer_in_task(self._request_id, partial(self._gateway.direct.take_over, call))
+        self._peer.answer_in_task(self.request_id, partial(self._gateway.direct.take_over, call))
 
 
 async def serve_stdio(

@@ -10,6 +10,8 @@ from typing import Final
 
 from aggregator import __version__
 from aggregator.domain.call_record import CallRecord
+from aggregator.telemetry.hops import FindHop, nowhere
+from aggregator.telemetry.operations import PROMPT, OperationDurations
 from aggregator.telemetry.prometheus_text import Family, Labels, exposed
 from aggregator.telemetry.series import CALL_BOUNDS, OWN_BOUNDS, Histogram, Key, Series
 from aggregator.telemetry.snapshot import Snapshot, TakeSnapshot
@@ -46,36 +48,64 @@ class _ServerSeries:
 
 
 class _Gauges:
-    """The counters of the calls of one server, tool, agent and status."""
+    """The counters of calls that are alike. `whole` is of what their hosts waited for, `attempt` of the last attempt at
+    a server, if there was one.
+    """
 
-    __slots__ = ("count", "own", "server", "total", "upstream")
+    __slots__ = ("attempt", "count", "own", "server", "total", "upstream", "whole")
 
-    def __init__(self, count: _Count, total: Histogram, server: _ServerSeries) -> None:
+    def __init__(
+        self,
+        count: _Count,
+        total: Histogram,
+        server: _ServerSeries,
+        whole: Histogram | None,
+    ) -> None:
+        self.whole = whole
+        self.attempt: Histogram | None = None
         self.count, self.total = count, total
         self.server, self.upstream, self.own = server, server.upstream, server.own
 
 
 class Metrics:
-    """A sink for call records, and the page. `snapshot` is asked once a scrape."""
+    """A sink for call records, and the page. `snapshot` is asked once a scrape, `find_hop` how a server is reached."""
 
-    def __init__(self, snapshot: TakeSnapshot) -> None:
+    def __init__(self, snapshot: TakeSnapshot, find_hop: FindHop = nowhere) -> None:
         self._snapshot = snapshot
+        self._operations = OperationDurations(find_hop)
         self._calls = Series(lambda key: _Count(), CALLS_AT_MOST, lambda key: (key[0], OTHER, OTHER, key[3]))
         self._tools = Series(lambda key: Histogram(CALL_BOUNDS), TOOLS_AT_MOST, lambda key: (key[0], OTHER))
         self._servers = Series(lambda key: _ServerSeries(), SERVERS_AT_MOST, lambda key: (OTHER,))
         self._others = Series(lambda key: _Count(), SERVERS_AT_MOST, lambda key: (OTHER, OTHER))
         # By the values as they stand in a record; as many as there may be rows.
-        self._places: dict[tuple[str | None, str | None, str, str], _Gauges] = {}
+        self._places: dict[tuple[str | None, ...], _Gauges] = {}
 
     def __call__(self, record: CallRecord) -> None:
         """Count one call that is over."""
-        places = self._places.get((record.server, record.tool, record.agent_id, record.status)) or self._find(record)
+        alike = (
+            record.server,
+            record.tool,
+            record.agent_id,
+            record.status,
+            record.error_code,
+            record.host_version,
+            record.upstream_version,
+            record.frontend,
+            record.answered_by,
+            record.own_name if record.method == PROMPT else None,
+        )
+        places = self._places.get(alike) or self._find(record, alike)
         places.count.value += 1
         places.total.observe(record.duration)
+        if places.whole is not None:
+            places.whole.observe(record.duration)
         in_upstream, own = record.split()
         places.own.observe(own if own > 0.0 else 0.0)
         if in_upstream:
             places.upstream.observe(in_upstream)
+            if places.attempt is None:
+                places.attempt = self._operations.at_server(record)
+            self._operations.attempts(record, places.attempt)
         if record.retries:
             places.server.retries += record.retries
         if record.queued:
@@ -85,7 +115,7 @@ class Metrics:
 
     def page(self) -> Iterator[bytes]:
         """Yield the text of the page, in pieces between which other work may run."""
-        return exposed([*self._counted_families(), *_state_families(self._snapshot())])
+        return exposed([*self._counted_families(), *self._operations.families(), *_state_families(self._snapshot())])
 
     def counted(self) -> Iterator[tuple[str, int]]:
         """Yield the numbers of calls that ended, each with how they did; a status may come many times."""
@@ -99,15 +129,16 @@ class Metrics:
         """Yield server and tool, and how many of its calls took how long, by `CALL_BOUNDS`."""
         return (((key[0], key[1]), histogram.buckets) for key, histogram in self._tools.rows.items())
 
-    def _find(self, record: CallRecord) -> _Gauges:
+    def _find(self, record: CallRecord, alike: tuple[str | None, ...]) -> _Gauges:
         server, tool = record.server or UNKNOWN, record.tool or UNKNOWN
         places = _Gauges(
             self._calls.at((server, tool, record.agent_id, record.status)),
             self._tools.at((server, tool)),
             self._servers.at((server,)),
+            self._operations.of_host(record),
         )
         if len(self._places) < CALLS_AT_MOST:
-            self._places[record.server, record.tool, record.agent_id, record.status] = places
+            self._places[alike] = places
         return places
 
     def _counted_families(self) -> Iterator[Family]:

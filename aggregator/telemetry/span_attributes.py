@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from aggregator.domain.call_record import TOOL_CALL, CallRecord, Stage, Status
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
+from aggregator.telemetry.hops import HTTP, OF_FRONTEND, FindHop, NetworkHop, nowhere
 
 Kind = Literal["server", "client", "internal"]
 Value = str | int | float | list[str]
@@ -39,21 +40,17 @@ FAILURES: Final[Mapping[Status, str | None]] = {
 }
 # The caller's own doing: Langfuse shows it as a warning.
 _WARNINGS: Final = frozenset({"denied", "invalid", "cancelled"})
-_OF_UPSTREAM: Final = frozenset({"error", "timeout", "unavailable"})
+OF_UPSTREAM: Final = frozenset({"error", "timeout", "unavailable"})
 # An attempt that was followed by another failed; how, is not known any more.
-_SOME_FAILURE: Final = "_OTHER"
+SOME_FAILURE: Final = "_OTHER"
 
-# The frontend that does not speak MCP, and those that are not reached over HTTP.
-_PLAIN: Final = "v1"
-_NETWORK: Final[Mapping[str, tuple[str | None, str | None]]] = {
-    "stdio": ("pipe", None),
-    "cli": (None, None),
-    "inprocess": (None, None),
-}
+# The frontends that hosts send JSON-RPC to, and the one that does not speak MCP.
+_JSON_RPC: Final = frozenset({"stdio", "http", "sse"})
+PLAIN: Final = "v1"
 
 _SHORT: Final = 200
 _MESSAGE: Final = 500
-_RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
+RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
 _NANO: Final = 1_000_000_000
 
 
@@ -77,14 +74,18 @@ class Span(NamedTuple):
     message: str | None = None
 
 
-def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (None, None)) -> list[Span]:
-    """Return the call's span, then its steps' in their order. `redact` takes secrets out of what others wrote."""
+def spans_of(
+    record: CallRecord, redact: TextRedactor, captured: Captured = (None, None), find_hop: FindHop = nowhere
+) -> list[Span]:
+    """Return the call's span, then its steps' in their order. `redact` takes secrets out of what others wrote;
+    `find_hop` says how a server is reached.
+    """
     began = round(record.started * _NANO)
     ended = began + max(round(record.duration * _NANO), 0)
-    failure = _failure(record)
+    failure = failure_of(record)
     message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
     whole = Span(
-        _name(record, "execute_tool" if record.frontend == _PLAIN else record.method, record.tool),
+        _name(record, "execute_tool" if record.frontend == PLAIN else record.method, record.tool),
         "server",
         record.trace.span_id,
         record.trace.parent_id,
@@ -100,7 +101,7 @@ def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (Non
     for index, step in enumerate(record.steps):
         if step.name == "upstream":
             last = attempt == attempts - 1
-            spans.append(_upstream(record, step, attempt, whole, redact, last=last))
+            spans.append(_upstream(record, step, attempt, whole, redact, find_hop, last=last))
             attempt += 1
         else:
             attributes: Mapping[str, Value] = (
@@ -111,13 +112,28 @@ def spans_of(record: CallRecord, redact: TextRedactor, captured: Captured = (Non
     return spans
 
 
-def _upstream(record: CallRecord, step: Stage, attempt: int, whole: Span, redact: TextRedactor, *, last: bool) -> Span:
-    failure = (whole.error if record.status in _OF_UPSTREAM else None) if last else _SOME_FAILURE
+def _upstream(
+    record: CallRecord,
+    step: Stage,
+    attempt: int,
+    whole: Span,
+    redact: TextRedactor,
+    find_hop: FindHop,
+    *,
+    last: bool,
+) -> Span:
+    server = (record.answered_by or record.server) if last else record.server
+    hop = find_hop(server) if server is not None else NetworkHop()
+    failure = (whole.error if record.status in OF_UPSTREAM else None) if last else SOME_FAILURE
     attributes: dict[str, Value | None] = {
         "mcp.method.name": record.method,
         "mcp.protocol.version": record.upstream_version,
         **_what(record, record.own_name, record.own_name, redact),
-        "aggregator.server.id": (record.answered_by or record.server) if last else record.server,
+        "network.transport": hop.transport,
+        "network.protocol.name": hop.protocol,
+        "server.address": _named(hop.address, redact),
+        "server.port": hop.port if hop.address else None,
+        "aggregator.server.id": server,
         "aggregator.attempt": attempt + 1 if attempt else None,
     }
     return Span(
@@ -133,10 +149,10 @@ def _upstream(record: CallRecord, step: Stage, attempt: int, whole: Span, redact
 
 
 def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:
-    transport, protocol = _NETWORK.get(record.frontend, ("tcp", "http"))
+    hop = OF_FRONTEND.get(record.frontend, HTTP)
     session = _named(record.session_id, redact)
     return {
-        "mcp.method.name": None if record.frontend == _PLAIN else record.method,
+        "mcp.method.name": None if record.frontend == PLAIN else record.method,
         "mcp.protocol.version": record.host_version,
         "mcp.session.id": session,
         **_what(record, record.tool, record.asked_name, redact),
@@ -144,8 +160,9 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
         "gen_ai.conversation.id": _named(record.conversation_id, redact),
         "user.id": _named(record.user_id, redact),
         "session.id": session,
-        "network.transport": transport,
-        "network.protocol.name": protocol,
+        "jsonrpc.request.id": _request_id(record, redact),
+        "network.transport": hop.transport,
+        "network.protocol.name": hop.protocol,
         "aggregator.frontend": record.frontend,
         "aggregator.via": record.via,
         "aggregator.tenant": record.tenant,
@@ -164,6 +181,13 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
     }
 
 
+def _request_id(record: CallRecord, redact: TextRedactor) -> str | None:
+    """Return the id that the host gave its request; None where it does not speak JSON-RPC."""
+    if record.request_id is None or record.frontend not in _JSON_RPC:
+        return None
+    return redact(str(record.request_id))[:_SHORT]
+
+
 def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) -> dict[str, Value | None]:
     """Return the attributes that Langfuse reads. A trace of the host's has a session and tags of its own."""
     arguments, result = captured
@@ -180,7 +204,8 @@ def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) 
     }
 
 
-def _failure(record: CallRecord) -> str | None:
+def failure_of(record: CallRecord) -> str | None:
+    """Return the word for what went wrong; None if nothing did."""
     default = FAILURES[record.status]
     return (record.error_code or default) if default is not None else None
 
@@ -188,7 +213,7 @@ def _failure(record: CallRecord) -> str | None:
 def _with_failure(attributes: dict[str, Value | None], failure: str | None) -> dict[str, Value]:
     if failure is not None:
         attributes["error.type"] = failure
-        if _RPC_CODE.fullmatch(failure):
+        if RPC_CODE.fullmatch(failure):
             attributes["rpc.response.status_code"] = failure
     return _present(attributes)
 

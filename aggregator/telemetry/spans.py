@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from aggregator import DISTRIBUTION
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import Sample
+from aggregator.telemetry.hops import FindHop, nowhere
 from aggregator.telemetry.otel_environment import settings
 from aggregator.telemetry.sampling import sampler
 from aggregator.telemetry.snapshot import SpanCounts
@@ -63,7 +64,9 @@ class Spans:
         sample: Sample,
         redact: TextRedactor,
         capture: CaptureTexts | None = None,
+        find_hop: FindHop = nowhere,
     ) -> None:
+        self._find_hop = find_hop
         self.sample = sample
         self._exporter = exporter
         self._redact, self._capture = redact, capture
@@ -148,7 +151,7 @@ class Spans:
     def _make(self, record: CallRecord) -> None:
         try:
             captured = self._captured(record)
-            spans = spans_of(record, self._redact, captured)
+            spans = spans_of(record, self._redact, captured, self._find_hop)
             self._exporter.put(record.trace, spans)
         except Exception:
             self._dropped += 1 + len(record.steps)
@@ -161,7 +164,12 @@ class Spans:
         return arguments and arguments[: self._limit], result and result[: self._limit]
 
 
-def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: CaptureTexts | None = None) -> Spans | None:
+def open_spans(
+    environ: Mapping[str, str],
+    redact: TextRedactor,
+    capture: CaptureTexts | None = None,
+    find_hop: FindHop = nowhere,
+) -> Spans | None:
     """Return the sink that the standard variables ask for; None if they ask for none, or it fails: the log says why."""
     wanted = settings(environ)
     if wanted is None:
@@ -178,4 +186,4 @@ def open_spans(environ: Mapping[str, str], redact: TextRedactor, capture: Captur
     except Exception as error:
         log.error("tracing is off: the OTEL_EXPORTER_OTLP_* variables cannot be used: %s", error)
         return None
-    return Spans(exporter, sampler(environ), redact, capture)
+    return Spans(exporter, sampler(environ), redact, capture, find_hop)

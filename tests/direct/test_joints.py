@@ -430,3 +430,19 @@ async def test_the_header_names_the_tool(tmp_path: Path, monkeypatch: pytest.Mon
                 if outcome != "ok":
                     assert found.head[0] == "HTTP/1.1 400 Bad Request", what
                     assert [record.tool for record in it.records[count:] if record.status == "ok"] == []
+
+
+@pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
+async def test_records_have_the_id_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
+) -> None:
+    """D9: `jsonrpc.request.id` of spans; a call through `call_tool` has the id of the call that it came in."""
+    async with direct_harness(tmp_path, monkeypatch) as it, it.host(*kind) as host:
+        plain = {"name": "old.any", "arguments": PLAIN}
+        calls = [plain, {"name": "call_tool", "arguments": plain}, {"name": "search_tools", "arguments": {}}]
+        for on in (False, True):
+            it.on = on
+            for request_id in (7, 0, "a-1", ""):
+                for params in calls:
+                    await ask(host, params, request_id)
+                    assert it.records[-1].request_id == request_id, params

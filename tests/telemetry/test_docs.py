@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator.domain.call_record import Stage
 from aggregator.telemetry import otel_environment as spans_settings
 from aggregator.telemetry import sampling
+from aggregator.telemetry.hops import hop_to
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.span_attributes import FAILURES, spans_of
 from tests.telemetry.call_records import ITEMS, SNAPSHOT, STATUSES, call, item, unknown_tool
@@ -19,12 +20,14 @@ from tests.telemetry.call_records import ITEMS, SNAPSHOT, STATUSES, call, item, 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = (DOCS / "observability.md").read_text(encoding="utf-8")
 DASHBOARD: Final[dict[str, Any]] = json.loads((DOCS / "grafana-dashboard.json").read_text(encoding="utf-8"))
-_NAME: Final = re.compile(r"\baggregator_[a-z_]+\b")
+_NAME: Final = re.compile(r"\b(?:aggregator|mcp_client|mcp_server)_[a-z_]+\b")
 
 
 def families() -> dict[str, Metric]:
-    metrics = Metrics(lambda: SNAPSHOT)
+    metrics = Metrics(lambda: SNAPSHOT, lambda server: hop_to("https://mcp.example.com/mcp", None))
     metrics(call(answered_by="spare"))
+    metrics(call("error", error_code="-32000"))
+    metrics(item("prompts/get"))
     found = text_string_to_metric_families(b"".join(metrics.page()).decode())
     return {f"{f.name}_total" if f.type == "counter" else f.name: f for f in found}
 
@@ -41,7 +44,7 @@ def expressions() -> list[str]:
 
 
 def test_every_metric_is_on_the_page_with_its_type_and_labels() -> None:
-    rows = re.findall(r"^\| `(aggregator_\w+)` \| (\w+) \|(.*?)\| .+ \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `((?:aggregator|mcp)_\w+)` \| (\w+) \|(.*?)\| .+ \|$", PAGE, re.MULTILINE)
     written = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     assert written == {name: (family.type, label_names(family)) for name, family in families().items()}
 
@@ -76,7 +79,8 @@ def test_every_attribute_is_on_the_page() -> None:
         tenant="t", key_id="k", via="call_tool", answered_by="b", rule="r", rule_source="f:1",
         steps=[Stage("policy", 0, 0), Stage("upstream", 0, 0), Stage("upstream", 0, 0)],
     )  # fmt: skip
-    spans = [*spans_of(retried, str, ("{}", "{}")), *spans_of(unknown_tool(), str)]
+    found = spans_of(retried, str, ("{}", "{}"), lambda server: hop_to("https://mcp.example.com/mcp", None))
+    spans = [*found, *spans_of(unknown_tool(), str)]
     spans += [span for method in ITEMS for span in spans_of(item(method), str)]
     named = {attribute for span in spans for attribute in span.attributes} - {"langfuse.observation.level"}
     assert {attribute for attribute in named if f"`{attribute}`" not in PAGE} == set()

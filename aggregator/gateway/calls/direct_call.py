@@ -22,6 +22,9 @@ from aggregator.wire.peer import Channel
 class DirectAnswer(Protocol):
     """The way from a direct call back to its frontend. One of these is called, once."""
 
+    @property
+    def request_id(self) -> str | int: ...
+
     def answered(self, result: Mapping[str, Any], /) -> None:
         """Send the result, which has the form of the host's era."""
 
@@ -150,7 +153,7 @@ class DirectCall(DirectRequest):
             tool.version,
             self.session.negotiated.version,
         )
-        record.arguments = self.arguments
+        record.arguments, record.request_id = self.arguments, self.to_host.request_id
         record.flow, record.sent, record.harmless = self.told, True, plain.ruling.retry is not None
         record.steps = [
             stage("policy", received, received, self.permitted),

@@ -114,6 +114,7 @@ class Pipeline:
         """
         async with self._call_log.record(call, host) as entry:
             record = entry.record
+            record.request_id = channel.request_id
             await entry.wait_for_space()
             with timed(record, "policy"):
                 permitted = await self._permit(call, view, host, record)

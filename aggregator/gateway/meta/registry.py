@@ -179,6 +179,7 @@ class MetaTools:
         self, tool: MetaTool, call: ToolCall, view: View, host: Host, channel: Channel
     ) -> dict[str, Any]:
         async with self._call_log.record(call, host) as entry:
+            entry.record.request_id = channel.request_id
             await entry.wait_for_space()
             entry.finish(await self._answer(tool, call, view, host, channel, entry.record))
         return entry.result

@@ -44,6 +44,7 @@ class RecordedReads:
             RpcError, UpstreamError: as of the method; it is on record.
         """
         async with self._call_log.record(request.as_call(), request.host, method) as entry:
+            entry.record.request_id = request.channel.request_id
             await entry.wait_for_space()
             if self._drain.started:
                 raise self._drain.refusal()

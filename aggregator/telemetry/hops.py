@@ -1,0 +1,50 @@
+"""The network side of a hop: what spans and metrics say of the way to a server, or of the way from a host.
+
+Source: OpenTelemetry semantic conventions for MCP, "Recording MCP transport".
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+
+
+class NetworkHop(NamedTuple):
+    """A way on which messages go; None for what it does not have."""
+
+    transport: str | None = None
+    protocol: str | None = None
+    address: str | None = None
+    port: int | None = None
+
+
+PIPE: Final = NetworkHop("pipe")
+INSIDE: Final = NetworkHop()
+HTTP: Final = NetworkHop("tcp", "http")
+# The frontends that are not reached over HTTP.
+OF_FRONTEND: Final[Mapping[str, NetworkHop]] = {"stdio": PIPE, "cli": INSIDE, "inprocess": INSIDE}
+
+
+class FindHop(Protocol):
+    """A function that returns the way to a server; called in the thread that makes spans, too."""
+
+    def __call__(self, server: str, /) -> NetworkHop: ...
+
+
+def nowhere(server: str) -> NetworkHop:
+    """Return a way of which nothing is known."""
+    return INSIDE
+
+
+def hop_to(url: str | None, command: str | None) -> NetworkHop:
+    """Return the way to a server with this address, or that is started with this command; without either, it is in this
+    process. Of an address only host and port are told: the rest may be secret.
+    """
+    if url is None:
+        return PIPE if command is not None else INSIDE
+    try:
+        parts = urlsplit(url)
+        return HTTP._replace(address=parts.hostname, port=parts.port or _PORTS.get(parts.scheme))
+    except ValueError:
+        return HTTP
