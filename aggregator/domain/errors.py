@@ -111,6 +111,13 @@ class ShuttingDown(RpcError):
         self.retry_after = retry_after
 
 
+class AnswerLost(HostError):
+    """The answer to a request cannot be had from the replica that has it: what became of it is not known."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(INTERNAL_ERROR, f"{why}: it is not known what became of this request.")
+
+
 class CallRefused(AggregatorError):
     """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP.
 

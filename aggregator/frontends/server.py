@@ -46,6 +46,7 @@ from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPosts
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.repeated_fields import memory_of
+from aggregator.frontends.web.resumable import KeptEvents
 from aggregator.frontends.web.sessions.kept_sessions import KeptSessions
 from aggregator.frontends.web.sessions.session_ids import SessionIds
 from aggregator.frontends.web.sessions.session_table import Sessions
@@ -55,6 +56,7 @@ from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.identity.identify import FrontendName, Refused
+from aggregator.wire.headers import LAST_EVENT
 from aggregator.wire.responses import error_message
 
 SSE_PATH: Final = "/sse"
@@ -66,6 +68,7 @@ BACKLOG: Final = 2048
 # Seconds for requests that the drain does not wait for, such as pages, and then for hosts to read the last answers.
 LAST_ANSWERS: Final = 1.0
 LAST_BYTES: Final = 2.0
+_UNTIL_ABORTED: Final = 0.1
 _NO_LONGER: Final = 5
 # Seconds that a worker waits for its hosts to go to others, and since when a host has sent nothing whose connection is
 # closed before its next request.
@@ -126,6 +129,7 @@ class WebServer:
             names=http.names,
             gateway=gateway,
             question_ids=forwarder.questions.numbers,
+            kept_events=KeptEvents(limits.unread, group.membership.id),
         )
         self._posts = KnownPosts(gateway, access, limits, self._sessions, self._tasks)
         self._http = StreamableHttpFrontend(
@@ -211,14 +215,19 @@ class WebServer:
         a 503, and a host that does not read its answer loses its connection. `serving` is done when all has ended.
         """
         await asyncio.wait([serving], timeout=LAST_ANSWERS)
-        for task, answer in list(self._serving.items()):
-            if not answer.started:
-                self._cut_off.add(task)
-                task.cancel()
+        self._cut({task for task, answer in self._serving.items() if not answer.started})
         await asyncio.wait([serving], timeout=LAST_BYTES)
         for connection in list(connections):
             if isinstance(connection, BoundedConnection):
                 connection.transport.abort()
+        await asyncio.wait([serving], timeout=_UNTIL_ABORTED)
+        # Work for hosts that have left before.
+        self._cut(set(self._serving))
+
+    def _cut(self, tasks: "set[asyncio.Task[Any]]") -> None:
+        self._cut_off |= tasks
+        for task in tasks:
+            task.cancel()
 
     async def answer_arrivals(self, connections: Set[object]) -> None:
         """Serve requests that have come, or whose connections are there, for `LAST_ARRIVALS` at most; close others."""
@@ -276,7 +285,8 @@ class WebServer:
         except asyncio.CancelledError:
             if task not in self._cut_off or task.uncancel():
                 raise
-            await self._close_to(answer, "v1" if scope["path"].startswith(f"{V1_PATH}/") else "http", waited=True)
+            if not answer.started:
+                await self._close_to(answer, "v1" if scope["path"].startswith(f"{V1_PATH}/") else "http", waited=True)
         finally:
             del self._serving[task]
             self._cut_off.discard(task)
@@ -298,8 +308,10 @@ class WebServer:
             return
         kind, served = frontend
         begun: DirectPost | None = scope.get(BEGUN)
-        # Calls are refused on record.
-        off_record = scope["method"] == "GET" or (kind == "v1" and scope["path"].rstrip("/") != V1_CALLS_PATH)
+        # Calls are refused on record, and answers to calls that run may be taken up.
+        off_record = (scope["method"] == "GET" and header(scope, LAST_EVENT.encode()) is None) or (
+            kind == "v1" and scope["path"].rstrip("/") != V1_CALLS_PATH
+        )
         if begun is None and off_record and self._gateway.drain.started:
             await self._close_to(send, kind)
             return

@@ -11,6 +11,7 @@ VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
 SESSION: Final = "mcp-session-id"
+LAST_EVENT: Final = "last-event-id"
 PARAM_PREFIX: Final = "mcp-param-"
 
 # The params key that `Mcp-Name` repeats, by method.

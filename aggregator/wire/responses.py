@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from aggregator.domain.errors import to_wire
+from aggregator.domain.errors import RpcError, UpstreamError, to_wire
 from aggregator.wire.codec import encode
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ def encode_result(request_id: str | int, result: Any) -> bytes:
 def error_message(request_id: str | int | None, error: Exception) -> dict[str, Any]:
     """Return the error response for `request_id`; an exception that is not one of our errors is logged, not shown."""
     wire = to_wire(error)
-    if wire["code"] == -32603 and not hasattr(error, "server"):
+    if not isinstance(error, RpcError | UpstreamError):
         log.error("a request failed by a fault of the aggregator's own", exc_info=error)
     return {"jsonrpc": "2.0", "id": request_id, "error": wire}
 

@@ -30,9 +30,15 @@ class Event:
     retry: int | None = None
 
 
-def format_event(data: bytes, event: str = "message") -> bytes:
-    """Return the bytes of one event; `data` holds no line break, which JSON of `encode` never does."""
-    return b"event: %b\r\ndata: %b\r\n\r\n" % (event.encode(), data)
+def format_event(data: bytes, event: str = "message", *, id: str | None = None, retry: int | None = None) -> bytes:
+    """Return the bytes of one event; `data` holds no line break, which JSON of `encode` never does.
+
+    `id` may be given back to have what comes behind it, after `retry` milliseconds.
+    """
+    frame = b"event: %b\r\ndata: %b\r\n\r\n" % (event.encode(), data)
+    if id is not None:
+        frame = b"id: %b\r\n%b" % (id.encode(), frame)
+    return frame if retry is None else b"retry: %d\r\n%b" % (retry, frame)
 
 
 class EventReader:

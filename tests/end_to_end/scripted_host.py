@@ -280,6 +280,20 @@ class HttpWire:
                 self._inbox.put(part)
         raise ConnectionError("the stream ended without an answer")
 
+    async def lose(self, message: Json) -> str:
+        """Send a request, and close its connection with the first event; return the id of that."""
+        async with self._client.stream("POST", "/mcp", json=message, headers=self.headers(message)) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("id: "):
+                    return line[4:]
+        raise ConnectionError("no event had an id")
+
+    async def take_up(self, last: str) -> tuple[int, list[Json]]:
+        """Ask for what comes after an event; return the status and the messages."""
+        headers = {**self.headers({}), "accept": "text/event-stream", "last-event-id": last}
+        async with self._client.stream("GET", "/mcp", headers=headers) as response:
+            return response.status_code, [json.loads(data) async for _, data in events(response)]
+
     def stand(self) -> None:
         """Open the standing stream of the session; what comes on it goes to the inbox."""
         self._tasks.create_task(self._stand())
@@ -322,7 +336,8 @@ async def events(response: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
         for event in whole:
             assert len(event) < EVENT_LIMIT
             fields = dict(line.split(b": ", 1) for line in event.split(b"\r\n") if not line.startswith(b":"))
-            if b"data" in fields:
+            # One without data only tells an id.
+            if fields.get(b"data"):
                 yield fields[b"event"].decode(), fields[b"data"].decode()
 
 

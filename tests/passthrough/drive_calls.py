@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.end_to_end.scripted_host import META
+from tests.end_to_end.scripted_host import META, HttpWire
 from tests.passthrough.drives import FeatureCase, drive, drive_in_turn, drive_with_answers, instead
 from tests.passthrough.everything import ASKED, LINES, QUESTIONS
 from tests.passthrough.upstreams import subscribed_to
@@ -206,3 +206,20 @@ async def parameter_headers(case: FeatureCase) -> None:
         assert (await case.did("place", **place))["content"][0]["text"] == place["place"]
     through = await case.host.call("call_tool", {"name": f"{case.upstream}.place", "arguments": place}).result()
     assert through["content"][0]["text"] == place["place"]
+
+
+@drive
+async def stream_resumption(case: FeatureCase) -> None:
+    """The rest of an answer comes on another connection; 2026-07-28, SSE and stdio have no such thing to ask for."""
+    wire = case.host.wire
+    if not isinstance(wire, HttpWire):
+        assert (await case.did("echo", key=case.key))["content"]
+        return
+    if case.host.modern:
+        assert (await wire.take_up("any"))[0] == 405
+        return
+    asked = {"name": f"{case.upstream}.log", "arguments": {}, "_meta": {"progressToken": case.key}}
+    message = {"jsonrpc": "2.0", "id": f"lost {case.key}", "method": "tools/call", "params": asked}
+    *_, answer = (await wire.take_up(await wire.lose(message)))[1]
+    assert answer["id"] == message["id"]
+    assert answer["result"]["content"]

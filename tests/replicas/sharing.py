@@ -223,24 +223,32 @@ class TurningHost:
         return (await self.client.delete(f"{at}/mcp", headers=self.headers())).status_code
 
     @asynccontextmanager
-    async def streaming(self, at: str, message: Json | None = None) -> AsyncIterator["EventReader"]:
-        """Give the events that answer a message as they come; without a message, those of the standing stream."""
+    async def streaming(
+        self, at: str, message: Json | None = None, last_id: str | None = None
+    ) -> AsyncIterator["EventReader"]:
+        """Give the events that answer a message as they come; without a message, those behind `last_id`, or those of
+        the standing stream.
+        """
         how: Json = {"method": "GET"} if message is None else {"method": "POST", "json": message}
-        async with self.client.stream(url=f"{at}/mcp", headers=self.headers(), **how) as answer:
+        headers = self.headers(**({"last-event-id": last_id} if last_id is not None else {}))
+        async with self.client.stream(url=f"{at}/mcp", headers=headers, **how) as answer:
             yield EventReader(answer)
 
 
 class EventReader:
-    """The events of one answer, one after the other."""
+    """The events of one answer, one after the other; `last_id` is that of the last event which had one."""
 
     def __init__(self, answer: httpx2.Response) -> None:
         self.status = answer.status_code
         self._lines = answer.aiter_lines()
+        self.last_id = ""
 
     async def next(self) -> Json:
         """Return the next message."""
         async with asyncio.timeout(BOUND):
             async for line in self._lines:
+                if line.startswith("id: "):
+                    self.last_id = line[4:]
                 if line.startswith("data: {"):
                     message: Json = json.loads(line[6:])
                     return message

@@ -1,9 +1,13 @@
 """What cannot move: it goes to the replica that holds it by one hop, or ends with words when that one is gone."""
 
 import asyncio
+import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.peers.toolbox import Json
 from tests.replicas.sharing import EventReader, TurningHost, modern, sharing, turning_host
@@ -90,6 +94,56 @@ async def test_answers_to_questions_that_were_not_asked_are_taken_and_dropped(tm
             right = {"jsonrpc": "2.0", "id": question["id"], "result": YES}
             assert (await host.post(two.url, right)).status == 202
             assert '"action": "accept"' in str(await events.next())
+
+
+async def test_an_answer_is_taken_up_at_any_replica(tmp_path: Path) -> None:
+    """The one that has the call sends the rest of it, through the one that was asked; once it is gone, words end it."""
+    async with sharing(tmp_path, SERVERS, 2) as shared, turning_host() as host:
+        one, two = shared.running
+        await host.greet(one.url, ABLE)
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": ASK}
+        async with host.streaming(one.url, call) as events:
+            question = await events.next()
+        last = events.last_id
+        assert one.id in last
+        async with host.streaming(two.url, last_id=last) as resumed:
+            right = {"jsonrpc": "2.0", "id": question["id"], "result": YES}
+            assert (await host.post(two.url, right)).status == 202
+            answer = await resumed.next()
+            assert answer["id"] == 7
+            assert '"action": "accept"' in str(answer)
+        async with host.streaming(two.url, last_id=last) as again:
+            assert await again.next() == answer
+        async with host.streaming(one.url, last_id=last.replace(one.id, two.id)) as wrong:
+            assert "cannot be had" in (await wrong.next())["error"]["message"]
+        await shared.remove(one)
+        async with host.streaming(two.url, last_id=last) as gone:
+            lost = await gone.next()
+            assert lost["id"] == 7
+            assert "not known what became of" in lost["error"]["message"]
+
+
+async def test_an_answer_that_is_being_taken_up_ends_with_its_replica(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its host hears what happened, at the latest once it comes back; no log has an error."""
+    async with sharing(tmp_path, SERVERS, 2) as shared, turning_host() as host:
+        one, two = shared.running
+        await host.greet(one.url, ABLE)
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": ASK}
+        async with host.streaming(one.url, call) as events:
+            await events.next()
+        async with host.streaming(two.url, last_id=events.last_id) as resumed:
+            await shared.remove(one)
+            lost: Json | None = None
+            with suppress(AssertionError):  # the owner may have ended the stream before it was gone
+                lost = await resumed.next()
+        if lost is None:
+            async with host.streaming(two.url, last_id=events.last_id) as again:
+                lost = await again.next()
+        assert lost["id"] == 7
+        assert "not known what became of" in lost["error"]["message"]
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 async def _until_data(lines: Any) -> Any:

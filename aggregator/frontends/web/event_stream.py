@@ -84,14 +84,14 @@ class EventStream:
         """True if pushed events are dropped from now on."""
         return self._ending
 
-    def push(self, data: bytes, event: str = "message") -> None:
-        """Queue one event; after `end` it is dropped."""
+    def push(self, data: bytes, event: str = "message", *, id: str | None = None, retry: int | None = None) -> None:
+        """Queue one event; after `end` it is dropped. `id` and `retry` are as of `format_event`."""
         if self._ending:
             return
         if self.waiting > self._unread.each:
             self._unread.give_up(self)
             return
-        frame = format_event(data, event)
+        frame = format_event(data, event, id=id, retry=retry)
         self._queue.append(frame)
         self._changed.set()
         self.waiting += len(frame)
@@ -101,6 +101,10 @@ class EventStream:
         """End the stream once all queued events have been sent."""
         self._ending = True
         self._changed.set()
+
+    def disconnected(self) -> None:
+        """Take note that the host has left: nothing more can be sent."""
+        self.end()
 
     def drop(self) -> None:
         """End the stream without sending the queued events."""

@@ -1,7 +1,8 @@
 """One request over HTTP and its answer: plain JSON if it comes quickly and alone, an event stream if not.
 
 Rule 1: a quick call costs no task and no stream.
-Rule 2: in the modern era a closed connection cancels the request; before that it says nothing (S, L basic/transports).
+Rule 2: in the modern era a closed connection cancels the request; before that it says nothing (S, L basic/transports),
+and the host may take the stream up again.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from aggregator.domain.errors import ShuttingDown, to_wire
 from aggregator.frontends.web.answer import Answer, lacking_scopes, scopes_refused
 from aggregator.frontends.web.event_stream import KEEP_ALIVE_INTERVAL, EventStream, UnreadBytes
 from aggregator.frontends.web.host_guard import Receive, Send, respond_bytes
+from aggregator.frontends.web.resumable import ResumableStream, ResumableStreams
 from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, Peer, PeerGone
 from aggregator.wire.responses import encode_error
@@ -85,8 +87,10 @@ class Exchange:
         peer: Peer | None = None,
         unread: UnreadBytes | None = None,
         headers: Mapping[bytes, bytes] | None = None,
+        resumable: ResumableStreams | None = None,
     ) -> None:
         self.request_id = request_id
+        self._resumable = resumable
         self.result: Any = None
         self.succeeded = False
         self._headers = headers
@@ -97,7 +101,7 @@ class Exchange:
         self._tasks = tasks
         self._slow = slow or SlowRequests()
         self._modern = modern
-        self._stream: EventStream | None = None
+        self._stream: EventStream | ResumableStream | None = None
         self._writing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._running: asyncio.Task[Any] | None = None
@@ -177,7 +181,7 @@ class Exchange:
         if self._peer is None:
             raise NoBackChannel
         stream = self._open()
-        if stream.ended:
+        if stream.ended and not (isinstance(stream, ResumableStream) and await stream.wait_attached()):
             raise PeerGone("the host closed its stream")
         return await self._peer.request(method, params, via=lambda data, _: stream.push(data), within=self.cancel)
 
@@ -205,9 +209,10 @@ class Exchange:
         assert self._writing is not None
         await self._writing
 
-    def _open(self) -> EventStream:
+    def _open(self) -> EventStream | ResumableStream:
         if self._stream is None:
-            self._stream = self._unread.open()
+            resumable = self._resumable
+            self._stream = resumable.open(self.request_id) if resumable is not None else self._unread.open()
             self._writing = self._tasks.start(self._stream.run(self._send))
         return self._stream
 
@@ -216,6 +221,9 @@ class Exchange:
         self._watching = self._tasks.start(self._watch_connection())
 
     async def _watch_connection(self) -> None:
+        if self._resumable is not None and self._resumable.primes:
+            # What comes later can then be had on another connection.
+            self._open()
         try:
             async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
                 await self._gone()
@@ -226,7 +234,7 @@ class Exchange:
         if self._modern:
             self.cancel()
         elif self._stream is not None:
-            self._stream.end()
+            self._stream.disconnected()
 
     async def _gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

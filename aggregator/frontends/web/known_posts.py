@@ -249,6 +249,7 @@ class KnownPosts:
             slow=self.slow,
             peer=session.peer if session is not None else None,
             unread=self._limits.unread,
+            resumable=session.streams if session is not None else None,
         )
         # Its place is held until the host has read the answer.
         try:

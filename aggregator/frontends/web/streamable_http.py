@@ -7,12 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
-from aggregator.domain.errors import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    HostError,
-)
+from aggregator.domain.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, AnswerLost, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
@@ -20,11 +15,12 @@ from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, Unread
 from aggregator.frontends.web.credentials import refuse_for_now
 from aggregator.frontends.web.event_stream import end_when_gone
 from aggregator.frontends.web.exchange import Exchange
-from aggregator.frontends.web.forward.forwarder import Forwarder
+from aggregator.frontends.web.forward.forwarder import HTTP, Forwarder
 from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.known_posts import BEGUN, KnownPosts
 from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
+from aggregator.frontends.web.resumable import EventId
 from aggregator.frontends.web.sessions.http_session import BatchChannel, HttpSession
 from aggregator.frontends.web.sessions.session_table import ENTERING, KEPT, ROOTS_CHANGED, Sessions
 from aggregator.gateway.admission import Slot, TooMany
@@ -32,8 +28,9 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.eras import unsupported
 from aggregator.gateway.handshake import take_initialize
 from aggregator.gateway.host import Host
+from aggregator.replicas.hop_client import HopFailed
 from aggregator.wire import headers as wire_headers
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode, encode
 from aggregator.wire.message import incoming, method_of, sane_id
 from aggregator.wire.responses import error_message
 
@@ -151,7 +148,13 @@ class StreamableHttpFrontend:
             await respond(send, 204)
         elif session is not None:
             with self._limits.admission.acquire("streams", principal):
-                await self._stand(session, headers, receive, send)
+                last = EventId.read(first(headers, wire_headers.LAST_EVENT))
+                if last is None:
+                    await self._stand(session, headers, receive, send)
+                elif self._forwarder is not None and self._forwarder.has(last.owner, scope):
+                    await self._resume_elsewhere(session, last, principal, scope, receive, send)
+                else:
+                    await self._resume(session, last, receive, send)
 
     # -- posts
 
@@ -276,6 +279,7 @@ class StreamableHttpFrontend:
                 slow=self._slow,
                 peer=session.peer,
                 unread=self._limits.unread,
+                resumable=session.streams,
             )
             if method in ON_RECORD:
                 params = with_context(params, headers)
@@ -363,6 +367,46 @@ class StreamableHttpFrontend:
             gone = HostError(INVALID_REQUEST, "Session not found: it ended or never was; send `initialize` again.")
             await respond(send, 404, error_message(None, gone))
         return session
+
+    async def _resume(self, session: HttpSession, last: EventId, receive: Receive, send: Send) -> None:
+        """`GET` with `Last-Event-ID`: the rest of the answer to a request (L/basic/transports, Resumability)."""
+        resumed = session.streams.find(last)
+        if resumed is None:
+            await self._answer_lost(last, "it is kept no longer", send)
+            return
+        stream = resumed.resume(last.number)
+        watching = self._tasks.start(end_when_gone(receive, stream))
+        try:
+            with session:
+                await stream.run(send)
+        finally:
+            watching.cancel()
+
+    async def _resume_elsewhere(
+        self, session: HttpSession, last: EventId, principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Have the replica that answers a request send the rest of its answer."""
+        assert self._forwarder is not None
+        try:
+            with session:
+                lost = self._lost(last, "its replica ended") if last.request_id is not None else b""
+                await self._forwarder.pass_on(last.owner, f"/{HTTP}", b"", principal, scope, receive, send, lost)
+        except HopFailed as failed:
+            await self._answer_lost(last, str(failed), send)
+
+    async def _answer_lost(self, last: EventId, why: str, send: Send) -> None:
+        """Tell a host that the rest of an answer cannot be had, as the answer to its request."""
+        if last.request_id is None:
+            await respond(send, 400, {"error": f"The rest of that answer cannot be had: {why}."})
+            return
+        stream = self._limits.unread.open()
+        stream.push(self._lost(last, why))
+        stream.end()
+        await stream.run(send)
+
+    @staticmethod
+    def _lost(last: EventId, why: str) -> bytes:
+        return encode(error_message(last.request_id, AnswerLost(f"The rest of the answer cannot be had ({why})")))
 
     async def _stand(self, session: HttpSession, headers: Headers, receive: Receive, send: Send) -> None:
         """`GET`: the standing stream of a session, for what belongs to no request."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import INTERNAL_ERROR, RpcError, StaleState
+from aggregator.domain.errors import AnswerLost, StaleState
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.forward.question_ids import QuestionIds
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
@@ -20,6 +20,7 @@ from aggregator.gateway.drain import Drain
 from aggregator.replicas.group_part import GroupPart
 from aggregator.replicas.hop_client import HopFailed, HopResponse
 from aggregator.wire.codec import encode
+from aggregator.wire.headers import LAST_EVENT
 from aggregator.wire.message import sane_id
 from aggregator.wire.responses import error_message
 from aggregator.wire.sse import format_event
@@ -37,7 +38,17 @@ _PATIENCE: Final = 10.0
 _SPREADING: Final = 1.0
 # Header fields of a host that a request is forwarded with; those of a credential are not.
 _PASSED: Final = frozenset(
-    {"accept", "content-type", "traceparent", "tracestate", "baggage", "x-user-id", "x-session-id", "x-conversation-id"}
+    {
+        "accept",
+        "content-type",
+        LAST_EVENT,
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "x-user-id",
+        "x-session-id",
+        "x-conversation-id",
+    }
 )
 _PASSED_PREFIX: Final = "mcp-"
 _ANSWERED: Final = frozenset({"content-type", "cache-control", "x-accel-buffering", "retry-after"})
@@ -104,11 +115,7 @@ class Forwarder:
     ) -> None:
         """Have a request of 2026-07-28 answered by the replica at which the call waits that it goes on with."""
         request_id = sane_id(message.get("id"))
-        lost = RpcError(
-            INTERNAL_ERROR,
-            "The replica that runs this call ended, or the one on the way to it: "
-            "it is not known what became of the call.",
-        )
+        lost = AnswerLost("The replica that runs this call ended, or the one on the way to it")
         body, last = encode(message), encode(error_message(request_id, lost))
         try:
             await self.pass_on(owner, f"/{HTTP}", body, principal, scope, receive, send, last)

@@ -4,16 +4,20 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.event_stream import EventStream, UnreadBytes
+from aggregator.frontends.web.resumable import KeptEvents, ResumableStreams
 from aggregator.frontends.web.sessions.session_ids import SessionFacts
 from aggregator.gateway.admission import Slot
 from aggregator.gateway.host import BY_SCOPES, Host
 from aggregator.storage.records import HostSessionRecord
 from aggregator.wire.peer import Channel, NoBackChannel, Peer
+
+# Clients of earlier revisions take an event without data for a message that they cannot read (SEP-1699).
+_KNOWS_EMPTY_EVENTS: Final = "2025-11-25"
 
 
 class CancellableRequest(Protocol):
@@ -34,6 +38,7 @@ class HttpSession:
         slot: Slot,
         unread: UnreadBytes,
         question_ids: Iterator[int] | None = None,
+        kept: KeptEvents | None = None,
     ) -> None:
         self.id = session_id
         self.facts = facts
@@ -49,6 +54,10 @@ class HttpSession:
         self.taken_up = False
         self.kept = HostSessionRecord(facts.name)
         self._unread = unread
+        # Of its requests, whose answers the host may go on reading after its connection broke.
+        self.streams = ResumableStreams(
+            kept or KeptEvents(unread, facts.made_by), primes=facts.version >= _KNOWS_EMPTY_EVENTS
+        )
         self._stream: EventStream | None = None
         self._uses = 0
         self._idle_since = asyncio.get_running_loop().time()
@@ -109,6 +118,7 @@ class HttpSession:
         self.peer.close("the session ended")
         for exchange in list(self.running.values()):
             exchange.cancel()
+        self.streams.close()
         self.end_stream()
 
     def end_stream(self) -> None:

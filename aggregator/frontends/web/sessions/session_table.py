@@ -12,6 +12,7 @@ from aggregator.domain.log_levels import rank
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.event_stream import UnreadBytes
+from aggregator.frontends.web.resumable import KeptEvents
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.frontends.web.sessions.kept_sessions import PATIENCE, KeptSessions
 from aggregator.frontends.web.sessions.session_ids import SessionFacts, SessionIds
@@ -69,6 +70,7 @@ class Sessions:
         names: Style | None = None,
         gateway: GatewayOfSessions | None = None,
         question_ids: Iterator[int] | None = None,
+        kept_events: KeptEvents | None = None,
     ) -> None:
         # One series for all: no host is asked with an id twice, also when its session is taken up again.
         self._question_ids = question_ids or itertools.count(1)
@@ -81,6 +83,7 @@ class Sessions:
         self._idle_timeout = idle_timeout
         self._ids = ids or SessionIds(SharedKey(), GroupClock())
         self._kept = kept
+        self._kept_events = kept_events
         self._names = names
         self._gateway = gateway
         self._sessions: dict[str, tuple[HttpSession, RevocableTask]] = {}
@@ -156,7 +159,9 @@ class Sessions:
             if asyncio.get_running_loop().time() - self._swept < _LOOK_AGAIN or not self._sweep():
                 raise
             slot = self._admission.acquire("sessions", host.principal)
-        session = HttpSession(session_id, facts, host, self._tasks, slot, self._unread, self._question_ids)
+        session = HttpSession(
+            session_id, facts, host, self._tasks, slot, self._unread, self._question_ids, self._kept_events
+        )
         going = self._revocable.add(host.principal, lambda: self.let_go(session))
         self._sessions[session.id] = session, going
         self._by_name[facts.name] = session
