@@ -15,6 +15,7 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.reasons import Reason
 from aggregator.upstream.last_words import LastWords
+from aggregator.upstream.process.containers import ContainerRun
 from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
 from aggregator.upstream.process.reaper import VARIABLE
@@ -215,6 +216,8 @@ async def run_child(
     """
     mark = await reaper.mark()
     env = environment() | dict(env) | mark
+    container = await reaper.container(command, args, env)
+    args = container.args if container is not None else args
     try:
         if not await asyncio.to_thread(_may_exist, command, env["PATH"]):
             # A look costs a hundredth of an attempt to start it, and does not block the loop.
@@ -252,7 +255,7 @@ async def run_child(
                 tasks.start(_limit_memory(server, child, bounds.memory, reaper.memory))
             yield child
     finally:
-        await _finish(child, group, reaper, close_grace, mark)
+        await _finish(child, group, reaper, close_grace, mark, container)
 
 
 async def _limit_memory(server: str, child: ChildProcess, limit: int, memory: MemoryReader) -> None:
@@ -266,9 +269,18 @@ async def _limit_memory(server: str, child: ChildProcess, limit: int, memory: Me
     )
 
 
-async def _finish(child: ChildProcess, group: int, reaper: Reaper, close_grace: float, mark: Mapping[str, str]) -> None:
+async def _finish(
+    child: ChildProcess,
+    group: int,
+    reaper: Reaper,
+    close_grace: float,
+    mark: Mapping[str, str],
+    container: ContainerRun | None,
+) -> None:
     async def stop() -> None:
         await child.stop(reaper.close_grace(close_grace), reaper.hurry)
+        if container is not None:
+            await reaper.containers.remove(container, reaper.hurry)
         if os.name == "posix":
             left = await reaper.orphans.end(mark[VARIABLE], TERM_GRACE)
             if left:

@@ -2,21 +2,33 @@
 
 Run as `python -I -S reaper.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
-left its group but carries the mark in its environment, where the system shows that (Linux).
+left its group but carries the mark in its environment, where the system shows that (Linux). A line
+`@PATH` names a folder in which containers are noted, which are removed then (`containers.py`).
 
 A line `~PGID TIME MARK` has a group, and all that carries its mark, killed at a moment of `clock`, unless a later line
 puts it off: what another machine may run by then must not run here, also where the aggregator hangs.
 """
 
+import json
 import os
 import select
+import shutil
 import signal
+import subprocess
 import sys
 import time
+from typing import Any
 
 GRACE = 1.0
 # The environment variable of every server, which its own child processes inherit.
 VARIABLE = "AGGREGATOR_STARTED_BY"
+
+# The files of a container: what removes it, and its id.
+RECORD, CID = ".json", ".cid"
+# Seconds that the removal of all containers may take.
+REMOVED_WITHIN = 10.0
+_LONGEST_ID = 200
+_NULL = subprocess.DEVNULL
 
 _POLL = 0.02
 # Several rounds, since a process may start another one just before it is killed.
@@ -28,6 +40,7 @@ def main() -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     groups: set[int] = set()
     fenced: dict[int, tuple[float, str]] = {}
+    containers: str | None = None
     rest = b""
     while True:
         next_end = min((when for when, _ in fenced.values()), default=None)
@@ -38,7 +51,10 @@ def main() -> None:
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                _take(line, groups, fenced)
+                if line.startswith(b"@"):
+                    containers = os.fsdecode(line[1:])
+                else:
+                    _take(line, groups, fenced)
         for group in [group for group, (when, _) in fenced.items() if when <= clock()]:
             _signal_all({group}, signal.SIGKILL)
             mark = fenced.pop(group)[1]
@@ -50,6 +66,51 @@ def main() -> None:
             time.sleep(_POLL)
         _signal_all(groups, signal.SIGKILL)
     sweep(sys.argv[1], GRACE)
+    if containers is not None:
+        remove_containers(containers)
+
+
+def remove_containers(folder: str) -> None:
+    """Remove every container that is noted in a folder, all at once, and the folder once that is done."""
+    running = []
+    try:
+        records = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(RECORD)]
+    except OSError:
+        return
+    for record in records:
+        found = container_in(record)
+        if found is None:
+            continue
+        command, env = removal(found)
+        try:
+            running.append(subprocess.Popen(command, env=env, stdin=_NULL, stdout=_NULL, stderr=_NULL))  # noqa: S603
+        except OSError:
+            return
+    deadline = time.monotonic() + REMOVED_WITHIN
+    for process in running:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def container_in(record: str) -> dict[str, Any] | None:
+    """Return what is noted of a container: how to remove it, with its id; None if none was started."""
+    try:
+        with open(record) as file:
+            noted = json.load(file)
+        with open(noted["cid"]) as file:
+            id = file.read(_LONGEST_ID).strip()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    # An id of a container, and no option.
+    return {**noted, "id": id} if id.isalnum() else None
+
+
+def removal(noted: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Return the command that removes a container, and its environment."""
+    return [*noted["command"], noted["id"]], noted["env"]
 
 
 def clock() -> float:

@@ -4,13 +4,14 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
 from aggregator.upstream.last_words import SpokenByServer
+from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
 from aggregator.upstream.process.memory import MemoryReader
 from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
@@ -54,6 +55,9 @@ class Reaper:
     def __init__(self, hurry: asyncio.Event | None = None) -> None:
         self.hurry = hurry or asyncio.Event()
         self.orphans = Orphans(self.hurry)
+        self.containers = Containers()
+        self._noting = asyncio.Lock()
+        self._noted = False
         self.words = SpokenByServer()
         self._ending: asyncio.TimerHandle | None = None
         self._mark = secrets.token_hex(8)
@@ -73,6 +77,19 @@ class Reaper:
         """
         await self._start()
         return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
+
+    async def container(self, command: str, args: tuple[str, ...], env: Mapping[str, str]) -> ContainerRun | None:
+        """Return the start of a container with a file for its id, noted for the reaper; None for any other program."""
+        if not starts_container(command, args):
+            return None
+        async with self._noting:
+            if not self._noted:
+                self._noted = True
+                await self.containers.remove_left()
+        run = await asyncio.to_thread(self.containers.placed, command, args, env)
+        if run is not None:
+            self._send(f"@{run.record.parent}\n")
+        return run
 
     def watch(self, group: int, server: str = "", mark: str = "") -> None:
         """Have a process group ended with the aggregator; and in time, if its server is fenced."""
@@ -141,6 +158,7 @@ class Reaper:
             with suppress(TimeoutError):
                 async with asyncio.timeout(TERM_GRACE + CLOSE_GRACE):
                     await self._process.wait()
+        self.containers.close()
 
     def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():

@@ -1,0 +1,191 @@
+"""Containers that outlive `docker run`: removed at the end, by the reaper, and at the next start."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
+from tests.polling import until
+
+# A client of a daemon: the container is a file that only `rm -f` removes; its id is in the file that was named.
+DOCKER = """#!/bin/sh
+id=c0ffee$$
+case "$1" in
+  --context) shift 2;;
+esac
+if [ "$1" = container ]; then shift; fi
+case "$1" in
+  run)
+    touch "{state}/$id"
+    echo "$*" > "{state}.args"
+    while [ $# -gt 0 ]; do
+      case "$1" in
+        --cidfile) [ -e "$2" ] && exit 125; printf %s "$id" > "$2"; shift;;
+        --cidfile=*) printf %s "$id" > "${{1#--cidfile=}}";;
+      esac
+      shift
+    done
+    trap "" TERM
+    echo up
+    while :; do read line || sleep 1; done;;
+  rm) [ "$2" = -f ] && rm "{state}/$3";;
+esac
+"""
+LIFE = """
+import asyncio, sys
+from aggregator.upstream.process.process import run_child
+from aggregator.upstream.process.reaper_pipe import Reaper
+async def main():
+    reaper = Reaper()
+    up = asyncio.Event()
+    async with run_child("box", "docker", ("run", "-i", "--rm", "box"), {}, None, lambda _: up.set(), reaper):
+        await up.wait()
+        print(reaper._process.pid, flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+class Daemon:
+    """The containers that there are, and the arguments of the last `run`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.state.mkdir()
+        program = folder / "bin" / "docker"
+        program.parent.mkdir()
+        program.write_text(DOCKER.format(state=self.state))
+        program.chmod(0o755)
+        self.path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+
+    @property
+    def containers(self) -> list[str]:
+        return os.listdir(self.state)
+
+    @property
+    def args(self) -> str:
+        return Path(f"{self.state}.args").read_text().strip()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
+    daemon = Daemon(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("PATH", daemon.path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return daemon
+
+
+def noted(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "tmp").glob("aggregator-containers-*/*"))
+
+
+@pytest.mark.parametrize(
+    "before", [("run",), ("container", "run"), ("--context", "run", "run")], ids=["run", "container run", "options"]
+)
+async def test_a_container_is_removed_when_its_server_ends(
+    daemon: Daemon, tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    """C5: the arguments keep their order, and nothing is left in the folder of notes."""
+    reaper, up = Reaper(), asyncio.Event()
+    async with asyncio.timeout(20):
+        async with run_child("box", "docker", (*before, "-i", "box"), {}, None, lambda _: up.set(), reaper, 0.0):
+            await up.wait()
+            assert len(daemon.containers) == 1
+        assert not daemon.containers
+        await reaper.close()
+    assert daemon.args.startswith("run --cidfile ")
+    assert daemon.args.endswith(" -i box")
+    assert not noted(tmp_path)
+
+
+async def test_a_file_for_the_id_that_the_entry_names_itself_is_used(daemon: Daemon, tmp_path: Path) -> None:
+    reaper, up = Reaper(), asyncio.Event()
+    args = ("run", f"--cidfile={tmp_path}/mine", "box")
+    async with asyncio.timeout(20):
+        async with run_child("box", "docker", args, {}, None, lambda _: up.set(), reaper, 0.0):
+            await up.wait()
+        await reaper.close()
+    assert not daemon.containers
+    assert daemon.args == f"run --cidfile={tmp_path}/mine box"
+
+
+async def _life() -> tuple[asyncio.subprocess.Process, int]:
+    """Start a process with a container; return it, and the process id of its reaper."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LIFE, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    return process, int(await process.stdout.readline())
+
+
+async def test_the_reaper_removes_the_container_of_an_aggregator_that_was_killed(daemon: Daemon) -> None:
+    async with asyncio.timeout(30):
+        process, _ = await _life()
+        assert len(daemon.containers) == 1
+        process.kill()
+        await process.wait()
+        await until(lambda: not daemon.containers)
+
+
+async def test_the_next_start_removes_what_was_left_with_the_reaper_killed_too(daemon: Daemon, tmp_path: Path) -> None:
+    """C5: containers of processes that go on are left alone."""
+    async with asyncio.timeout(30):
+        process, reaper = await _life()
+        other, _ = await _life()
+        os.kill(reaper, signal.SIGKILL)
+        process.kill()
+        await process.wait()
+        assert len(daemon.containers) == 2
+        await Containers().remove_left()
+        assert len(daemon.containers) == 1
+        assert len(noted(tmp_path)) == 1
+        other.kill()
+        await other.wait()
+        await until(lambda: not daemon.containers)
+
+
+async def _remove(containers: Containers, run: ContainerRun, id: str) -> None:
+    """Remove the container of a start whose file has this id."""
+    await asyncio.to_thread(Path(json.loads(run.record.read_text())["cid"]).write_text, id)
+    await containers.remove(run, asyncio.Event())
+
+
+async def test_what_is_noted_is_for_this_user_alone_and_no_option(daemon: Daemon, tmp_path: Path) -> None:
+    """C5: a folder that others can write is not used; what is no id is not handed to the program."""
+    containers = Containers()
+    run = containers.placed("docker", ("run", "box"), {"PATH": daemon.path, "API_TOKEN": "canary", "DOCKER_HOST": "h"})
+    assert run is not None
+    assert run.record.stat().st_mode & 0o077 == 0
+    written = json.loads(run.record.read_text())
+    assert written["env"] == {"PATH": daemon.path, "DOCKER_HOST": "h"}
+    (daemon.state / "--all").touch()
+    await _remove(containers, run, "--all")
+    assert daemon.containers == ["--all"]
+    containers.close()
+    base = next((tmp_path / "tmp").iterdir())
+    base.chmod(0o777)
+    assert Containers().placed("docker", ("run", "box"), {"PATH": daemon.path}) is None
+
+
+def test_what_starts_a_container() -> None:
+    assert starts_container("/usr/bin/podman", ["--url=ssh://a", "run", "box"])
+    assert starts_container("nerdctl", ["-n", "space", "container", "run", "box"])
+    assert starts_container("docker.exe", ["run", "box"])
+    for command, args in (
+        ("docker", ["exec", "box", "run"]),
+        ("docker", ["compose", "run", "box"]),
+        ("docker", ["--context", "run", "ps"]),
+        ("docker", []),
+        ("uvx", ["run"]),
+        ("dockerize", ["run"]),
+    ):
+        assert not starts_container(command, args), (command, args)
