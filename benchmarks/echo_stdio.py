@@ -1,7 +1,8 @@
 """The cheapest MCP server there is, over stdio: one tool, `echo`. Standard library only, so that it starts at once.
 
 Run as `python -I -S echo_stdio.py`. Handshake eras; it says -32601 to `server/discover` as servers of those eras do.
-With `structured` behind it, the tool has an `outputSchema`, and its answers are structured too.
+With `structured` behind it, the tool has an `outputSchema`, and its answers are structured too. With `marked`, its
+description has the text that every answer of a benchmark must hold.
 """
 
 import json
@@ -27,7 +28,10 @@ STRUCTURED: Final = {
 }
 
 
-def answer(message: dict[str, Any], *, structured: bool = False) -> dict[str, Any] | None:
+MARKED: Final = {**TOOL, "description": "Answers with the text that has to come back."}
+
+
+def answer(message: dict[str, Any], *, structured: bool = False, marked: bool = False) -> dict[str, Any] | None:
     """The response to one message; None for a notification."""
     if "id" not in message:
         return None
@@ -39,7 +43,7 @@ def answer(message: dict[str, Any], *, structured: bool = False) -> dict[str, An
         if structured:
             result["structuredContent"] = {"text": text, "length": len(text)}
     elif method == "tools/list":
-        result = {"tools": [STRUCTURED if structured else TOOL]}
+        result = {"tools": [STRUCTURED if structured else MARKED if marked else TOOL]}
     elif method == "initialize":
         asked = params.get("protocolVersion")
         result = {
@@ -57,11 +61,11 @@ def answer(message: dict[str, Any], *, structured: bool = False) -> dict[str, An
 
 def main() -> None:
     """Serve until stdin ends: everything that is there to read is answered with one write."""
-    structured = "structured" in sys.argv
+    structured, marked = "structured" in sys.argv, "marked" in sys.argv
     rest = b""
     while data := os.read(0, 65536):
         *lines, rest = (rest + data).split(b"\n")
-        answers = [answer(json.loads(line), structured=structured) for line in lines if line.strip()]
+        answers = [answer(json.loads(line), structured=structured, marked=marked) for line in lines if line.strip()]
         said = "".join(json.dumps(said) + "\n" for said in answers if said is not None).encode()
         while said:
             said = said[os.write(1, said) :]

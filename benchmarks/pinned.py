@@ -42,7 +42,15 @@ HEADS: Final = (
     *("calls/s of A", "p50 of A", "CPU of A"),
 )
 
-_POLICY: Final = "agents:\n  local: { allow: [echo.*] }\n"
+# Servers behind the gateway where models call through meta tools.
+SERVERS: Final = (1, 93)
+
+_POLICY: Final = "agents:\n  local: { allow: [server:*] }\n"
+# By meta tool: its arguments. The answer holds `MARK`: as what the tool was given, or in its description.
+_META_TOOLS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "call_tool": {"name": "echo.echo", "arguments": {"text": MARK}},
+    "search_tools": {"query": MARK},
+}
 _WARM_UP: Final = 1.0
 # A process is quiet when it takes less than a fiftieth of a core; it has so long to become so.
 _QUIET: Final = 0.02
@@ -132,8 +140,37 @@ def measure(folder: Path, rivals: Rivals, rounds: int, seconds: float) -> Table:
                 running = [Running(system, pid, _load(system)) for system, pid in gateways]
                 taken = _in_turns(running, rounds, seconds)
         rows += [[transports, *row] for row in _rows([one.system for one in running], taken)]
+    for count in SERVERS:
+        rows += _through_meta_tools(folder, count, rounds, seconds)
     title = f"Pinned calls, load by {load} ({rounds} rounds of {seconds:g} s each)"
     return Table(title, HEADS, rows)
+
+
+def _through_meta_tools(folder: Path, servers: int, rounds: int, seconds: float) -> Iterator[list[str]]:
+    """Of calls of meta tools: the figures, and their ratios to those of relay A, which is called directly."""
+    here, there = two_cores()
+    place = folder / f"meta-{servers}"
+    place.mkdir()
+    entries = {"echo": echo_server("marked"), **{f"other{number}": echo_server() for number in range(1, servers)}}
+    with ExitStack() as stack:
+        with on_core(here):
+            relay = _relay(stack, place, "A", {"echo": echo_server()})
+            own = own_folder(place, AGGREGATOR)
+            (own / "policies").mkdir()
+            (own / "policies" / "main.yaml").write_text(_POLICY)
+            url, pid = stack.enter_context(aggregator_over_http(write_config(own, entries)))
+        called = [
+            (System(AGGREGATOR, tool, era="modern", url=url, arguments=arguments), pid)
+            for tool, arguments in _META_TOOLS.items()
+        ]
+        with on_core(there):
+            running = [Running(system, of, _load(system)) for system, of in (relay, *called)]
+            taken = _in_turns(running, rounds, seconds)
+    # Calls in flight, one after the other, of relay A and of each meta tool.
+    ways = ["", *(f"{tool}, {servers} servers" if servers > 1 else f"{tool}, 1 server" for tool in _META_TOOLS)]
+    for way, row in zip(ways * len(IN_FLIGHT), _rows([one.system for one in running], taken), strict=True):
+        if way:
+            yield [way, *row]
 
 
 def two_cores() -> tuple[int, int]:

@@ -16,7 +16,9 @@ def rows(rate: float, p50: float, processor: float) -> list[list[str]]:
 
 def test_the_page_holds_every_ratio() -> None:
     told = kept(PAGE.read_text(encoding="utf-8"))
-    assert {place[:2] for place in told} == {(t, n) for t in ("HTTP to stdio", "HTTP to HTTP") for n in ("1", "16")}
+    meta_tools = [f"{tool}, {n}" for tool in ("call_tool", "search_tools") for n in ("1 server", "93 servers")]
+    ways = ("HTTP to stdio", "HTTP to HTTP", *meta_tools)
+    assert {place[:2] for place in told} == {(way, in_flight) for way in ways for in_flight in ("1", "16")}
     assert {place[2] for place in told} == set(RATIOS)
 
 
