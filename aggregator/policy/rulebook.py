@@ -34,6 +34,8 @@ _NO_RULES: Final = RuleIndex(())
 # Rules that grant something. For a name with invisible characters they must match it both with and without these;
 # for any other rule one of the two is enough, so that such a name cannot evade it.
 GIVING: Final = frozenset({"allow", "read_only", "idempotent", "retry", "pinned"})
+# Why a call may be repeated that no rule speaks of.
+TRUSTED_CLAIM: Final = "the trusted server's annotations"
 _REPEATABLE: Final[tuple[RuleField, ...]] = ("retry", "idempotent", "read_only")
 SETTINGS: Final = (
     "tenant",
@@ -391,7 +393,7 @@ def _may_repeat(found: Mapping[RuleField, tuple[MatchedRule, ...]], claims: Tool
     for field in _REPEATABLE:
         for rule, _ in found[field]:
             return f"{rule} of {rule.owner} ({rule.place})"
-    return "the trusted server's annotations" if claims.idempotent else None
+    return TRUSTED_CLAIM if claims.idempotent else None
 
 
 def _claims(documents: Documents) -> Mapping[str, tuple[str, Place]]:

@@ -111,6 +111,10 @@ class Failover:
         """Return the tools that may stand in for a tool, best first."""
         return self.others.get(tool.name, ())
 
+    def well_others(self, tool: ToolRecord) -> list[ToolRecord]:
+        """Return the tools that may stand in for a tool and whose servers are well."""
+        return [other for other in self.of(tool) if self._well(other.server) is not None]
+
     def covers(self, tool: ToolRecord) -> bool:
         """Return whether a call of a tool could be answered although its own server is away."""
         others = self.others

@@ -17,7 +17,16 @@ from aggregator.domain.bounds.offload import is_long
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy, confirmers
-from aggregator.domain.errors import HEADER_MISMATCH, HostError, NotReadOnly, UnknownTool, Unverifiable
+from aggregator.domain.errors import (
+    HEADER_MISMATCH,
+    HostError,
+    NotReadOnly,
+    UnknownTool,
+    Unverifiable,
+    UpstreamError,
+    UpstreamLost,
+    UpstreamTimeout,
+)
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.uris.links import in_result
 from aggregator.gateway.agent_items import AgentItems
@@ -125,14 +134,26 @@ class Pipeline:
             elif permitted.resolved.tool.name not in self._failover.others:
                 entry.finish(await self._answer(checked, checked, view, host, channel))
             else:
-                async for attempt in self._attempts(checked, view):
-                    substitute = await self._stand_in(checked, attempt, view)
-                    if substitute is not None:
-                        with attempt.running(record, repeatable=substitute.permitted.ruling.retry is not None):
-                            once = substitute if attempt.last else _sent_once(substitute)
-                            entry.finish(await self._answer(once, checked, view, host, channel))
-                            break
+                try:
+                    async for attempt in self._attempts(checked, view):
+                        substitute = await self._stand_in(checked, attempt, view)
+                        if substitute is not None:
+                            with attempt.running(record, repeatable=substitute.permitted.ruling.retry is not None):
+                                once = substitute if attempt.last else _sent_once(substitute)
+                                entry.finish(await self._answer(once, checked, view, host, channel))
+                                break
+                except (UpstreamTimeout, UpstreamLost) as error:
+                    self._name_others(error, permitted.resolved.tool, view, host)
+                    raise
         return entry.result
+
+    def _name_others(self, error: UpstreamError, tool: ToolRecord, view: View, host: Host) -> None:
+        """Have an error name the tools that may be called in place of one whose call may have taken effect."""
+        others = [other for other in self._failover.well_others(tool) if view.may_stand_in(other)]
+        if others and error.server == tool.server:
+            names = [other.listed[view.style(host.style)] for other in others]
+            error.details["instead"] = names
+            error.message += f" The configuration names {' and '.join(names)} to be called in its place."
 
     async def take_over(self, direct: DirectCall, channel: Channel) -> dict[str, Any]:
         """Return the result of a call that has been sent without a task.

@@ -24,7 +24,7 @@ from aggregator.policy.annotations import claimed_annotations
 from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
-from aggregator.policy.open_mode import OPEN
+from aggregator.policy.open_mode import OPEN, open_ruling
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
 from aggregator.policy.scopes import lacking, together
@@ -99,7 +99,7 @@ class View:
     def ruling(self, tool: ToolRecord) -> Ruling:
         """Return everything that is decided about one tool."""
         if self.rulebook is None:
-            return OPEN
+            return open_ruling(tool, trusted=self.trusted.get(tool.server, False))
         if self._rules is None:
             return Ruling(unknown_agent(self.principal.agent_id), (), Limits(), None)
         if self._ruled is not None and self._ruled[0] is tool:
