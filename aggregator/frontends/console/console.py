@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -62,6 +63,8 @@ _LONGEST_QUERY: Final = 16 * 1024
 _AT_ONCE: Final = 8
 _MOST_WAITING: Final = 256
 _MOST_STREAMS: Final = 200
+# Of these, those of one person at all their browsers: the others keep theirs.
+_MOST_OF_ONE: Final = 20
 # Seconds between two looks whether the person behind a stream is still signed in.
 _LOOK_EVERY: Final = 5.0
 # The person behind a request, in its scope, once that is known.
@@ -88,7 +91,7 @@ class ConsoleFrontend:
         self.documented = documented(routes, CONSOLE_PATH)
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
         self._closing = asyncio.Event()
 
     def close(self) -> None:
@@ -297,10 +300,14 @@ class ConsoleFrontend:
 
     async def _stream(self, stream: ConsoleStream, identified: Identified, receive: Receive, send: Send) -> None:
         """Send events until the browser is gone, the person is signed out, or the program ends."""
-        if self._streams >= _MOST_STREAMS:
+        person = identified.person.key_id or f"{identified.person.name} by link"
+        if self._streams[person] >= _MOST_OF_ONE:
+            await respond_with(send, problem(429, f"You have {_MOST_OF_ONE} live pages: close some. This one is not."))
+            return
+        if self._streams.total() >= _MOST_STREAMS:
             await respond_with(send, problem(503, "Too many pages are live. This one is not."))
             return
-        self._streams += 1
+        self._streams[person] += 1
         try:
             await respond_with(send, PageResponse(200, b"", "", _STREAMED), more=True)
             async with Tasks("a live page") as tasks:
@@ -312,7 +319,9 @@ class ConsoleFrontend:
                 }
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._streams -= 1
+            self._streams[person] -= 1
+            if not self._streams[person]:
+                del self._streams[person]
         await send({"type": "http.response.body", "body": b""})
 
     async def _signed_out(self, identified: Identified) -> None:

@@ -30,7 +30,7 @@ class RecentEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecentCall:
-    """One call, without its values; `why` is the error, empty where there was none."""
+    """One call, without its values; `why` is the error, with its `code`, empty where there was none."""
 
     seq: int
     started: float
@@ -40,6 +40,7 @@ class RecentCall:
     why: str
     rule: str | None
     rule_source: str | None
+    code: str | None = None
 
 
 async def events_of_server(engine: Engine, server: str, limit: int) -> list[RecentEvent]:
@@ -76,6 +77,7 @@ async def calls_of_agent(engine: Engine, agent: str, limit: int, *, refused: boo
             func.substr(func.coalesce(columns.error_message, ""), 1, _SUMMARY),
             columns.rule,
             columns.rule_source,
+            columns.error_code,
         ).where(columns.seq > last - LOOKED_AT, columns.agent_id == agent)
         if refused:
             query = query.where(columns.status == "denied")

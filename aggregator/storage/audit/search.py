@@ -45,8 +45,9 @@ LISTED: Final = tuple(name for name in CALL_COLUMNS if name not in ("arguments",
 _LISTED: Final = (_calls.c.seq, _calls.c.chain, *(_calls.c[name] for name in LISTED))
 _WHOLE: Final = (*(_calls.c[name] for name in ("seq", "chain", "digest", "previous", *CALL_COLUMNS)),)
 _ARRIVED: Final = select(_calls.c.seq, _calls.c.status, _calls.c.started, _calls.c.duration)
-_NAMES: Final = ("error_message", "error_code", "tool_name", "asked_name")
-_VALUES: Final = ("arguments", "result")
+_NAMES: Final = ("error_code", "tool_name", "asked_name")
+# Of a text that is not shown, a search would tell what stands in it.
+_VALUES: Final = ("error_message", "arguments", "result")
 _COMPARE: Final = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
 _PLACE: Final = re.compile(r"\d{1,18}(?:,\d{1,9}:\d{1,18})*", re.ASCII)
@@ -105,7 +106,8 @@ class CallSearch:
     async def find(
         self, query: CallQuery, *, before: int | None = None, limit: int = PAGE, values: bool = False
     ) -> FoundCalls:
-        """Return the newest calls that a query finds, below number `before`. `values`: what was kept is searched, too.
+        """Return the newest calls that a query finds, below number `before`. `values`: messages, and what was kept, are
+        searched, too.
 
         Raises:
             StorageError: the database cannot be read. So with every method.

@@ -219,8 +219,9 @@ class LiveCalls:
         (found,) = await calls.matching([(live.query, live.values)], missed[0].seq, missed[-1].seq)
         if found:
             rows = await calls.some(found)
-            made = await asyncio.to_thread(self._made, rows, {page.base})
-            page.add_rows((made[page.base, row["seq"]] for row in rows), 0)
+            mine = page.base, page.approves
+            made = await asyncio.to_thread(self._made, rows, {mine})
+            page.add_rows((made[*mine, row["seq"]] for row in rows), 0)
 
     def _leave(self, page: OpenPage) -> None:
         live = page.live
@@ -299,25 +300,28 @@ class LiveCalls:
             chosen.append((live, *live.choose(those(live.query, live.values), now)))
         wanted = {seq for _, seqs, _ in chosen for seq in seqs}
         rows = await calls.some(wanted) if wanted else []
-        bases = {page.base for live, _, _ in chosen for page in live.pages}
-        made = await asyncio.to_thread(self._made, rows, bases)
+        kinds = {(page.base, page.approves) for live, _, _ in chosen for page in live.pages}
+        made = await asyncio.to_thread(self._made, rows, kinds)
         self._place = place
         for live, seqs, left_out in chosen:
             for page in live.pages:
                 if seqs or left_out:
-                    page.add_rows((made[page.base, seq] for seq in seqs if (page.base, seq) in made), left_out)
+                    mine = page.base, page.approves
+                    page.add_rows((made[*mine, seq] for seq in seqs if (*mine, seq) in made), left_out)
         if len(arrived) >= _BATCH:
             self._place = await calls.end()
             for page in self._pages:
                 page.add_gap()
 
-    def _made(self, rows: Sequence[Mapping[str, Any]], bases: Iterable[str]) -> dict[tuple[str, int], str]:
-        """Return each row as HTML, for each base."""
+    def _made(
+        self, rows: Sequence[Mapping[str, Any]], kinds: Iterable[tuple[str, bool]]
+    ) -> dict[tuple[str, bool, int], str]:
+        """Return each row as HTML, for each base, and for people who may see the words of servers and who may not."""
         return {
-            (base, row["seq"]): self._render(
-                "_row.html", {"call": listed(row, values=False), "base": base, "fresh": True}
+            (base, values, row["seq"]): self._render(
+                "_row.html", {"call": listed(row, values=values), "base": base, "fresh": True}
             )
-            for base in bases
+            for base, values in kinds
             for row in rows
         }
 

@@ -34,11 +34,11 @@ class OneCall:
 
     async def data(self, row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
         """Return all that is known of a call; what was kept of arguments and result only with `values`."""
-        known = await self._surroundings(row)
+        known = await self._surroundings(row, values=values)
         data = {name: value for name, value in row.items() if name not in ("arguments", "result", "steps")}
         data = listed(data, values=values)
         data["digest"] = row["digest"] if values else None
-        data["timeline"] = timeline(row, known)
+        data["timeline"] = timeline({**row, **_error(data)}, known, values=values)
         data["policy"] = {"said": known.policy, "source": known.source, "as_now": known.as_now}
         tool = self._tool(row)
         schema = tool.definition["inputSchema"] if tool is not None and tool.version == row["schema_version"] else None
@@ -53,7 +53,7 @@ class OneCall:
         data["links"], data["queries"] = self._links(row, held.tool if held is not None else tool), _queries(row)
         return data
 
-    async def _surroundings(self, row: Mapping[str, Any]) -> Surroundings:
+    async def _surroundings(self, row: Mapping[str, Any], *, values: bool) -> Surroundings:
         policy, source, as_now = row.get("rule"), row.get("rule_source"), False
         if policy is None and row.get("tool_name") is not None and self._parts.policies is not None:
             found = await asyncio.to_thread(self._explained, row)
@@ -63,7 +63,7 @@ class OneCall:
                 then = await database.calls.revision_before(row["seq"], row.get("chain", 0))
                 rulebook = self._parts.policies.rulebook
                 as_now = rulebook is None or then is None or then != rulebook.revision
-        return Surroundings(policy, source, as_now, await self._person(row))
+        return Surroundings(policy, source, as_now, await self._person(row, values=values))
 
     def _explained(self, row: Mapping[str, Any]) -> tuple[str, str | None] | None:
         """Return why the policies in force allow a call that was allowed, and where they say so."""
@@ -100,7 +100,7 @@ class OneCall:
             links["approval"] = link("approvals", row["approval_id"])
         return links
 
-    async def _person(self, row: Mapping[str, Any]) -> str | None:
+    async def _person(self, row: Mapping[str, Any], *, values: bool) -> str | None:
         if "approval_id" not in row:
             return None
         with suppress(NoSuchRow):
@@ -108,8 +108,12 @@ class OneCall:
             if found.decided_by is None:
                 return "waits for an answer"
             answer = "said no" if found.status == "denied" else "agreed"
-            return f"{found.decided_by} {answer}" + (f": {found.note}" if found.note else "")
+            return f"{found.decided_by} {answer}" + (f": {found.note}" if found.note and values else "")
         return None
+
+
+def _error(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"error_message": data["error_message"]} if "error_message" in data else {}
 
 
 def _queries(row: Mapping[str, Any]) -> dict[str, str]:

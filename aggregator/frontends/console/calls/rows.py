@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import log10
 from typing import Any, Final, NamedTuple
 
+from aggregator.frontends.console.foreign_words import error_text
 from aggregator.storage.audit.past_times import moment_text
 from aggregator.storage.audit.query import GROUPS, with_term
 from aggregator.storage.audit.search import SLOW, CountedCalls
@@ -66,7 +67,7 @@ class MinuteTable:
 
 def listed(row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
     """Return a row of the list: the columns of the audit without the empty ones, and what is said of them. Without
-    `values` their digests are left out, too.
+    `values` their digests are left out, and words of servers stand in none of them.
 
     `name` is the tool's, or as it was asked; `why` says what is not plainly ok; `log` is the length of the bar below
     the duration.
@@ -74,7 +75,10 @@ def listed(row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
     hidden = ("digest", "previous") if values else ("digest", "previous", *_DIGESTS)
     data = {name: value for name, value in row.items() if name not in hidden}
     data["name"] = row.get("tool_name") or row["asked_name"]
-    data["why"] = why(row)[:_WHY]
+    said = error_text(row["status"], row.get("error_code"), row.get("error_message"), values=values)
+    if said is not None:
+        data["error_message"] = said
+    data["why"] = why(data)[:_WHY]
     data["log"] = log_bar(row["duration"])
     return data
 

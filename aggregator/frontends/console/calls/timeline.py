@@ -14,6 +14,7 @@ MICRO: Final = 1_000_000
 LANE: Final = 300
 PERSON: Final = 120
 _LEAST: Final = 2
+_NOT_ANSWERED: Final = "not answered"
 _MOST: Final = 100
 _NAMES: Final = {"policy": "Policy", "check": "Arguments", "confirm": "Person", "output": "Result"}
 
@@ -55,13 +56,16 @@ def steps_of(row: Mapping[str, Any]) -> list[TimedStep] | None:
     return steps or None
 
 
-def timeline(row: Mapping[str, Any], known: Surroundings) -> dict[str, Any]:
+def timeline(row: Mapping[str, Any], known: Surroundings, *, values: bool = True) -> dict[str, Any]:
     """Return the steps of a call as data: `steps`, the aggregator's own time, and whether a person's is in it.
 
     Each step has `title`, `kind`, `icon`, `took`, `note`, and the place of its bar; `took` is None where only sums are
-    known.
+    known. Without `values` no step has words of a server.
     """
     told = steps_of(row)
+    if told is not None and not values:
+        # A failure may have words of a server in it.
+        told = [one._replace(failure=_NOT_ANSWERED) if one.failure is not None else one for one in told]
     steps = list(_from_steps(row, told, known) if told is not None else _drawn_from_sums(row, known))
     person = sum(step["took"] or 0.0 for step in steps if step["kind"] == "person")
     _place(steps, row["duration"] - person, bool(person))

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aggregator.frontends.console.foreign_words import error_text
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, view_of
 from aggregator.frontends.console.view import ConsoleRequest, NotThere, PageRoute, PageView
@@ -65,7 +66,7 @@ class AgentsPage:
         view = view_of(self._parts, principal)
         cost = await self._browser.cost(principal)
         database = await self._parts.opened()
-        engine, now = database.engine, time.time()
+        engine, now, values = database.engine, time.time(), request.person.may("approver")
         by_server: dict[str, int] = {}
         for tool in await self._browser.tools(view):
             by_server[tool.server] = by_server.get(tool.server, 0) + 1
@@ -95,8 +96,8 @@ class AgentsPage:
             "held": [{"name": one.tool.name[:_NAME], "href": link("tools", one.tool.name)} for one in held[:_CALLS]],
             "held_count": len(held),
             "read": [_read(row, now) for row in (await database.flow.show(name, now=now))[:ROWS]],
-            "calls": list(map(_call, await calls_of_agent(engine, name, _CALLS))),
-            "refusals": list(map(_call, await calls_of_agent(engine, name, _CALLS, refused=True))),
+            "calls": [_call(one, values=values) for one in await calls_of_agent(engine, name, _CALLS)],
+            "refusals": [_call(one, values=values) for one in await calls_of_agent(engine, name, _CALLS, refused=True)],
         }
         return PageView("agent.html", name, data)
 
@@ -117,7 +118,7 @@ def _read(row: FlowRow, now: float) -> dict[str, Any]:
     }
 
 
-def _call(call: RecentCall) -> dict[str, Any]:
+def _call(call: RecentCall, *, values: bool) -> dict[str, Any]:
     return {
         "seq": call.seq,
         "href": link("calls", str(call.seq)),
@@ -125,7 +126,7 @@ def _call(call: RecentCall) -> dict[str, Any]:
         "tool": call.tool[:_NAME],
         "status": call.status,
         "duration": call.duration,
-        "why": bounded(call.why, _WHY),
+        "why": bounded(error_text(call.status, call.code, call.why or None, values=values) or "", _WHY),
         "rule": call.rule,
         "rule_source": call.rule_source,
     }

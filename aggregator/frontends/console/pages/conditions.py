@@ -3,13 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from aggregator.frontends.console.foreign_words import problem_text
+
 _MOST: Final = 20
 _TEXT: Final = 600
 
 
-def problems_of(details: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the problems besides those of servers, each with its `area` and `text`; bounded."""
-    found = [{"area": area, "text": text[:_TEXT]} for area, text in _problems(details)]
+def problems_of(details: Mapping[str, Any], *, values: bool) -> list[dict[str, str]]:
+    """Return the problems besides those of servers, each with its `area` and `text`; bounded. Without `values` none has
+    words of others.
+    """
+    found = [
+        {"area": area, "text": problem_text(area, text, values=values)[:_TEXT]} for area, text in _problems(details)
+    ]
     more = len(found) - _MOST
     return [*found[:_MOST], {"area": "more", "text": f"{more} more; `/readyz` has all of them"}] if more > 0 else found
 

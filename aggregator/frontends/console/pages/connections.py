@@ -29,6 +29,8 @@ from aggregator.identity.source import names_this_machine
 _MOST: Final = 500
 _TEXT: Final = 300
 _KEY: Final = 4_000
+# A viewer reads this in place of what an issuer answered.
+_PROBLEM: Final = "the issuer does not renew it"
 
 
 class ConnectionsPage:
@@ -61,7 +63,7 @@ class ConnectionsPage:
             if (server.id, owner.key) not in known
         ]
         data = {
-            "accounts": [self._row(one) for one in accounts[:_MOST]],
+            "accounts": [self._row(one, values=request.person.may("approver")) for one in accounts[:_MOST]],
             "more": max(0, len(accounts) - _MOST),
             "offers": offers[:_MOST],
             "any": bool(self._servers()),
@@ -149,14 +151,14 @@ class ConnectionsPage:
             raise NotThere("No server here has accounts (`auth`).")
         return self._parts.grants
 
-    def _row(self, one: ConnectedAccount) -> Mapping[str, Any]:
+    def _row(self, one: ConnectedAccount, *, values: bool) -> Mapping[str, Any]:
         return {
             "server": one.server,
             "href": link("servers", one.server),
             "owner": bounded(str(one.owner), _TEXT),
             "key": one.owner.key,
             "state": one.state,
-            "problem": bounded(one.problem or "", _TEXT),
+            "problem": bounded(one.problem or "", _TEXT) if values or not one.problem else _PROBLEM,
             "issuer": bounded(one.issuer, _TEXT),
             "scopes": list(one.scopes or ())[:40],
             "expires": one.expires,

@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
 from aggregator.domain.call_record import EventKind
+from aggregator.frontends.console.foreign_words import event_details, event_summary
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, PageRoute, PageView
 from aggregator.storage.audit.events import EventRow, find_events
@@ -80,23 +81,21 @@ def _event(row: EventRow, *, values: bool) -> dict[str, Any]:
         "seq": row.seq,
         "at": row.at,
         "kind": row.kind,
-        "summary": row.summary,
+        "summary": event_summary(row.kind, row.summary, values=values),
         "agent": row.agent[:_NAME] if row.agent is not None else None,
         "server": row.server[:_NAME] if row.server is not None else None,
-        "details": _details(row.details, values=values),
+        "details": _details(row.kind, row.details, values=values),
     }
 
 
-def _details(text: str | None, *, values: bool) -> str:
-    """Return the details for people: JSON on several lines, or its beginning as it is. By the digest of short
-    arguments a guess at them could be proved, so that without `values` it is left out.
-    """
+def _details(kind: str, text: str | None, *, values: bool) -> str:
+    """Return the details for people: JSON on several lines, or, with `values`, its beginning as it is."""
     if not text or text == "{}":
         return ""
     try:
         told = json.loads(text)
-        if not values and isinstance(told, dict):
-            told.pop("arguments_digest", None)
+        if isinstance(told, dict):
+            told = event_details(kind, told, values=values)
         return json.dumps(told, ensure_ascii=False, indent=2) if told else ""
     except (ValueError, RecursionError):
         return text if values else ""

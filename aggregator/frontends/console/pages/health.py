@@ -19,6 +19,8 @@ from aggregator.telemetry.snapshot import Snapshot
 _MOST: Final = 100
 _NAME: Final = 200
 _GAPS: Final = 5
+# A viewer reads this in place of what a receiver answered.
+_FAILED: Final = "it cannot be told; what it answers is shown to approvers"
 _GAP_KINDS: Final = ("log_gap", "log_mended", "log_recovered")
 _SESSION_ID: Final = 64
 
@@ -59,7 +61,7 @@ class HealthPage:
 
     async def show(self, request: ConsoleRequest) -> PageView:
         """Return the page."""
-        parts, now = self._parts, time.time()
+        parts, now, values = self._parts, time.time(), request.person.may("approver")
         ready, details = parts.report()
         config: Mapping[str, Any] = details.get("config") or {}
         policies: Mapping[str, Any] = details.get("policies") or {}
@@ -74,7 +76,7 @@ class HealthPage:
             "version": __version__,
             "ready": ready,
             "stopping": bool(details.get("stopping")),
-            "problems": problems_of(details),
+            "problems": problems_of(details, values=values),
             "config_file": config.get("file"),
             "wait_for_restart": list(config.get("wait_for_restart", ())),
             "policies": {"revision": policies.get("revision"), "broken": bool(policies.get("broken"))},
@@ -93,7 +95,8 @@ class HealthPage:
             "keys": [_key(key, now) for key in keys[:_MOST]],
             "keys_total": len(keys),
             "receivers": [
-                {"name": name, **report} for name, report in list((details.get("notify") or {}).items())[:_MOST]
+                {"name": name, **report, **({} if values or report["problem"] is None else {"problem": _FAILED})}
+                for name, report in list((details.get("notify") or {}).items())[:_MOST]
             ],
             "sessions": [
                 {

@@ -4,9 +4,11 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
+from aggregator.frontends.console.foreign_words import server_reason
 from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link
@@ -66,7 +68,8 @@ class OverviewPage:
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
-        self._shared = _Fresh(self._read, _FRESH)
+        # What people read who may see the words of servers, and who may not.
+        self._shared = {values: _Fresh(partial(self._read, values), _FRESH) for values in (True, False)}
         self._refusals = _Fresh(self._read_refusals, _FRESH_REFUSALS)
 
     def routes(self) -> Sequence[PageRoute]:
@@ -76,11 +79,11 @@ class OverviewPage:
 
     async def show(self, request: ConsoleRequest) -> PageView:
         """Return the page."""
-        shared = await self._shared.value()
+        shared = await self._shared[request.person.may("approver")].value()
         connect = None if shared["last_calls"] else self._connect(request)
         return PageView("overview.html", "Overview", {**shared, "connect": connect})
 
-    async def _read(self) -> dict[str, Any]:
+    async def _read(self, values: bool) -> dict[str, Any]:
         parts, now = self._parts, time.time()
         database = await parts.opened()
         waiting = await database.approvals.waiting(now=now)
@@ -88,7 +91,7 @@ class OverviewPage:
         calls = (await database.calls.find(CallQuery(), limit=_CALLS)).rows
         refusals = await self._refusals.value() if calls else []
         _, details = parts.report()
-        servers = [_server(one) for one in parts.upstreams.values()]
+        servers = [_server(one, values=values) for one in parts.upstreams.values()]
         away = [one for one in servers if one["state"] in _DOWN]
         away.sort(key=lambda one: one["since"])
         servers.sort(key=lambda one: (-one["in_flight"], -(one["p95"] or 0.0), one["id"]))
@@ -109,7 +112,7 @@ class OverviewPage:
             "away_total": len(away),
             "held": held[:_HELD],
             "held_total": len(held),
-            "problems": problems_of(details),
+            "problems": problems_of(details, values=values),
             "calls": _hour(hour) if hour is not None else None,
             "running": {
                 "count": running.count,
@@ -175,7 +178,7 @@ class _Fresh(Generic[V]):
             return self._kept[1]
 
 
-def _server(upstream: Upstream) -> dict[str, Any]:
+def _server(upstream: Upstream, *, values: bool) -> dict[str, Any]:
     figures = dict(upstream.health.latency.figures(time.monotonic()).times)
     ready = upstream.state == "ready"
     return {
@@ -183,7 +186,7 @@ def _server(upstream: Upstream) -> dict[str, Any]:
         "href": link("servers", upstream.config.id),
         "state": "silent" if ready and not upstream.health.answers else upstream.state,
         "since": upstream.since,
-        "reason": (upstream.health.problem() if ready else upstream.reason)[:_REASON],
+        "reason": server_reason(upstream, values=values)[:_REASON],
         "in_flight": upstream.in_flight,
         "p95": figures.get("p95"),
     }

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig
+from aggregator.frontends.console.foreign_words import event_summary, server_reason
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, NotPossible, NotThere, PageRoute, PageView, Redirect
@@ -68,7 +69,7 @@ class ServersPage:
             "page": page,
             "pages": pages,
             "total": len(found),
-            "servers": [self._row(one, tools) for one in shown],
+            "servers": [self._row(one, tools, values=request.person.may("approver")) for one in shown],
         }
         return PageView("servers.html", "Servers", data)
 
@@ -82,7 +83,7 @@ class ServersPage:
         held = self._parts.pins.held(server) if self._parts.pins is not None else ()
         may_read, failure = request.person.may("approver"), words.failure(upstream.redaction)
         data = {
-            **self._row(upstream, self._tools()),
+            **self._row(upstream, self._tools(), values=may_read),
             "tools_href": "/tools",
             "health": upstream.health.report(),
             "reconnects": upstream.reconnects,
@@ -117,7 +118,12 @@ class ServersPage:
             "switched_off": {"by": off.by, "at": off.at} if off is not None else None,
             "may_act": request.person.may("operator"),
             "events": [
-                {"seq": one.seq, "at": one.at, "kind": one.kind, "summary": one.summary}
+                {
+                    "seq": one.seq,
+                    "at": one.at,
+                    "kind": one.kind,
+                    "summary": event_summary(one.kind, one.summary, values=may_read),
+                }
                 for one in await events_of_server(database.engine, server, _EVENTS)
             ],
         }
@@ -154,11 +160,10 @@ class ServersPage:
     def _tools(self) -> Mapping[str, int]:
         return self._parts.gateway.catalog.listed.by_server
 
-    def _row(self, upstream: Upstream, tools: Mapping[str, int]) -> dict[str, Any]:
+    def _row(self, upstream: Upstream, tools: Mapping[str, int], *, values: bool) -> dict[str, Any]:
         figures = dict(upstream.health.latency.figures(time.monotonic()).times)
         current = upstream.lifecycle.current
         well = current.state == "ready"
-        reason = upstream.health.problem() if well else upstream.reason
         return {
             "id": upstream.config.id,
             "prefix": upstream.config.prefix,
@@ -166,7 +171,7 @@ class ServersPage:
             "type": upstream.config.type,
             "state": "silent" if well and not upstream.health.answers else current.state,
             "since": current.since,
-            "reason": bounded(reason, _REASON),
+            "reason": bounded(server_reason(upstream, values=values), _REASON),
             "tools": tools.get(upstream.config.id, 0),
             "held": self._parts.pins.held_count(upstream.config.id) if self._parts.pins is not None else 0,
             "pins_href": link("pins", upstream.config.id),

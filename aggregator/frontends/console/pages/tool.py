@@ -13,6 +13,7 @@ from aggregator.catalog.pages import render
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
+from aggregator.frontends.console.foreign_words import server_reason
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.pin_data import item_data
 from aggregator.frontends.console.schema_form import FormFault, FormField, form_fields, read_form, read_json, sample
@@ -35,6 +36,7 @@ from aggregator.frontends.console.view import (
     NotThere,
     PageRoute,
     PageView,
+    SignedIn,
 )
 from aggregator.gateway.browse.tools import LEVELS, HeldTool, MayCall
 from aggregator.gateway.views.views import View as AgentView
@@ -113,7 +115,7 @@ class ToolPage:
         if tool is None and (held := self._browser.held(name)) is not None:
             raise NotPossible(f"{held.tool.name[:_NAME]} is held: {held.why.why}. Nothing was called.")
         if tool is None and "arguments" not in request.form:
-            raise await self._missing(view, name)
+            raise await self._missing(view, name, request.person)
         version = request.form.get("version", "")
         if tool is not None and version not in ("", tool.version):
             raise ChangedMeanwhile("The definition of this tool has changed: load the page again. Nothing was called.")
@@ -153,7 +155,7 @@ class ToolPage:
             return held
         if principal is not None and await self._browser.find(view_of(self._parts, None), name) is not None:
             raise NotThere(f"{principal.agent_id} does not see {name[:_NAME]}.", {"As it is": link("tools", name)})
-        raise await self._missing(view, name)
+        raise await self._missing(view, name, request.person)
 
     async def _held_data(self, held: HeldTool, request: ConsoleRequest, principal: Principal | None) -> dict[str, Any]:
         """Return the data of a tool that waits for an approval: why, what changed, and who could call it then.
@@ -185,14 +187,15 @@ class ToolPage:
     def _is_open(self) -> bool:
         return self._parts.policies is None or self._parts.policies.rulebook is None
 
-    async def _missing(self, view: AgentView, name: str) -> NotThere:
+    async def _missing(self, view: AgentView, name: str, person: SignedIn) -> NotThere:
         """Return that there is no such tool now, with the state of its server, or names like it."""
         said = f"There is no tool {name[:_NAME]!r} now."
         prefix = name.partition(".")[0]
         upstream = next((one for one in self._parts.upstreams.values() if one.config.prefix == prefix), None)
         if upstream is not None and not upstream.listed:
             server = upstream.config.id
-            why = f": {upstream.reason[:_NAME]}" if upstream.reason else ""
+            reason = server_reason(upstream, values=person.may("approver"))
+            why = f": {reason[:_NAME]}" if reason else ""
             see = {f"The server {server}": link("servers", server)}
             see |= {"Connections": "/connections"} if upstream.needs_account else {}
             return NotThere(f"{said} {server} is {upstream.state}{why}.", see)
