@@ -25,6 +25,7 @@ LONG: Final = frozenset(
         "console/browser/test_pins.py",
         "console/browser/test_tasks.py",
         "console/test_demo.py",
+        "console/test_under_way_workers.py",
         "deploy/test_leaving.py",
         "deploy/test_tls.py",
         "doctor/test_folders.py",

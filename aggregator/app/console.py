@@ -4,14 +4,20 @@ import asyncio
 
 from aggregator.app.accounts.pages import grants_of
 from aggregator.app.app import App
-from aggregator.frontends.console.parts import ConsoleParts
+from aggregator.frontends.console.parts import ConsoleParts, RunningOfAll
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.gateway.calls.running_calls import RunningCalls
 from aggregator.redaction.redactor import Redactor
 from aggregator.telemetry.last_hour import Hour
 
 
-def console_parts(app: App, redactor: Redactor) -> ConsoleParts:
-    """Return them; `redactor` takes secrets out of what is shown."""
+def console_parts(app: App, redactor: Redactor, running: RunningOfAll | None = None) -> ConsoleParts:
+    """Return them; `redactor` takes secrets out of what is shown. `running` gives the calls that run at all replicas;
+    without it there is this process alone.
+    """
+
+    async def own_calls() -> tuple[RunningCalls, tuple[str, ...]]:
+        return app.gateway.running_calls(), ()
 
     async def last_hour() -> Hour | None:
         kept = app.telemetry.last_hour
@@ -32,6 +38,7 @@ def console_parts(app: App, redactor: Redactor) -> ConsoleParts:
         report=app.report,
         snapshot=app.snapshot,
         hour=last_hour,
+        running=running or own_calls,
         record=app.telemetry.record_event,
         grants=grants_of(app),
         pins=app.pins,

@@ -105,8 +105,9 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
     if worker is None or worker.first:
         log.log(level, "%s", app.access.keyless_text())
     metrics = app.telemetry.enable_metrics(app.snapshot)
-    console = Console(console_parts(app, redactor)) if config.console.enabled else None
     reports = _reports(app, metrics, worker) if app.replication.enabled else None
+    running = reports.running if reports is not None else None
+    console = Console(console_parts(app, redactor, running)) if config.console.enabled else None
     connect = connect_pages(app) if app.grants is not None else None
     web = WebServer(app.gateway, config, app.access, app.report, metrics.page, console, reports, connect)
     stopping = stop_on_signals(app.hurry.set, app.reload)
@@ -161,7 +162,14 @@ def _reports(app: App, metrics: Metrics, worker: InheritedWorker | None) -> Grou
         facts |= {"workers": worker.group, "worker": worker.number, "line": worker.line}
         siblings = Siblings(worker.group, worker.line, worker.kept)
     app.replication.membership.say(lambda: facts)
-    return GroupReports(app.replication, app.report, app.gateway.list_changes.sessions, metrics.page, siblings)
+    return GroupReports(
+        app.replication,
+        app.report,
+        app.gateway.list_changes.sessions,
+        metrics.page,
+        app.gateway.running_calls,
+        siblings,
+    )
 
 
 async def _report_settled(app: App, worker: InheritedWorker) -> None:

@@ -22,8 +22,8 @@ from tests.peers.serving import BackgroundLoop
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# Pages that name no tool, item, server or call.
-_PLAIN: Final = ("/health", "/policies/diff", "/policies/files/{name}", "/agents")
+# Pages that name no tool, item, server or call; what a call under way is named by has no state of its own yet.
+_PLAIN: Final = ("/calls/running/{id}", "/health", "/policies/diff", "/policies/files/{name}", "/agents")
 _OF_A_CALL: Final = ("/calls", "/calls/{seq}")
 _OF_PINS: Final = ("/pins", "/pins/{name}", "/pins/{name}/item")
 _OF_QUESTIONS: Final = ("/approvals", "/approvals/{id}")

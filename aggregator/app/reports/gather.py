@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from aggregator.app.replication import Replication
-from aggregator.app.reports.merged_report import Told, merge_reports
+from aggregator.app.reports.merged_report import Told, merge_reports, name_of
 from aggregator.frontends.hops.listener import HopListener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.gateway.calls.running_calls import MOST, OpenCall, RunningCalls
 from aggregator.replicas.hop_client import HopFailed
 from aggregator.replicas.hops import Hop
 from aggregator.storage.records import ReplicaRecord
@@ -42,6 +43,12 @@ class OwnPage(Protocol):
     """A function that yields the metrics of this replica in pieces."""
 
     def __call__(self) -> Iterator[bytes]: ...
+
+
+class OwnRunning(Protocol):
+    """A function that returns the calls that run in this replica, of which it tells at most so many."""
+
+    def __call__(self, most: int, /) -> RunningCalls: ...
 
 
 class Siblings:
@@ -81,8 +88,10 @@ class GroupReports:
         status: OwnStatus,
         sessions: OwnSessions,
         page: OwnPage,
+        running: OwnRunning,
         siblings: Siblings | None = None,
     ) -> None:
+        self._running = running
         self._replication = replication
         self._status = status
         self._sessions = sessions
@@ -95,6 +104,7 @@ class GroupReports:
     def answer(self, listener: HopListener) -> None:
         """Answer the other replicas."""
         listener.add("report", self._serve_report)
+        listener.add("running", self._serve_running)
         if self._siblings is not None:
             listener.add("metrics", self._serve_page)
 
@@ -107,6 +117,24 @@ class GroupReports:
         told = [Told(one, own if one.id == me.id else None) for one in me.all() if one.id == me.id]
         told += [self._taken(one, body) for one, body in zip(others, found, strict=True)]
         return merge_reports(self._status()[1], me.id, sorted(told, key=lambda one: one.replica.slot))
+
+    async def running(self) -> tuple[RunningCalls, tuple[str, ...]]:
+        """Return the calls that run at all replicas, and the names of replicas that did not say."""
+        others = self._replication.membership.others()
+        found = await asyncio.gather(*(self._answer(one, "/running") for one in others))
+        own = self._running(MOST)
+        count, oldest, silent = own.count, list(own.oldest), []
+        for one, body in zip(others, found, strict=True):
+            try:
+                told = decode(body) if isinstance(body, bytes) else {}
+                more = [OpenCall.from_data(call) for call in told["oldest"][:MOST]]
+                count += int(told["count"])
+            except (ValueError, TypeError, KeyError):
+                silent.append(name_of(one))
+            else:
+                oldest += more
+        oldest.sort(key=lambda call: call.started)
+        return RunningCalls(count, tuple(oldest[:MOST])), tuple(silent)
 
     async def page(self) -> AsyncIterator[bytes]:
         """Yield the metrics of this replica; those of all workers, where it is one."""
@@ -170,6 +198,10 @@ class GroupReports:
 
     async def _serve_report(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         await respond(send, 200, self._own())
+
+    async def _serve_running(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        own = self._running(MOST)
+        await respond(send, 200, {"count": own.count, "oldest": [call.as_data() for call in own.oldest]})
 
     async def _serve_page(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         assert self._siblings is not None, "only a worker answers with its metrics"

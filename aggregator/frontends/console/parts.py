@@ -14,6 +14,7 @@ from aggregator.frontends.web.status_pages import StatusReport
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
+from aggregator.gateway.calls.running_calls import RunningCalls
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.pins.state import HeldItem
 from aggregator.grants.values import ConnectedAccount, ConnectLink
@@ -59,6 +60,12 @@ class HourOfCalls(Protocol):
     """A function that works out the calls of the last hour, in a thread; None where they are not counted."""
 
     async def __call__(self) -> Hour | None: ...
+
+
+class RunningOfAll(Protocol):
+    """A function that returns the calls that run now, at all replicas, and the names of those that did not say."""
+
+    async def __call__(self) -> tuple[RunningCalls, tuple[str, ...]]: ...
 
 
 class EventRecorder(Protocol):
@@ -146,6 +153,7 @@ class ConsoleParts:
     report: StatusReport
     snapshot: MeasuredState
     hour: HourOfCalls
+    running: RunningOfAll
     record: EventRecorder
     grants: ConnectedGrants | None = None
     pins: PinState | None = None

@@ -3,10 +3,11 @@
 Rule: nothing is noted for this that the calls do not note anyway.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from heapq import nlargest
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.call_log import CallLog
@@ -14,13 +15,17 @@ from aggregator.gateway.calls.direct import DirectCalls
 
 # So many are told of at most.
 MOST: Final = 100
+# Characters of a name that a host made up.
+_NAME: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
     """A call that has not ended. `name` is the tool's, or as it was asked; `step` what was done last, `seconds` so
-    long it has run."""
+    long it has run. `id` is that of its span; `approval_id` is set once its question is queued.
+    """
 
+    id: str
     agent_id: str
     name: str
     server: str | None
@@ -29,6 +34,30 @@ class OpenCall:
     started: float
     seconds: float
     step: str | None
+    tenant: str | None = None
+    user_id: str | None = None
+    conversation_id: str | None = None
+    via: str | None = None
+    approval_id: str | None = None
+
+    @property
+    def waits(self) -> bool:
+        """True while it waits for a person, as far as its record has it."""
+        return self.approval_id is not None and self.step != "upstream"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "OpenCall":
+        """Return the call that `as_data` gave.
+
+        Raises:
+            TypeError: the data are those of another version.
+        """
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in data.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +82,18 @@ def running_calls(call_log: CallLog, direct: DirectCalls, most: int = MOST) -> R
 
 def _described(record: CallRecord, now: float) -> OpenCall:
     return OpenCall(
+        record.trace.span_id,
         record.agent_id,
-        record.tool or record.asked_name,
+        (record.tool or record.asked_name)[:_NAME],
         record.server,
         record.frontend,
         record.trace.trace_id,
         record.started,
         now - record.began,
         record.steps[-1].name if record.steps else None,
+        record.tenant,
+        record.user_id,
+        record.conversation_id,
+        record.via,
+        record.approval_id,
     )

@@ -44,6 +44,9 @@ _calls: Final = mcp_tool_call_log
 LISTED: Final = tuple(name for name in CALL_COLUMNS if name not in ("arguments", "result", "steps"))
 _LISTED: Final = (_calls.c.seq, _calls.c.chain, *(_calls.c[name] for name in LISTED))
 _WHOLE: Final = (*(_calls.c[name] for name in ("seq", "chain", "digest", "previous", *CALL_COLUMNS)),)
+_TIMES: Final = (
+    *(_calls.c[name] for name in ("started", "status", "server_id", "tool_name", "duration", "upstream_seconds")),
+)
 _ARRIVED: Final = select(_calls.c.seq, _calls.c.status, _calls.c.started, _calls.c.duration)
 _NAMES: Final = ("error_code", "tool_name", "asked_name")
 # Of a text that is not shown, a search would tell what stands in it.
@@ -77,6 +80,17 @@ class CountedCalls(NamedTuple):
     status: str
     calls: int
     slow: int
+
+
+class CallTime(NamedTuple):
+    """The times of one call, in seconds, with its tool and server."""
+
+    started: float
+    status: str
+    server: str | None
+    tool: str | None
+    duration: float
+    upstream_seconds: float | None
 
 
 class ArrivedCall(NamedTuple):
@@ -152,6 +166,13 @@ class CallSearch:
             oldest = select(_calls.c.started).where(_calls.c.seq >= low).order_by(_calls.c.seq).limit(1)
             return Counts(tuple(rows), await connection.scalar(oldest) if low > floor else since)
 
+    async def times(self, since: float) -> list[CallTime]:
+        """Return how long calls took that began since then, of the newest `COUNTED` rows."""
+        async with self._reading() as connection:
+            top = await _newest(connection) + 1
+            times = select(*_TIMES).where(_calls.c.seq >= top - COUNTED, _calls.c.started + 0 >= since)
+            return [CallTime(*row) for row in await connection.execute(times)]
+
     async def newest(self) -> int:
         """Return the number of the newest row, 0 where there is none."""
         async with self._engine.read() as connection:
@@ -212,6 +233,13 @@ class CallSearch:
                 numbers = select(_calls.c.seq).where(_calls.c.seq >= first, _calls.c.seq <= last, *conditions)
                 found.append(frozenset((await connection.scalars(numbers.limit(last - first + 1))).all()))
         return found
+
+    async def of_span(self, span_id: str) -> int | None:
+        """Return the number of the call with this span among the newest `COUNTED` rows; None if there is none."""
+        async with self._engine.read() as connection:
+            top = await _newest(connection) + 1
+            wanted = select(_calls.c.seq).where(_calls.c.seq >= top - COUNTED, _calls.c.span_id == span_id)
+            return await connection.scalar(wanted.order_by(_calls.c.seq.desc()).limit(1))
 
     async def one(self, seq: int) -> CallRow | None:
         """Return a call with all that is known of it."""

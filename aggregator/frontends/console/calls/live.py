@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.frontends.console.calls.rows import MinuteTable, counted_text, hour_data, listed
+from aggregator.frontends.console.calls.running import OpenCallRows
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.storage.audit.query import CallQuery, parse
 from aggregator.storage.audit.read import LogPlace
@@ -111,6 +112,8 @@ class LiveQuery:
         self.pages: set[OpenPage] = set()
         self.changed = True
         self._recent: list[tuple[float, int]] = []
+        # The calls under way as each base was told them last.
+        self.running: dict[str, str] = {}
 
     def count(self, arrived: Iterable[ArrivedCall]) -> None:
         """Count calls that have come."""
@@ -136,8 +139,9 @@ class LiveQuery:
 class LiveCalls:
     """The streams of one process. `render` makes HTML of `_row.html` and `_pulse.html`."""
 
-    def __init__(self, parts: ConsoleParts, render: RenderParts) -> None:
+    def __init__(self, parts: ConsoleParts, render: RenderParts, open_calls: OpenCallRows) -> None:
         self._parts = parts
+        self._open_calls = open_calls
         self._render = render
         self._pages: set[OpenPage] = set()
         self._queries: dict[tuple[str, bool], LiveQuery] = {}
@@ -268,6 +272,7 @@ class LiveCalls:
             # The more pages there are, the less often each is told its counts.
             self._next_pulse = now + PULSE * (1 + len(self._pages) // _CROWD)
             await self._pulses(now)
+            await self._send_running()
             await self._count_waiting(now)
             self._send_states()
         if now >= self._next_refresh:
@@ -339,6 +344,20 @@ class LiveCalls:
                 for page in live.pages:
                     if page.base == base:
                         page.set_latest("pulse", event)
+
+    async def _send_running(self) -> None:
+        """Tell each page the calls of its query that have not ended, if they are others than before, or run on."""
+        for live in list(self._queries.values()):
+            if not live.pages:
+                continue
+            running = await self._open_calls.rows(live.query)
+            for base in {page.base for page in live.pages}:
+                html = await asyncio.to_thread(self._render, "_running.html", {"running": running, "base": base})
+                if live.running.get(base, "") != html:
+                    live.running[base] = html
+                    for page in live.pages:
+                        if page.base == base:
+                            page.set_latest("running", _event("running", html))
 
     async def _count_waiting(self, now: float) -> None:
         """Tell those who may answer how many calls wait for a person, and the newest of them."""

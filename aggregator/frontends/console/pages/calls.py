@@ -2,15 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.frontends.console.calls.live import LiveCalls
 from aggregator.frontends.console.calls.one_call import OneCall
 from aggregator.frontends.console.calls.rows import MinuteTable, counted_text, hour_data, listed
+from aggregator.frontends.console.calls.running import NONE_RUNNING, OpenCallRows
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.rendering import Renderer
-from aggregator.frontends.console.view import BadInput, ConsoleRequest, ConsoleStream, NotThere, PageRoute, PageView
+from aggregator.frontends.console.tool_data import link
+from aggregator.frontends.console.view import (
+    BadInput,
+    ConsoleRequest,
+    ConsoleStream,
+    NotThere,
+    PageRoute,
+    PageView,
+    Redirect,
+)
 from aggregator.storage.audit.query import LONGEST, parse
 from aggregator.storage.audit.read import LogPlace
 from aggregator.storage.audit.search import Counts, place_of, place_text
@@ -20,6 +30,7 @@ _HOUR: Final = 3600.0
 _COUNTS_FOR: Final = 2.0
 _COUNTS: Final = 32
 _DIGITS: Final = 18
+_CALLS: Final = {"Calls": "/calls"}
 _SEARCH: Final = {
     "q": "the query: agent: tenant: server: tool: status: code: rule: frontend: via: conversation: user: trace: took: "
     "size: since: until: and words",
@@ -33,7 +44,8 @@ class CallsPage:
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
         self._one = OneCall(parts)
-        self._live = LiveCalls(parts, Renderer("").part)
+        self._open_calls = OpenCallRows(parts)
+        self._live = LiveCalls(parts, Renderer("").part, self._open_calls)
         self._counted: dict[tuple[str, bool], tuple[float, Counts]] = {}
 
     def routes(self) -> Sequence[PageRoute]:
@@ -41,6 +53,9 @@ class CallsPage:
         stream = {"q": "the query of the page, where it has a list", "after": "how far the page has the log"}
         return [
             PageRoute("GET", "/calls", "viewer", self.show, "Calls, newest first, found by a query", fields=_SEARCH),
+            PageRoute(
+                "GET", "/calls/running/{id}", "viewer", self.running, "One call that has not ended", fields=_SEARCH
+            ),
             PageRoute("GET", "/calls/{seq}", "viewer", self.one, "One call, with its way", fields=_SEARCH),
             PageRoute("GET", "/live", "viewer", self.live, "What happens, as events", fields=stream, stream=True),
         ]
@@ -62,6 +77,37 @@ class CallsPage:
             return PageView("calls.html", "Call", {"call": call})
         title = f"{call['name'][:80]}, {call['status']}"
         return PageView("calls.html", title, {**await self._list(request), "opened": call})
+
+    async def running(self, request: ConsoleRequest) -> PageView | Redirect:
+        """Return one call that has not ended, beside the list; once it has, the calls of its trace.
+
+        Raises:
+            NotThere: no such call runs.
+        """
+        found = await self._open_calls.one(request.path["id"])
+        if found is None:
+            row = await (await self._parts.opened()).calls.of_span(request.path["id"])
+            if row is not None:
+                return Redirect(f"/calls/{row}")
+            raise NotThere(
+                "No such call is under way; if it has just ended, it is among the calls in a moment.", _CALLS
+            )
+        found["links"] = self._links(found)
+        if request.as_json:
+            return PageView("calls.html", "Call", {"call": found})
+        title = f"{found['name'][:80]}, under way"
+        return PageView("calls.html", title, {**await self._list(request), "under_way": found})
+
+    def _links(self, call: Mapping[str, Any]) -> dict[str, str]:
+        """Return the pages of who and what a call names, as far as there are any."""
+        links = {"trace": f"/calls?q=trace:{call['trace_id']}"}
+        if self._parts.browser.principal(call["agent_id"]) is not None:
+            links["agent"] = link("agents", call["agent_id"])
+        if call["server"] in self._parts.upstreams:
+            links["server"] = link("servers", call["server"])
+        if call["approval_id"] is not None:
+            links["approval"] = link("approvals", call["approval_id"])
+        return links
 
     async def live(self, request: ConsoleRequest) -> ConsoleStream:
         """Return the stream of what happens."""
@@ -100,6 +146,8 @@ class CallsPage:
             "newest": newest,
             "place": place_text(place),
             "opened": None,
+            "under_way": None,
+            "running": await self._open_calls.rows(query) if before is None else NONE_RUNNING,
             "rate": None,
         }
 

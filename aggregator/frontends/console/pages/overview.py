@@ -3,12 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
+from aggregator.frontends.console.calls.hour import hour_of
 from aggregator.frontends.console.foreign_words import server_reason
+from aggregator.frontends.console.fresh import Fresh
 from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link
@@ -20,8 +22,6 @@ from aggregator.storage.audit.refusals import RuleRefusals, refusals_by_rule
 from aggregator.telemetry.last_hour import MINUTES, Hour, MinuteCounts, ToolTimes
 from aggregator.telemetry.metrics import OTHER, UNKNOWN
 from aggregator.upstream.upstream import Upstream
-
-V = TypeVar("V")
 
 _NAMED: Final = 8
 _WAITING: Final = 5
@@ -35,6 +35,7 @@ _REASON: Final = 300
 # Seconds that what all viewers see alike is kept for; refusals are looked for in many rows.
 _FRESH: Final = 1.0
 _FRESH_REFUSALS: Final = 5.0
+_FRESH_HOUR: Final = 2.0
 _DAY: Final = 86_400.0
 _DOWN: Final = frozenset({"unavailable", "silent", "reconnecting"})
 # The chart: width of a bar with its gap, of a bar, and the height of the highest.
@@ -69,8 +70,9 @@ class OverviewPage:
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
         # What people read who may see the words of servers, and who may not.
-        self._shared = {values: _Fresh(partial(self._read, values), _FRESH) for values in (True, False)}
-        self._refusals = _Fresh(self._read_refusals, _FRESH_REFUSALS)
+        self._shared = {values: Fresh(partial(self._read, values), _FRESH) for values in (True, False)}
+        self._refusals = Fresh(self._read_refusals, _FRESH_REFUSALS)
+        self._hour = Fresh(self._read_hour, _FRESH_HOUR)
 
     def routes(self) -> Sequence[PageRoute]:
         """Return the ways to it."""
@@ -97,8 +99,8 @@ class OverviewPage:
         servers.sort(key=lambda one: (-one["in_flight"], -(one["p95"] or 0.0), one["id"]))
         held = [_held(name, told) for name in parts.upstreams if (told := parts.pins.held(name) if parts.pins else ())]
         lists = sorted(parts.snapshot().lists.items(), key=lambda item: -item[1].whole)
-        running = parts.gateway.running_calls(1)
-        hour = await parts.hour()
+        running, _ = await parts.running()
+        hour = await self._hour.value()
         return {
             "now": now,
             "approvals": {
@@ -118,6 +120,7 @@ class OverviewPage:
                 "count": running.count,
                 "longest": running.oldest[0].seconds if running.oldest else None,
                 "name": running.oldest[0].name[:_NAME] if running.oldest else None,
+                "id": running.oldest[0].id if running.oldest else None,
             },
             "failing": _tools(hour.failing) if hour is not None else [],
             "slowest": _tools(hour.slowest) if hour is not None else [],
@@ -130,6 +133,16 @@ class OverviewPage:
             "lists_total": len(lists),
             "last_calls": [_call(row) for row in calls],
         }
+
+    async def _read_hour(self) -> Hour | None:
+        """Return the last hour: by the rows of all processes, which outlive a restart; without an audit by what this
+        process has counted.
+        """
+        if not self._parts.config().audit.enabled:
+            return await self._parts.hour()
+        now = time.time()
+        rows = await (await self._parts.opened()).calls.times(now - MINUTES * 60)
+        return await asyncio.to_thread(hour_of, rows, now)
 
     async def _read_refusals(self) -> list[RuleRefusals]:
         return await refusals_by_rule((await self._parts.opened()).engine, time.time() - _DAY, _NAMED)
@@ -153,29 +166,6 @@ class OverviewPage:
             ]
         found["lines"].append({"host": "Hosts that start programs, such as Claude Desktop", "line": stdio})
         return found
-
-
-class _Fresh(Generic[V]):
-    """A value that is read anew once it is older than some seconds, by one reader at a time."""
-
-    def __init__(self, read: Callable[[], Awaitable[V]], seconds: float) -> None:
-        self._read = read
-        self._seconds = seconds
-        self._kept: tuple[float, V] | None = None
-        self._turn = asyncio.Lock()
-
-    async def value(self) -> V:
-        """Return it.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
-        async with self._turn:
-            if self._kept is None or time.monotonic() - self._kept[0] > self._seconds:
-                self._kept = None
-                value = await self._read()
-                self._kept = time.monotonic(), value
-            return self._kept[1]
 
 
 def _server(upstream: Upstream, *, values: bool) -> dict[str, Any]:
