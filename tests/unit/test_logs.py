@@ -49,6 +49,19 @@ def test_secrets_are_taken_out_of_messages_and_exceptions(as_json: bool) -> None
 
 
 @pytest.mark.parametrize("as_json", [False, True])
+def test_no_reason_is_empty(as_json: bool) -> None:
+    """An exception without a text is named by its type; one that has a text, and other empty texts, stay."""
+    lines = Lines((), as_json=as_json)
+    assert "not seen: TimeoutError" in lines.format(_record("%s are not seen: %s", "changes", TimeoutError()))
+    assert "not seen: KeyError, 3" in lines.format(_record("not seen: %s, %d", KeyError(), 3))
+    assert "not seen: why" in lines.format(_record("not seen: %s", ValueError("why")))
+    record = _record("[%s] %s", "", OSError())
+    assert "[] OSError" in lines.format(record)
+    assert isinstance(record.args, tuple)
+    assert isinstance(record.args[1], OSError), "other handlers get the record as it was"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("secret", ['pa"ss\\word', "pass\tword", "pässwörd", "p\nassword", "it's a secret"])
 @pytest.mark.parametrize("message", ["%s", "%r", "{'key': %r}"])
 def test_a_secret_is_found_however_it_is_shown(as_json: bool, secret: str, message: str) -> None:

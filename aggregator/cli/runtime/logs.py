@@ -89,6 +89,7 @@ class Lines(logging.Formatter):
         self._redact = hide if isinstance(hide, Redactor) else Redactor(hide)
 
     def format(self, record: logging.LogRecord) -> str:
+        record = _with_reasons(record)
         message = self._shown(message_of(record, self._redact))
         trace = self._shown(self._below(record))
         at = time.localtime(record.created)
@@ -132,6 +133,15 @@ class _Stderr(logging.StreamHandler[Any]):
         text = f"a message of {record.name} could not be written ({type(error).__name__}): {record.msg}"
         if record.name != __name__:
             self.handle(logging.LogRecord(__name__, logging.ERROR, __file__, 0, text, (), None))
+
+
+def _with_reasons(record: logging.LogRecord) -> logging.LogRecord:
+    """Return a record whose text names every exception in it: one without a text of its own by its type."""
+    args = record.args
+    if not isinstance(args, tuple) or not any(isinstance(one, BaseException) and not str(one) for one in args):
+        return record
+    named = tuple(type(one).__name__ if isinstance(one, BaseException) and not str(one) else one for one in args)
+    return logging.makeLogRecord({**record.__dict__, "args": named})
 
 
 def _about(record: logging.LogRecord) -> dict[str, str]:
