@@ -1,13 +1,16 @@
-"""Names of arguments that some servers take for another: `Limit` or `LIMIT` for `limit`, `maxItems` for `max_items`.
+"""Names of arguments that some servers take for another: `Limit` or `LIMIT` for `limit`, `maxItems` for `max_items`,
+and names that differ by white space, by characters that cannot be seen, or by their form in Unicode (NFKC).
 
 A schema says nothing of them: a rule that tightens `limit` would not hold for a server that reads `Limit` as the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from unicodedata import normalize
 
 from aggregator.domain.schema_walk import positions
 from aggregator.domain.text.caseless import caseless
+from aggregator.domain.text.invisible import folded_name
 from aggregator.schemas.fault import Fault, step
 
 # Values that may be looked through on the event loop.
@@ -55,4 +58,5 @@ def _names(schema: Schema) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    return caseless(name).replace("_", "").replace("-", "")
+    seen = normalize("NFKC", folded_name(name))
+    return "".join(caseless(seen).split()).replace("_", "").replace("-", "")

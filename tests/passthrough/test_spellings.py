@@ -268,3 +268,27 @@ async def test_a_refusal_says_what_to_write(tmp_path: Path, uri: str, said: str)
     assert (await harness.ask(host, "completion/complete", ref))["error"]["data"]["code"] == "odd_spelling"
     free = ResourceHarness(tmp_path, {"a": ([], [])}, None)
     assert await free.reached(free.host("one"), "resources/read", {"uri": aliased("a", uri)}) == ("a", uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file://127.0.0.1/etc/passwd",
+        "file://127.9.9.9/etc/passwd",
+        "file://[::1]/etc/passwd",
+        "file://localhost/etc/passwd",
+        "file:///etc/passwd%00.txt",
+        "file:///etc%00/passwd",
+        "file:///etc/passwd%2500",
+        "file:///etc/pa%00sswd",
+        "file:///etc/passwd%00?x=1#y",
+    ],
+)
+def test_a_file_of_this_machine_is_one_file(uri: str) -> None:
+    """D5: by an address of its own; and before a NUL, where programs in C end a name, or without it."""
+    assert "file:///etc/passwd" in spellings(uri).every
+
+
+@pytest.mark.parametrize("uri", ["file://10.0.0.1/etc/passwd", "file://127.0.0.1.example.com/etc/passwd"])
+def test_a_file_of_another_machine_is_another(uri: str) -> None:
+    assert "file:///etc/passwd" not in spellings(uri).every

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.uris.host import host_key, port_key
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -36,6 +37,8 @@ LONGEST: Final = 8_192
 # What is remembered is no longer than this, so that it is not much.
 _SHORT: Final = 1_000
 _FILE_WITH_HOST: Final = re.compile(r"file://[^/]")
+
+_NUL: Final = "\0"
 
 
 class Spellings(NamedTuple):
@@ -132,10 +135,15 @@ def resolved(uri: str) -> str:
 
 
 def _shortened(whole: str) -> Iterable[str]:
-    """Yield the resolved form without what many servers never look at: the fragment, and the user name."""
+    """Yield the resolved form without what many servers never look at: the fragment, the user name, and what stands
+    behind a NUL, or the NUL alone.
+    """
     bare = whole.partition("#")[0].removesuffix("?")
     yield bare
     yield re.sub(r"://[^/?]*@", "://", bare, count=1)
+    if _NUL in bare:
+        yield bare.partition(_NUL)[0]
+        yield bare.replace(_NUL, "")
 
 
 def _authority(authority: str, scheme: str) -> str:
@@ -145,7 +153,7 @@ def _authority(authority: str, scheme: str) -> str:
     name, colon, word = unquote(user).partition(":")
     user = f"{name}{colon}{word}" if word else name
     host = host_key(found[1], special=scheme in _SPECIAL)
-    if scheme == "file" and host == "localhost":
+    if scheme == "file" and is_loopback(host):
         host = ""
     return f"{user}{at if user else ''}{host}{port_key(found[2] or '', scheme)}"
 
