@@ -1,6 +1,7 @@
 """The issuer behind the tokens: new keys, opaque tokens, and times when it does not answer."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -102,3 +103,33 @@ def test_an_opaque_token_has_one_issuer_to_go_to() -> None:
     ]
     with pytest.raises(ValidationError, match="at one issuer at most"):
         AuthConfig.model_validate({"issuers": issuers})
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"),
+    [
+        ({}, True),
+        ({"token_type": None}, True),
+        ({"token_type": "Bearer"}, True),
+        ({"token_type": "bearer"}, True),
+        ({"token_type": "DPoP"}, False),
+        ({"token_type": ""}, False),
+        ({"token_type": ["bearer"]}, False),
+        ({"active": False}, False),
+        ({"active": "true"}, False),
+        ({"active": 1}, False),
+        ({"active": None}, False),
+    ],
+    ids=str,
+)
+async def test_what_an_issuer_says_of_an_opaque_token(answer: dict[str, object], accepted: bool) -> None:
+    """RFC 7662, 2.2: only an active token counts, and only a bearer token can be taken as one."""
+    async with authorization_server() as idp:
+        idp.opaque = True
+        idp.add_client("aggregator", secret="s" * 12)
+        asked = IntrospectionConfig(client_id="aggregator", client_secret="s" * 12)
+        tokens = verifier(idp, introspection=asked.model_dump())
+        text = idp.token("alice", audience=AUDIENCE)
+        body = json.dumps({**idp.access[text], **answer}).encode()
+        idp.instead["introspect"] = answer_with(200, body, content_type="application/json")
+        assert isinstance(await tokens.verify(text), VerifiedToken if accepted else Rejection)

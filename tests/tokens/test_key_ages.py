@@ -134,3 +134,17 @@ async def test_unknown_keys_are_asked_for_now_and_then(clocks: KeyClocks) -> Non
             clocks.moved += pause
             assert isinstance(await tokens.verify(new), found)
         assert idp.counts["jwks"] == 2
+
+
+async def test_unknown_keys_of_an_issuer_that_is_away_are_no_fault_of_the_token(clocks: KeyClocks) -> None:
+    """It may be a new key: the token is not rejected, and the issuer is not asked each time."""
+    async with authorization_server() as idp:
+        tokens = verifier(idp)
+        await used(tokens, token(idp))
+        away(idp)
+        idp.keys.rotate()
+        clocks.moved += jwks.ASK_EVERY + 1
+        for _ in range(3):
+            assert isinstance(await tokens.verify(token(idp, "bob")), Unverified)
+            clocks.moved += 1.0
+        assert idp.counts["jwks"] == 2
