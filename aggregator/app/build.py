@@ -157,6 +157,7 @@ def build_app(
         kept = database if kept_at is not None else LazyDatabase(None, None)
         news, rebuild, keeps = PinNews(events), lists.updates.rebuild, kept_at is not None
         pin_sync = changes.pins = PinSync(book, lists.builder, upstreams, kept, lock, news, rebuild, awaits_kept=keeps)
+        database.entries = pin_sync.entries
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
     grants: OwnGrants | None = None

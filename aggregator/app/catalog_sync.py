@@ -49,10 +49,10 @@ _IDENTITY: Final = {"id", "type", "protocol"} | _PLACE
 
 
 def fingerprint(server: ServerConfig) -> str:
-    """Return a SHA-256 over the settings that identify an upstream, secrets included: another token may open another
-    catalog.
+    """Return a SHA-256 over the settings that identify an upstream, and its configuration. Secrets are included, since
+    another token may open another catalog.
     """
-    return sha256(canonical_json(server.model_dump(include=_IDENTITY))).hexdigest()
+    return sha256(canonical_json(server.model_dump(include=_IDENTITY | {"entry"}))).hexdigest()
 
 
 class CatalogStore(Protocol):

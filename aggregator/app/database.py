@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ class LazyDatabase:
     def __init__(self, url: str | None, chain_key: str | None) -> None:
         self.url = url
         self._chain_key = chain_key
+        # The keys of the entries that the pins of this process belong to; None: of no entry.
+        self.entries: Callable[[], Mapping[str, str]] | None = None
         self._database: Database | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -48,6 +51,7 @@ class LazyDatabase:
         async with self._opening:
             if self._database is None and self.url is not None:
                 self._database = await self._stack.enter_async_context(open_database(self.url, self._chain_key))
+                self._database.pins.entries = self.entries
             return self._database
 
     async def approvals(self) -> "Approvals | None":

@@ -138,7 +138,9 @@ def _lost(server: ServerConfig, file: str) -> Problem:
 def _changed(one: BaseModel, other: BaseModel) -> Fields:
     if one == other:
         return ()
-    return tuple(name for name in type(one).model_fields if getattr(one, name) != getattr(other, name))
+    return tuple(
+        name for name in type(one).model_fields if name != "entry" and getattr(one, name) != getattr(other, name)
+    )
 
 
 def _settings(old: Config, new: Config) -> Iterator[str]:

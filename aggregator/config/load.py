@@ -23,6 +23,7 @@ from aggregator.config.notify import secrets_of
 from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.database_password import LatePassword, take_password
+from aggregator.config.servers.entry_key import configuration_of, entry_key
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
 from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
@@ -169,6 +170,8 @@ def _loaded(
     servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
+    configuration = configuration_of(path, config.storage, config.replicas.group)
+    servers = tuple(one.model_copy(update={"entry": entry_key(configuration, one)}) for one in servers)
     config = config.model_copy(update={"servers": servers})
     expander.secrets.update(secrets_in_address(config.storage or ""))
     tls = config.http.tls

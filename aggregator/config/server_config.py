@@ -23,7 +23,7 @@ Start = Literal["eager", "lazy", "on_call"]
 
 
 class ServerConfig(ConfigModel):
-    """One upstream server. `id`, `key`, `disabled_reason` and `references` are derived; the rest is an entry of
+    """One upstream server. `id`, `key`, `disabled_reason`, `references` and `entry` are derived; the rest stands in
     `mcpServers`."""
 
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
@@ -284,6 +284,9 @@ class ServerConfig(ConfigModel):
     )
     references: SkipJsonSchema[tuple[LateText, ...]] = Field(
         default=(), repr=False, description="The texts with secrets in them that are completed for each connection."
+    )
+    entry: SkipJsonSchema[str] = Field(
+        default="", repr=False, description="The key of the entry; see `aggregator.config.servers.entry_key`."
     )
 
     def progress_extends(self, limit: float) -> bool:

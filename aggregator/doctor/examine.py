@@ -168,7 +168,8 @@ class _Doctor:
         url = config.storage
         if url is None or (config.loaded is None and config.path is not None):
             return nothing
-        read = await self._bounded("the database", asyncio.to_thread(read_storage, url, time.time()), _DISK)
+        entries = {one.id: one.entry for one in config.loaded.config.servers} if config.loaded is not None else {}
+        read = await self._bounded("the database", asyncio.to_thread(read_storage, url, time.time(), entries), _DISK)
         if read is None:
             return nothing
         facts = read.facts

@@ -1,14 +1,16 @@
 """The pinned definitions of servers, and what they have now where that differs.
 
-Rule: what was approved changes only by `take_baseline`, `approve` and `reset`. Each is one transaction, which other
+Rule 1: what was approved changes only by `take_baseline`, `approve` and `reset`. Each is one transaction, which other
 processes notice.
+Rule 2: rows belong to an entry of a configuration, not to the name of a server. Rows that were made before there were
+keys of entries are taken over by the first configuration that claims them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, insert, select, update
 
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.storage.engine import postgres
@@ -34,10 +36,77 @@ _NOTHING_SEEN: Final[Mapping[str, Any]] = {
 
 
 class Pins:
-    """The rows of all servers. `now` is the time in seconds since 1970."""
+    """The rows of all servers. `now` is the time in seconds since 1970.
+
+    entries: the key of the entry of each server, by its id; only rows of these are seen. None: all rows are.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.entries: Callable[[], Mapping[str, str]] | None = None
+
+    def _entry(self, server: str) -> str:
+        return self.entries().get(server, "") if self.entries is not None else ""
+
+    def _of(self, server: str) -> ColumnElement[bool]:
+        """Return the condition for the rows of a server."""
+        mine: ColumnElement[bool] = pinned_items.c.server == server
+        if self.entries is None:
+            return mine
+        entry, other = self._entry(server), pinned_items.alias()
+        claimed = exists().where(other.c.server == server, other.c.entry == entry)
+        return mine & ((pinned_items.c.entry == entry) | ((pinned_items.c.entry == "") & ~claimed))
+
+    def _ours(self, rows: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return those of these servers and entries that are of this configuration, or that it may claim."""
+        found = set(rows)
+        if self.entries is None:
+            return found
+        entries = self.entries()
+        own = {(server, entry) for server, entry in found if entries.get(server) == entry}
+        claimed = {server for server, _ in own}
+        return own | {(server, "") for server, entry in found if not entry and server in entries.keys() - claimed}
+
+    async def claim(self) -> None:
+        """Give rows that belong to a name alone to the entry that has it now, if this entry has none.
+
+        Raises:
+            StorageError: the database cannot do it; nothing was written.
+        """
+        found = pinned_items.c
+        async with self._engine.read() as connection:
+            named = select(found.server).where(found.entry == "").distinct()
+            servers = [server for server in (await connection.scalars(named)).all() if self._entry(server)]
+        if not servers:
+            return
+
+        def work(connection: Connection) -> None:
+            for server in servers:
+                self._lock(connection, server)
+                entry = self._entry(server)
+                own = select(found.item).where(found.server == server, found.entry == entry).limit(1)
+                old = select(found.item, found.kind, found.name).where(found.server == server, found.entry == "")
+                if connection.execute(own).first() is not None:
+                    continue
+                for item, kind, name in connection.execute(old).all():
+                    mine = (found.server == server) & (found.item == item)
+                    key = _key(entry, kind, "" if kind == PIN_FAULT else name)
+                    connection.execute(update(pinned_items).where(mine).values(entry=entry, item=key))
+
+        async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(work)
+
+    async def before(self, server: str) -> int:
+        """Return how many items are pinned for another entry that the configuration had under this name.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        found, entry = pinned_items.c, self._entry(server)
+        query = select(found.entry).where(found.server == server, found.entry != entry, found.digest.is_not(None))
+        async with self._engine.read() as connection:
+            others = (await connection.scalars(query)).all()
+        return sum(one[: len(entry) // 2] == entry[: len(entry) // 2] for one in others) if entry else 0
 
     async def version(self) -> Version:
         """Return a value that differs as soon as any process has changed a pin, or what was seen.
@@ -56,10 +125,12 @@ class Pins:
         columns = [column for column in pinned_items.c if texts or column.name not in _TEXTS]
         query = select(*columns).where(pinned_items.c.kind.not_in(_MARKERS))
         if server is not None:
-            query = query.where(pinned_items.c.server == server)
+            query = query.where(self._of(server))
         async with self._engine.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return sorted(map(_row, rows), key=lambda row: (row.server, row.kind, row.name))
+        ours = self._ours((row["server"], row["entry"]) for row in rows)
+        mine = [_row(row) for row in rows if (row["server"], row["entry"]) in ours]
+        return sorted(mine, key=lambda row: (row.server, row.kind, row.name))
 
     async def baselines(self) -> dict[str, frozenset[str]]:
         """Return by server the kinds of items of which a baseline was taken; an empty list can be one.
@@ -67,11 +138,9 @@ class Pins:
         Raises:
             StorageError: the database cannot be read.
         """
-        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == BASELINE)
         found: dict[str, set[str]] = {}
-        async with self._engine.read() as connection:
-            for server, kind in await connection.execute(query):
-                found.setdefault(server, set()).add(kind)
+        for server, kind in await self._markers(BASELINE):
+            found.setdefault(server, set()).add(kind)
         return {server: frozenset(kinds) for server, kinds in found.items()}
 
     async def faults(self) -> dict[str, str]:
@@ -80,9 +149,16 @@ class Pins:
         Raises:
             StorageError: the database cannot be read.
         """
-        query = select(pinned_items.c.server, pinned_items.c.name).where(pinned_items.c.kind == PIN_FAULT)
+        return dict(await self._markers(PIN_FAULT))
+
+    async def _markers(self, kind: str) -> list[tuple[str, str]]:
+        """Return server and name of the rows of a kind that stands for no item."""
+        columns = pinned_items.c
+        query = select(columns.server, columns.name, columns.entry).where(columns.kind == kind)
         async with self._engine.read() as connection:
-            return {server: why for server, why in await connection.execute(query)}
+            rows = (await connection.execute(query)).all()
+        ours = self._ours((server, entry) for server, _, entry in rows)
+        return [(server, name) for server, name, entry in rows if (server, entry) in ours]
 
     async def note_fault(self, server: str, why: str | None, now: float) -> None:
         """Put it on record that pins of a server cannot be written; None: that they can.
@@ -90,14 +166,14 @@ class Pins:
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
-        mine = (pinned_items.c.server == server) & (pinned_items.c.kind == PIN_FAULT)
+        mine = self._of(server) & (pinned_items.c.kind == PIN_FAULT)
         async with self._engine.write(PINS_SUBJECT) as connection:
             await connection.execute(delete(pinned_items).where(mine))
             if why is not None:
-                marker = _pinned(server, ItemText(PIN_FAULT, why, "", "", ""), "", now)
-                await connection.execute(
-                    insert(pinned_items).values({**marker, "item": _key(PIN_FAULT, ""), "digest": None})
-                )
+                entry = self._entry(server)
+                marker = _pinned(server, entry, ItemText(PIN_FAULT, why, "", "", ""), "", now)
+                key = {"item": _key(entry, PIN_FAULT, ""), "digest": None}
+                await connection.execute(insert(pinned_items).values({**marker, **key}))
 
     async def definitions(self, server: str, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the pinned definitions of these items as JSON, by kind and name; one without a pin is missing.
@@ -105,7 +181,7 @@ class Pins:
         Raises:
             StorageError: the database cannot be read.
         """
-        keys = {_key(kind, name): (kind, name) for kind, name in items}
+        keys = {_key(self._entry(server), kind, name): (kind, name) for kind, name in items}
         ordered, found = list(keys), {}
         columns = pinned_items.c
         async with self._engine.read() as connection:
@@ -128,12 +204,12 @@ class Pins:
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
-        items, kinds = [item for item in items if _fits(item)], frozenset(kinds)
+        items, kinds, entry = [item for item in items if _fits(item)], frozenset(kinds), self._entry(server)
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: row for row in _rows_of(connection, server, "item", "kind", "digest")}
-            taken = {kind for kind in kinds if _key(BASELINE, kind) in known}
+            known = {row["item"]: row for row in _rows_of(connection, self._of(server), "item", "kind", "digest")}
+            taken = {kind for kind in kinds if _key(entry, BASELINE, kind) in known}
             waiting = [
                 key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
             ]
@@ -142,11 +218,11 @@ class Pins:
                 connection.execute(delete(pinned_items).where(mine))
                 del known[key]
             room = MOST_ITEMS - sum(row["kind"] not in _MARKERS for row in known.values())
-            new = [item for item in items if _key(item.kind, item.name) not in known and item.kind not in taken]
-            rows = [_pinned(server, item, by, now) for item in _once(new)[: max(room, 0)]]
+            new = [item for item in items if _key(entry, item.kind, item.name) not in known and item.kind not in taken]
+            rows = [_pinned(server, entry, item, by, now) for item in _once(new)[: max(room, 0)]]
             for kind in sorted(kinds - taken):
                 marker = ItemText(BASELINE, kind, "", "", "")
-                rows.append({**_pinned(server, marker, by, now), "digest": None, "definition": None})
+                rows.append({**_pinned(server, entry, marker, by, now), "digest": None, "definition": None})
             for begin in range(0, len(rows), _ROWS):
                 connection.execute(insert(pinned_items), rows[begin : begin + _ROWS])
 
@@ -164,14 +240,15 @@ class Pins:
             StorageError: the database cannot do it; nothing was written.
         """
         new: list[SeenItem] = []
+        entry = self._entry(server)
         if not await self._differs(server, seen):
             return new
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: dict(row) for row in _rows_of(connection, server, *_COMPARED)}
+            known = {row["item"]: dict(row) for row in _rows_of(connection, self._of(server), *_COMPARED)}
             for one in seen:
-                item = _key(one.kind, one.name)
+                item = _key(entry, one.kind, one.name)
                 before = known.get(item)
                 values = _changed(one, before, now)
                 if values is None or (before is None and len(known) >= MOST_ITEMS):
@@ -180,7 +257,7 @@ class Pins:
                 if one.classes and (one.digest is None or one.digest not in _digests(before)):
                     new.append(one)
                 if before is None:
-                    key = {"server": server, "item": item, "kind": one.kind, "name": one.name}
+                    key = {"server": server, "item": item, "kind": one.kind, "name": one.name, "entry": entry}
                     connection.execute(insert(pinned_items).values({**key, **values}))
                     known[item] = {**dict.fromkeys(_COMPARED), "digest": None, **key, **values}
                 elif before["digest"] is None and values["seen_digest"] is None:
@@ -196,9 +273,9 @@ class Pins:
     async def _differs(self, server: str, seen: Sequence[SeenItem]) -> bool:
         """Return whether there is anything to write: most often another process has."""
         async with self._engine.read() as connection:
-            rows = await connection.run_sync(lambda sync: _rows_of(sync, server, *_COMPARED))
-        known = {row["item"]: dict(row) for row in rows}
-        return any(_changed(one, known.get(_key(one.kind, one.name)), 0.0) is not None for one in seen)
+            rows = await connection.run_sync(lambda sync: _rows_of(sync, self._of(server), *_COMPARED))
+        known, entry = {row["item"]: dict(row) for row in rows}, self._entry(server)
+        return any(_changed(one, known.get(_key(entry, one.kind, one.name)), 0.0) is not None for one in seen)
 
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
         """Pin what was seen of an item. Return False where nothing is, or something else than `digest`.
@@ -209,7 +286,7 @@ class Pins:
             StorageError: the database cannot do it; nothing was written.
         """
         columns = pinned_items.c
-        mine = (columns.server == server) & (columns.item == _key(kind, name)) & columns.seen_digest.is_not(None)
+        mine = self._of(server) & (columns.kind == kind) & (columns.name == name) & columns.seen_digest.is_not(None)
         if digest is not None:
             mine &= columns.seen_digest == digest
         async with self._engine.write(PINS_SUBJECT) as connection:
@@ -235,7 +312,7 @@ class Pins:
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
-        mine = pinned_items.c.server == server
+        mine = self._of(server)
         async with self._engine.write(PINS_SUBJECT) as connection:
             done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind.not_in(_MARKERS)))
             await connection.execute(delete(pinned_items).where(mine))
@@ -291,15 +368,16 @@ def _digests(row: Mapping[str, Any] | None) -> tuple[str | None, ...]:
     return () if row is None else (row["digest"], row["seen_digest"])
 
 
-def _rows_of(connection: Connection, server: str, *names: str) -> Sequence[RowMapping]:
+def _rows_of(connection: Connection, mine: ColumnElement[bool], *names: str) -> Sequence[RowMapping]:
     columns = [pinned_items.c[name] for name in names]
-    return connection.execute(select(*columns).where(pinned_items.c.server == server)).mappings().all()
+    return connection.execute(select(*columns).where(mine)).mappings().all()
 
 
-def _pinned(server: str, item: ItemText, by: str, now: float) -> dict[str, Any]:
+def _pinned(server: str, entry: str, item: ItemText, by: str, now: float) -> dict[str, Any]:
     return {
         "server": server,
-        "item": _key(item.kind, item.name),
+        "entry": entry,
+        "item": _key(entry, item.kind, item.name),
         "kind": item.kind,
         "name": item.name,
         "digest": item.digest,
@@ -321,8 +399,9 @@ def _fits(item: ItemText | SeenItem) -> bool:
     return len(item.text) <= LONGEST_DEFINITION and len(item.name) <= LONGEST_NAME
 
 
-def _key(kind: str, name: str) -> str:
-    return sha256(f"{kind}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
+def _key(entry: str, kind: str, name: str) -> str:
+    before = f"{entry}\0" if entry else ""
+    return sha256(f"{before}{kind}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _joined(names: Iterable[str]) -> str | None:
@@ -330,7 +409,7 @@ def _joined(names: Iterable[str]) -> str | None:
 
 
 def _row(row: RowMapping) -> PinRow:
-    values = {name: value for name, value in row.items() if name != "item"}
+    values = {name: value for name, value in row.items() if name not in ("item", "entry")}
     for name in ("classes", "flags"):
         values[name] = tuple(values[name].split(",")) if values[name] else ()
     values["held"] = bool(values["held"])

@@ -4,7 +4,7 @@ Rule: this file only reads, and waits for no lock. What is wrong with the databa
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -34,11 +34,11 @@ ORDER BY t.server, t.position LIMIT 10000
 _HAS_PINS: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pinned_items'"
 _PINS: Final = """
 SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
-renamed_from, flags, held FROM pinned_items
+renamed_from, flags, held, entry FROM pinned_items
 """
 _PINS_OF: Final = """
 SELECT server, kind, name, digest, version, approved, approved_by, seen_digest, seen_version, seen, classes,
-renamed_from, flags, held, definition, seen_definition FROM pinned_items WHERE server = ?
+renamed_from, flags, held, entry, definition, seen_definition FROM pinned_items WHERE server = ?
 """
 _AGENTS: Final = "SELECT DISTINCT agent_id FROM api_keys WHERE revoked IS NULL ORDER BY agent_id LIMIT 1000"
 
@@ -80,8 +80,11 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
 QuickPins = tuple[list[PinRow], dict[str, frozenset[str]], dict[str, str]]
 
 
-def pin_rows(path: Path, server: str | None = None) -> QuickPins | None:
+def pin_rows(path: Path, entries: Mapping[str, str], server: str | None = None) -> QuickPins | None:
     """Return what `Pins.all`, `Pins.baselines` and `Pins.faults` do: of one server with definitions, or of all without.
+
+    entries: the key of the entry of each server. One that has no rows of its own has those of its name alone, as if
+    they were claimed.
 
     None: the file has to be opened to know it. A file that is not there, or has no such table, has no pins. Reads the
     disk: call it in a thread.
@@ -97,8 +100,12 @@ def pin_rows(path: Path, server: str | None = None) -> QuickPins | None:
             if connection.execute(_HAS_PINS).fetchone() is None:
                 return [], {}, {}
             query, given = (_PINS, ()) if server is None else (_PINS_OF, (server,))
-            for row in connection.execute(query, given):
-                (server, kind, name, *values, classes, renamed_from, flags, held), texts = row[:14], row[14:]
+            found_rows = connection.execute(query, given).fetchall()
+            own = {row[0] for row in found_rows if row[14] and row[14] == entries.get(row[0])}
+            for row in found_rows:
+                if row[0] not in entries or row[14] != (entries[row[0]] if row[0] in own else ""):
+                    continue
+                (server, kind, name, *values, classes, renamed_from, flags, held), texts = row[:14], row[15:]
                 if kind == BASELINE:
                     taken.setdefault(server, set()).add(name)
                     continue

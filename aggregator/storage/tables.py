@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0013"
+REVISION: Final = "0014"
 
 # What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
 # JSON. `origin` names the replica that wrote it, where one did.

@@ -41,13 +41,19 @@ class PinNews:
     def __init__(self, events: PinEvents) -> None:
         self._events = events
 
-    def baseline(self, judged: JudgedList, count: int) -> None:
-        """Tell that items were pinned as they were first seen; `count` of them by this process."""
+    def baseline(self, judged: JudgedList, count: int, before: int = 0) -> None:
+        """Tell that items were pinned as they were first seen; `count` of them by this process.
+
+        before: items that are pinned for another entry which the configuration had under this name.
+        """
         server, kind = judged.server, judged.kind
         if not count:
             return
         said = f"{server}: {_count(count, kind)} pinned as first seen"
         details: dict[str, Any] = {"what": "baseline", "kind": kind, "items": count}
+        if before:
+            said += f"; its entry in the configuration was changed, and {before} pins count for the entry before"
+            details["before"] = before
         if judged.flagged:
             flagged = {name: list(flags) for name, flags in list(judged.flagged.items())[:_EVENTS]}
             details |= {"flagged": flagged, "more": len(judged.flagged) - len(flagged)}

@@ -101,6 +101,10 @@ class PinSync:
         # Whether the rows are those of the database, as they were at some time.
         self._read = False
         self._written: dict[tuple[str, str], object] = {}
+        self._entries: dict[str, str] = {}
+        self._claimed: dict[str, str] = {}
+        # Servers that have another entry, whose pins are still to be read.
+        self._others: set[str] = set()
         self._awaits_kept = awaits_kept
         self._are_kept_read = False
         self._kept: dict[str, Sequence[Any]] = {}
@@ -192,6 +196,17 @@ class PinSync:
     def reconfigure(self) -> None:
         """Take the servers of a new configuration."""
         self._book.keep_only(self._upstreams)
+        entries = self.entries()
+        for server, entry in entries.items():
+            if self._entries.get(server, entry) != entry:
+                # The operator has given the name to another server: nothing of it is known until its own pins are read.
+                self._rows.pop(server, None)
+                self._with_texts.discard(server)
+                self._made_of.pop(server, None)
+                self._book.start_anew(server)
+                self._version, self._look = None, True
+                self._others.add(server)
+        self._entries = entries
         self._wake.set()
 
     @asynccontextmanager
@@ -201,6 +216,7 @@ class PinSync:
 
         quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
         """
+        self._entries = self.entries()
         async with Tasks("the pins") as tasks:
             work = tasks.start(self._run())
             tasks.start(self._wait_quiet(quiet))
@@ -268,10 +284,10 @@ class PinSync:
 
     async def _catch_up(self) -> None:
         """Read what is new in the database or in the lock file, and judge the lists anew that it is about."""
-        changed = await asyncio.to_thread(self._lock.read)
+        changed, others = await asyncio.to_thread(self._lock.read), set(self._others)
         look, self._look = self._look, False
         if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
-            quick = await asyncio.to_thread(pin_rows, self._path)
+            quick = await asyncio.to_thread(pin_rows, self._path, self.entries())
             if quick is not None:
                 self._group(*quick)
                 self._read = True
@@ -283,7 +299,8 @@ class PinSync:
         unread = self._book.default_unread and not self._read
         if unread or look or self._book.held_count() or self._unwritten():
             changed = await self._read_rows() or changed
-        if changed or self._book.default_unread:
+        self._others -= others
+        if changed or others or self._book.default_unread:
             await self._take_and_judge()
         await self._compare_with_kept()
 
@@ -322,7 +339,8 @@ class PinSync:
         for server in servers:
             try:
                 # Straight from the file, as at the start: a writer that locks it holds up no list.
-                quick = await asyncio.to_thread(pin_rows, self._path, server) if self._path is not None else None
+                path, entries = self._path, self.entries()
+                quick = await asyncio.to_thread(pin_rows, path, entries, server) if path is not None else None
                 if quick is not None:
                     self._rows[server] = quick[0]
                 elif (pins := await self._pins()) is not None:
@@ -337,7 +355,17 @@ class PinSync:
 
     async def _pins(self) -> "Pins | None":
         database = await self._database.open()
-        return database.pins if database is not None else None
+        if database is None:
+            return None
+        entries = self.entries()
+        if entries != self._claimed:
+            await database.pins.claim()
+            self._claimed = entries
+        return database.pins
+
+    def entries(self) -> dict[str, str]:
+        """Return the key of the entry of each server."""
+        return {server: upstream.config.entry for server, upstream in self._upstreams.items()}
 
     def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]], marked: Mapping[str, str]) -> None:
         self._rows, self._taken, self._marked = {}, taken, dict(marked)
@@ -352,7 +380,7 @@ class PinSync:
         if readable:
             self._book.default_unread = False
         for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of, *self._upstreams}:
-            if not readable and server not in self._lock.servers:
+            if (not readable and server not in self._lock.servers) or server in self._others:
                 continue
             locked = self._lock.servers.get(server)
             rows, taken = self._rows.get(server, []), self._taken.get(server, frozenset())
@@ -395,7 +423,7 @@ class PinSync:
             for server, upstream in self._upstreams.items()
             for judged in self._book.judged(server)
             if judged.has_news
-            and (judged.baseline or was_read(upstream, judged.kind))
+            and (judged.sight is not None or was_read(upstream, judged.kind))
             and (judged.baseline is None or self._baselines_may_be_written)
             and self._written.get((server, judged.kind)) != signature(judged)
         ]

@@ -34,7 +34,7 @@ async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, 
         items = [text_of(item, judged.flagged.get(item.name, ())) for item in judged.baseline]
         rows = await pins.take_baseline(server, items, BY_FIRST_SIGHT, now, [judged.kind])
         ours = [row for row in rows if row.kind == judged.kind and row.approved == now]
-        news.baseline(judged, len(ours))
+        news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:
         await _adopt(pins, judged, news, now)
     noted = seen_of(judged if was_read else replace(judged, removed=()))

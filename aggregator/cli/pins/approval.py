@@ -10,7 +10,6 @@ from aggregator.cli.pins.pin_files import PinFiles, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import note_pins, operator
 from aggregator.domain.errors import OperatorError
-from aggregator.storage.database import open_database
 
 
 def approve(
@@ -44,7 +43,7 @@ def approve(
 async def _approve(files: PinFiles, found: list[OpenItem]) -> int:
     by, audit = operator(), files.loaded.config.audit
     approved: list[OpenItem] = []
-    async with open_database(files.storage, audit.chain_key) as database:
+    async with files.database() as database:
         for one in found:
             row, called = one.row, label(one.row.server, one.row.kind, one.row.name)
             if not await database.pins.approve(row.server, row.kind, row.name, row.seen_digest, by, time.time()):
@@ -92,7 +91,7 @@ def reset(path: Path | None, server: str) -> int:
 
 async def _reset(files: PinFiles, server: str) -> int:
     by, audit = operator(), files.loaded.config.audit
-    async with open_database(files.storage, audit.chain_key) as database:
+    async with files.database() as database:
         count = await database.pins.reset(server)
         if audit.enabled:
             said = f"{server}: {count} pins are forgotten by {by}"

@@ -1,7 +1,8 @@
 """The pins of a configuration for the commands: rows of the database, and the lock file beside the configuration."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -18,6 +19,7 @@ from aggregator.pins.lock_file import LockFileError, read_lock, write_lock
 from aggregator.pins.values import FLAGS, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.opening import Database
 from aggregator.storage.records import PinRow
 
 Locked = dict[str, dict[ItemKey, PinnedItem]]
@@ -58,7 +60,7 @@ class PinFiles:
         path = sqlite_path(full_url(self.storage))
         if path is not None and not path.exists():
             return []
-        async with open_database(self.storage) as database:
+        async with self.database() as database:
             return await database.pins.all(server)
 
     async def faults(self) -> dict[str, str]:
@@ -70,8 +72,16 @@ class PinFiles:
         path = sqlite_path(full_url(self.storage))
         if path is not None and not path.exists():
             return {}
-        async with open_database(self.storage) as database:
+        async with self.database() as database:
             return await database.pins.faults()
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[Database]:
+        """Open the database, with the pins of the entries of this configuration."""
+        audit, entries = self.loaded.config.audit, {one.id: one.entry for one in self.loaded.config.servers}
+        async with open_database(self.storage, audit.chain_key) as database:
+            database.pins.entries = lambda: entries
+            yield database
 
     def change(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> ItemChange | None:
         """Return how an item differs from what was approved; None where it does not.

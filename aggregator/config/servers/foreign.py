@@ -82,7 +82,7 @@ IGNORED_ROOT: dict[str, str] = {
 HTTP_SPELLINGS = ("streamable-http", "streamableHttp", "streamable_http")
 COMMENT_PREFIXES = ("_", "//")
 
-WORKED_OUT = frozenset({"id", "key", "disabled_reason", "references"})
+WORKED_OUT = frozenset({"id", "key", "disabled_reason", "references", "entry"})
 OWN_KEYS = tuple(name for name in ServerConfig.model_fields if name not in WORKED_OUT)
 # Keys of an entry that are read; the others are comments, keys of other hosts, or mistakes.
 MEANT = frozenset({*OWN_KEYS, *RENAMED, *SWITCHES, *TOOL_LISTS, ENV_FILE})

@@ -36,7 +36,10 @@ _FAULTS: Final[Mapping[type[StorageError], DatabaseFault]] = {
     StorageReadOnly: "read_only",
 }
 _HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
-_HELD: Final = "SELECT server, kind, name FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
+_HELD: Final = (
+    "SELECT server, kind, name, entry FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
+)
+_NO_ENTRIES: Final[Mapping[str, str]] = {}
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
 
@@ -60,7 +63,7 @@ class StorageRead:
         return cls(StorageFacts(None))
 
 
-def read_storage(url: str, now: float) -> StorageRead:
+def read_storage(url: str, now: float, entries: Mapping[str, str] = _NO_ENTRIES) -> StorageRead:
     """Return what the database at a URL holds and what is in its way; a database server is not asked here."""
     try:
         path = sqlite_path(full_url(url))
@@ -76,7 +79,7 @@ def read_storage(url: str, now: float) -> StorageRead:
         return StorageRead(StorageFacts(path, path.exists(), *fault, **common))
     if not path.exists():
         return StorageRead(StorageFacts(path, **common))
-    return _opened(path, common, now)
+    return _opened(path, common, now, entries)
 
 
 async def ask_server(url: str) -> StorageFacts:
@@ -129,7 +132,7 @@ def _file_fault(path: Path, there: Path) -> tuple[DatabaseFault, str] | None:
     return None
 
 
-def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
+def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[str, str]) -> StorageRead:
     try:
         aside = set_aside_before(path)
     except OSError:
@@ -147,7 +150,7 @@ def _opened(path: Path, common: Mapping[str, Any], now: float) -> StorageRead:
                 return StorageRead(StorageFacts(path, True, "too_new", stamp=stamp, aside=aside, **common))
             if stamp != REVISION:
                 return StorageRead(facts)
-            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection)
+            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection, entries)
             return StorageRead(facts, *read)
     except sqlite3.Error as error:
         said = str(error)
@@ -160,10 +163,12 @@ def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:
     return tuple(dict(zip(names, row, strict=True)) for row in connection.execute(_KEYS))
 
 
-def _held(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+def _held(connection: sqlite3.Connection, entries: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for server, kind, name in connection.execute(_HELD):
-        found[server] = (*found.get(server, ()), name or kind)
+    for server, kind, name, entry in connection.execute(_HELD):
+        # Rows of other configurations are not this one's to approve; those without an entry go to it.
+        if not entry or entries.get(server, entry) == entry:
+            found[server] = (*found.get(server, ()), name or kind)
     return found
 
 

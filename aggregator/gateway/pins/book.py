@@ -97,6 +97,14 @@ class PinBook:
         key = judged.server, judged.kind
         return judged.sight is self._sights.get(key) or judged is self._sighted.get(key)
 
+    def start_anew(self, server: str) -> None:
+        """Take a server for another one: what was seen of it counts no longer, and its own pins are not known yet."""
+        self._servers[server] = UNREAD
+        self._instructions.pop(server, None)
+        for kind in PIN_KINDS:
+            for kept in (self._judged, self._sights, self._sighted):
+                kept.pop((server, kind), None)
+
     def set_tools(self, tools: Sequence[ToolRecord]) -> None:
         """Take the tools that are shown, for look-alikes among those that change later."""
         self._tools, self._index = tools, None
@@ -141,12 +149,14 @@ class PinBook:
             log.error("%s: its %ss cannot be compared with what was approved", config.id, kind, exc_info=error)
             return replace(unprotected(config.id, kind, listed, rules, NOT_COMPARED), sight=sight)
 
-    def took_effect(self, judged: JudgedList) -> None:
-        """Take note that a judged list is shown now: what is new in it counts as pinned from now on."""
+    def took_effect(self, judged: JudgedList, *, was_read: bool = True) -> None:
+        """Take note that a judged list is shown now: what is new in it counts as pinned from now on.
+
+        was_read: the server has sent the list; it is not one that another connection or process left behind.
+        """
         key, sight = (judged.server, judged.kind), judged.sight
         adopted = {one.change.name: one.change.after for one in judged.changes if one.adopted}
-        # A list that was not read yet is empty, and no first list.
-        if judged.baseline:
+        if judged.baseline and was_read:
             sight = UnwrittenPins({item.name: item for item in judged.baseline}, judged.flagged)
         if adopted:
             sight = sight or UnwrittenPins()
@@ -157,7 +167,7 @@ class PinBook:
         if sight is not None:
             first = tuple(sight.baseline.values()) if sight.baseline is not None else judged.baseline
             adopting = tuple(sight.adopted.values())
-            judged = replace(judged, baseline=first, flagged=sight.flagged, adopting=adopting)
+            judged = replace(judged, baseline=first, flagged=sight.flagged, adopting=adopting, sight=sight)
         self._judged[key] = judged
         if judged.has_news:
             self.on_news()

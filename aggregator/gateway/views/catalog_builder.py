@@ -255,7 +255,7 @@ class CatalogBuilder:
             self._known[key] = known
             upstream.faults.note_items(kind, known.warnings)
             if known.judged is not None and self._pins is not None:
-                self._pins.took_effect(known.judged)
+                self._pins.took_effect(known.judged, was_read=upstream.lists.was_read(kind))
         return known
 
     def _examine_steps(

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from sqlalchemy import Column, Double, Index, Integer, String, Table, Text
+from sqlalchemy import Column, Double, Index, Integer, String, Table, Text, text
 
 from aggregator.storage.table_parts.metadata import metadata
 
-# One item of one server. `item` is SHA-256 of kind and name, in hexadecimal, since names may be too long for a key.
+# One item of one entry of a configuration. `entry` is its key, empty for rows that were made before there was one, and
+# `item` is SHA-256 of entry, kind and name, in hexadecimal, since names may be too long for a key.
 # `digest`, `version` and `definition` are what was approved, empty while nothing was; `version` is the schema version
 # that the definition had in the list. The `seen_` columns are what the server has in its place now, empty where it is
 # the approved one. `classes` and `flags` are names with a comma between.
@@ -30,5 +31,6 @@ pinned_items: Final = Table(
     Column("renamed_from", Text),
     Column("flags", Text),
     Column("held", Integer, nullable=False, server_default="0"),
+    Column("entry", String(48), nullable=False, server_default=text("''")),
     Index(None, "held"),
 )
