@@ -94,7 +94,8 @@ def _texts(part: object, key: str) -> list[str]:
 
 
 def _code_entry(launch: OwnLaunch) -> dict[str, Any]:
-    return plain_entry(launch, type="stdio" if launch.url is None else "http")
+    # Without it, the first turn begins without our tools, and a model gets their names alone.
+    return {**plain_entry(launch, type="stdio" if launch.url is None else "http"), "alwaysLoad": True}
 
 
 CLAUDE_DESKTOP: Final = HostProgram(

@@ -79,6 +79,17 @@ def test_init_asks_three_questions(at_terminal: AtTerminal, home: Path, cursor: 
     assert sorted(path.name for path in (own(home).parent / "policies").iterdir()) == ["main.yaml"]
 
 
+def test_init_takes_all_and_asks_again_after_a_wrong_answer(at_terminal: AtTerminal, home: Path, cursor: Path) -> None:
+    """F8: each question is asked until its answer can be used; what was answered before stays."""
+    code, shown = at_terminal("init", typed="cursr\nall\nall\nno such agent!\nnone\nzedd\nall\ny\n")
+    assert code == 0, shown
+    assert [shown.count(question) for question in ("1. Import", "2. A policy", "3. Install")] == [2, 3, 2]
+    assert "cursr" in shown
+    assert "is for one agent" in shown
+    assert list(read_object(own(home))["mcpServers"]) == ["time", "hub"]  # type: ignore[call-overload]
+    assert "aggregator" in read_object(cursor)["mcpServers"]  # type: ignore[operator]
+
+
 def test_init_without_a_terminal_does_what_options_say(run: Run, home: Path, cursor: Path) -> None:
     with pytest.raises(OperatorError, match=r"no terminal to ask at\. Add --yes"):
         run("init")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.cli import keys
-from aggregator.cli.first_run.ask import at_terminal, text
+from aggregator.cli.first_run.ask import answered, at_terminal
 from aggregator.cli.hosts import import_hosts
 from aggregator.cli.hosts.install.command import run as install_into
 from aggregator.cli.hosts.install.options import InstallOptions
@@ -24,6 +24,7 @@ from aggregator.policy.files.starter import FILE
 
 _NONE: Final = "none"
 _ALL: Final = "all"
+_ASK_AGENT: Final = "2. A policy file and a key for an agent: its name, or none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,16 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     if not yes and not at_terminal() and None in (answers.hosts, answers.agent, answers.install):
         raise OperatorError("There is no terminal to ask at. Add --yes, or --import, --agent and --install.")
     there = [file for file in discover(this_machine()) if file.servers]
-    hosts = _hosts(answers.hosts or (_ALL if yes else _ask_import(there)))
-    agent = answers.agent or (
-        _NONE if yes else text("2. A policy file and a key for an agent: its name, or none", _NONE)
+    known = list(dict.fromkeys(file.host.id for file in there))
+    every = [host.id for host in HOSTS]
+    hosts = _hosts(answers.hosts, every) if answers.hosts or yes else _ask_import(there, every)
+    agent = _agent(answers.agent or _NONE) if answers.agent or yes else answered(_ASK_AGENT, _NONE, _agent)
+    ask_install = f"3. Install into which hosts ({_listed(there)}, {_ALL} or {_NONE})"
+    install = (
+        _hosts(answers.install or _NONE, known)
+        if answers.install or yes
+        else answered(ask_install, _NONE, lambda said: _hosts(said, known))
     )
-    if agent != _NONE:
-        _check_agent(agent)
-    targets = answers.install or (_NONE if yes else text(f"3. Install into which host ({_listed(there)})", _NONE))
-    install = [host_named(name).id for name in _names(targets)]
     if hosts:
         import_hosts.run(hosts, config, import_hosts.ImportOptions(write=True))
     _begin(config)
@@ -65,34 +68,44 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     return 0
 
 
-def _ask_import(there: Sequence[FoundFile]) -> str:
+def _ask_import(there: Sequence[FoundFile], every: Sequence[str]) -> list[str]:
     if not there:
         print(f"1. None of the {len(HOSTS)} known hosts has servers here, so there is nothing to import.")
-        return _NONE
+        return []
     for file in there:
         print(f"   {file.host.id}: {', '.join(server.name for server in file.servers):.100}  ({file.file.path})")
-    return text(f"1. Import the servers of which hosts ({_listed(there)}, {_ALL} or {_NONE})", _ALL)
+    question = f"1. Import the servers of which hosts ({_listed(there)}, {_ALL} or {_NONE})"
+    return answered(question, _ALL, lambda said: _hosts(said, every))
 
 
 def _listed(there: Sequence[FoundFile]) -> str:
     return ", ".join(dict.fromkeys(file.host.id for file in there)) or "`aggregator install` lists them"
 
 
-def _names(answer: str) -> list[str]:
-    names = [name for name in answer.replace(",", " ").split() if name]
-    return [] if names == [_NONE] else names
+def _hosts(answer: str | None, every: Sequence[str]) -> list[str]:
+    """Return the hosts that an answer names; `every` are those that `all`, and no answer, stand for.
+
+    Raises:
+        OperatorError: there is no such host.
+    """
+    names = (answer or _ALL).replace(",", " ").split()
+    folded = [name.casefold() for name in names]
+    if folded == [_NONE]:
+        return []
+    return list(every) if folded == [_ALL] else [host_named(name).id for name in names]
 
 
-def _hosts(answer: str) -> list[str]:
-    names = _names(answer)
-    return [host.id for host in HOSTS] if names == [_ALL] else [host_named(name).id for name in names]
-
-
-def _check_agent(agent: str) -> None:
+def _agent(answer: str) -> str:
+    """Return the agent that an answer names, or none. Raises OperatorError where it cannot be one."""
+    if answer.casefold() == _NONE:
+        return _NONE
+    if answer.casefold() == _ALL:
+        raise OperatorError("The policy file is for one agent: write its name, or none. `keys new` makes more keys.")
     try:
-        check_agent_id(agent)
+        check_agent_id(answer)
     except ValueError as error:
         raise OperatorError(str(error)) from None
+    return answer
 
 
 def _begin(config: Path | None) -> None:

@@ -20,7 +20,8 @@ _NEXT: Final = {
     "copilot-cli": "Start Copilot CLI again.",
 }
 _SHOWN: Final = {
-    "claude-code": "`claude mcp list` shows whether it connects.",
+    "claude-code": "`claude mcp list` shows whether it connects. With `alwaysLoad` in our entry it waits for us, and "
+    "has our definitions from the first turn; `expose: search` keeps them few.",
     "vscode": "It asks whether you trust the entry.",
     "vscode-insiders": "It asks whether you trust the entry.",
     "codex": "`codex mcp list` shows the entry.",

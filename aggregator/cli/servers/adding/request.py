@@ -65,6 +65,7 @@ def read_words(words: list[str], source: str | None) -> tuple[str | None, tuple[
         return name, rest, None
     if name is None or not rest:
         raise OperatorError(_USAGE)
+    _check_scheme(rest[0])
     if _ADDRESS.match(rest[0]):
         if len(rest) > 1:
             raise OperatorError(f"An address takes no arguments. {_USAGE}")
@@ -121,6 +122,17 @@ def read_per(text: str | None) -> AccountOwner | None:
     if text is not None and text.lower() not in known:
         raise OperatorError(f"--per {text!r:.40} is not known. Write shared, agent or user.")
     return known[text.lower()] if text is not None else None
+
+
+def _check_scheme(word: str) -> None:
+    """Refuse an address with another scheme than http and https, which would be taken for a program."""
+    scheme, separator, after = word.partition("://")
+    if separator and not _ADDRESS.match(word):
+        meant = "https" if scheme.lower().endswith("s") else "http"
+        raise OperatorError(
+            f"{scheme[:20]!r} is no scheme of a server's address: it begins with http:// or https://. "
+            f"Did you mean {meant}://{after.partition('?')[0][:80]}?"
+        )
 
 
 def _check_name(name: str) -> None:
