@@ -39,6 +39,21 @@ async def test_a_page_has_no_serious_fault(reader: Tab, name: str) -> None:
     assert reader.troubles == []
 
 
+async def test_the_keys_are_told_in_a_dialog(reader: Tab) -> None:
+    """By `?`; it takes the focus, is read to the end by a screen reader, and goes with Esc or its button."""
+    await reader.go("/health")
+    await reader.page.keyboard.press("?")
+    dialog = reader.page.get_by_role("dialog", name="Keys")
+    await expect(dialog).to_be_visible()
+    await expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+    assert await reader.faults() == []
+    await reader.page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
+    await reader.page.keyboard.press("?")
+    await dialog.get_by_role("button", name="Close").click()
+    await expect(dialog).to_be_hidden()
+
+
 async def test_without_scripts_all_is_there(open_as: OpenTab, with_calls: None) -> None:
     """Pages are whole before any script: the same rows, forms that are sent, no button that does nothing."""
     async with open_as("operator", java_script_enabled=False) as tab:

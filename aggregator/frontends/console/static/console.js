@@ -135,11 +135,11 @@
     k: () => move(-1),
     g: () => { went = Date.now(); },
     " ": () => $("[data-pause]") && pause(),
-    "?": () => alert("/ search · j k move · Enter open · Esc close · Space pause · g, then o c a t p: a page"),
+    "?": () => $("#keys")?.showModal(),
   };
   document.addEventListener("keydown", (event) => {
     const { key, target } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
     const typing = target.closest("input, textarea, select");
     if (key === "Escape") return typing ? target.blur() : $("[data-close]")?.click();
     if (typing || (key === " " && target.closest("a, button, summary"))) return;
