@@ -66,3 +66,8 @@ def owner_of(principal: Principal, per: Per) -> GrantOwner:
     if per == "user" and principal.token is not None:
         return GrantOwner("user", (principal.token.issuer, principal.token.subject))
     return GrantOwner("agent", (principal.tenant or "", principal.agent_id))
+
+
+def credentials_source(server: str, owner: GrantOwner) -> str:
+    """Return the source of an owner's credentials at a server, by which redaction knows them."""
+    return f"{server} {owner.key}"

@@ -192,8 +192,6 @@ class Dispatcher:
             raise HostError(METHOD_NOT_FOUND, f"Method not found: {method}", {"method": method})
         if self.drain.started and method not in _TO_THE_END:
             raise self.drain.refusal()
-        if method.endswith("/list"):
-            host.listed = True
         began = asyncio.get_running_loop().time()
         try:
             with self.drain.work():
@@ -204,6 +202,8 @@ class Dispatcher:
             if modern or not isinstance(missing, UnknownResource):
                 raise
             raise missing.before_2026() from missing
+        if method == "tools/list" and not host.listed and result.get("tools"):
+            await self._pipeline.flow.listed(self.views.rulebook, host)
         return for_modern(result) if modern else for_legacy(result)
 
     def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:

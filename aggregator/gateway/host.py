@@ -50,8 +50,8 @@ class Host:
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
     to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent. `headers` are
     those of the HTTP request that a host of 2026-07-28 is. `copied_from` is the host that this one is a copy of, for
-    requests with one token. `listed`: it has asked this process for a list. `count_call` counts what a program calls,
-    where the frontend counts calls.
+    requests with one token. `listed`: this process has sent it a list with tools. `count_call` counts what a program
+    calls, where the frontend counts calls.
     """
 
     frontend: str

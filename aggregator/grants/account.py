@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.server_config import ServerConfig
-from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.grant_owner import GrantOwner, credentials_source
 from aggregator.oauth.discovery import canonical_resource
 from aggregator.oauth.registration import ConfiguredClient
 from aggregator.oauth.targets import without_query
@@ -22,6 +22,11 @@ class Account:
     def id(self) -> str:
         """The digest of server and owner."""
         return account_id(self.server.id, self.owner)
+
+    @property
+    def source(self) -> str:
+        """The source of its credentials, for redaction."""
+        return credentials_source(self.server.id, self.owner)
 
     @property
     def url(self) -> str:

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.grants.account import Account
 from aggregator.grants.failures import Failure, TokenFailed, login_required, unavailable
+from aggregator.grants.ports import HideCredentials, hide_nothing
 from aggregator.grants.tokens import AccessToken
 from aggregator.oauth.challenges import Challenge, bearer
 from aggregator.oauth.scopes import stepped_up
@@ -61,10 +62,13 @@ class GrantCredentials:
     challenge: the last one by which the server refused a request; None until then.
     """
 
-    def __init__(self, account: Account, source: TokenSource, tasks: Tasks) -> None:
+    def __init__(
+        self, account: Account, source: TokenSource, tasks: Tasks, hide: HideCredentials = hide_nothing
+    ) -> None:
         self.account = account
         self.challenge: Challenge | None = None
         self._source = source
+        self._hide = hide
         self._tasks = tasks
         self._token: AccessToken | None = None
         self._getting: asyncio.Task[_Outcome] | None = None
@@ -176,7 +180,11 @@ class GrantCredentials:
         """Get a token, for those who wait; it is kept unless the account was changed meanwhile."""
         lasting, retry_after = False, None
         try:
-            outcome = _Outcome(await self._source.token(self.account, self._token, self.challenge, forced=forced))
+            token = await self._source.token(self.account, self._token, self.challenge, forced=forced)
+            if token is not None:
+                # Before any request can have it: what a server repeats is then known for what it is.
+                await self._hide(self.account.source, {"access_token": token.header.partition(" ")[2]})
+            outcome = _Outcome(token)
         except TokenFailed as failed:
             outcome, lasting, retry_after = _Outcome(failure=failed.failure), not failed.passes, failed.retry_after
         except StorageError as error:

@@ -128,7 +128,7 @@ class Grants:
         found = self._credentials.get(key)
         if found is None:
             source = self._person if account.auth.grant == "authorization_code" else self._machine
-            found = GrantCredentials(account, source, self._getting)
+            found = GrantCredentials(account, source, self._getting, self._settings.hide)
             self._credentials.put(key, found)
         found.account = account
         return found

@@ -1,5 +1,6 @@
 """The way to the authorization server of an account: fetches, discovery, and the aggregator's client id there."""
 
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -37,11 +38,12 @@ class Issuers:
 
     def _near(self, account: Account) -> GuardedFetch:
         """Return the fetches for the server of an account, by its proxy and with the authorities that count for it."""
-        return self._fetch.within(account.url, account.server.proxy, account.server.tls)
+        fetch = self._fetch.learning(partial(self._settings.hide, account.source))
+        return fetch.within(account.url, account.server.proxy, account.server.tls)
 
-    def fetch_of(self, issuer: str) -> GuardedFetch:
-        """Return the fetches for an issuer that the operator configured."""
-        return self._fetch.within(issuer)
+    def fetch_of(self, issuer: str, account: Account) -> GuardedFetch:
+        """Return the fetches for an issuer that the operator configured, on behalf of an account."""
+        return self._fetch.learning(partial(self._settings.hide, account.source)).within(issuer)
 
     async def discover(self, account: Account, challenge: Challenge | None) -> ProtectedServer:
         """Return what protects a server, asked anew.

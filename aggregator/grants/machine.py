@@ -159,7 +159,7 @@ class MachineTokens:
         if idp is None or configured is None or configured.sign_in is None:
             why = "`auth.idp` has to be one of `auth.issuers`, with `sign_in`"
             raise TokenFailed(unusable(account.server.id, why))
-        fetch = self._issuers.fetch_of(idp)
+        fetch = self._issuers.fetch_of(idp, account)
         issuer = await read_issuer(fetch, idp)
         own = ConfiguredClient(configured.sign_in.client_id, configured.sign_in.client_secret)
         response = await exchange_token(

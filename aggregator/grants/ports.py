@@ -19,12 +19,22 @@ FindServer = Callable[[str], ServerConfig | None]
 CompleteServer = Callable[[ServerConfig], Awaitable[ServerConfig]]
 
 
+class HideCredentials(Protocol):
+    """The function that has the credentials of a source hidden, by their names, in all that is written and told."""
+
+    def __call__(self, source: str, named: Mapping[str, str], /) -> Awaitable[None]: ...
+
+
+async def hide_nothing(source: str, named: Mapping[str, str], /) -> None:
+    """Hide nothing: for commands that write nothing down."""
+
+
 @dataclass(frozen=True, slots=True)
 class GrantSettings:
     """The settings of grants.
 
     find, complete: the servers. client_id_url: the aggregator's client id metadata document. lease: seconds that one
-    process has for getting new tokens, more than a request takes.
+    process has for getting new tokens, more than a request takes. hide: called with credentials before they are sent.
     """
 
     find: FindServer
@@ -32,6 +42,7 @@ class GrantSettings:
     auth: AuthConfig = field(default_factory=AuthConfig)
     client_id_url: str | None = None
     lease: float = 15.0
+    hide: HideCredentials = hide_nothing
 
 
 TokenEventKind = Literal["connected", "refreshed", "refresh_refused", "revoked", "connect_refused"]

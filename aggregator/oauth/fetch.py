@@ -25,8 +25,14 @@ _REDIRECTS: Final = frozenset({300, 301, 302, 303, 305, 307, 308})
 _FORM: Final = "application/x-www-form-urlencoded"
 _ALLOW: Final = "list it in `auth.private_hosts` if that is meant"
 
+# Have credentials hidden, by their names, before they are sent or used.
+LearnCredentials = Callable[[Mapping[str, str]], Awaitable[None]]
 # Resolve a host: its addresses, as texts.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+async def _learn_nothing(named: Mapping[str, str]) -> None:
+    """Hide nothing: for commands that write nothing down."""
 
 
 class FetchFailed(Exception):
@@ -103,7 +109,8 @@ class GuardedFetch:
     """A way to fetch for one purpose; `within` allows what follows from an address that the operator configured.
 
     private_hosts: `auth.private_hosts`. http_allowed_here: False to refuse http:// even on this machine. resolve and
-    tls: in place of the machine's name service and certificate authorities.
+    tls: in place of the machine's name service and certificate authorities. learn: called with the credentials of each
+    request and answer.
     """
 
     def __init__(
@@ -113,7 +120,9 @@ class GuardedFetch:
         *,
         resolve: Resolve = ask_name_service,
         tls: ssl.SSLContext | None = None,
+        learn: LearnCredentials | None = None,
     ) -> None:
+        self.learn: LearnCredentials = learn or _learn_nothing
         self._trust = _Trust(PrivateHosts(private_hosts), http_allowed_here)
         self._resolve = resolve
         self._tls = tls
@@ -124,7 +133,7 @@ class GuardedFetch:
         They may go to that host and port in a private network too and, if it is this machine, to this machine, by
         http:// as well. proxy, tls: those that the operator configured for that server.
         """
-        widened = GuardedFetch(resolve=self._resolve, tls=self._tls)
+        widened = GuardedFetch(resolve=self._resolve, tls=self._tls, learn=self.learn)
         try:
             configured = read_target(url)
         except BadTarget:
@@ -139,6 +148,12 @@ class GuardedFetch:
             tls_origin=configured.origin if tls is not None else self._trust.tls_origin,
         )
         return widened
+
+    def learning(self, learn: LearnCredentials) -> "GuardedFetch":
+        """Return the same fetches, which tell `learn` of credentials."""
+        same = GuardedFetch(resolve=self._resolve, tls=self._tls, learn=learn)
+        same._trust = self._trust
+        return same
 
     def admit(self, url: str) -> str:
         """Return an address if it may be asked as far as it shows without asking the name service.

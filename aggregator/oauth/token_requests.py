@@ -17,6 +17,7 @@ from aggregator.oauth.token_response import (
     TokenRefused,
     TokenResponse,
     TokenUnavailable,
+    credentials_in,
     raise_refusal,
     read_tokens,
     readable,
@@ -273,9 +274,15 @@ async def _ask(
     except ValueError as error:
         raise TokenRefused("invalid_client", str(error)) from None
     sent = {**form, **params}
-    secrets = (*(value for name, value in sent.items() if name in _SECRETS), client.client_secret or "")
+    named = {name: value for name, value in sent.items() if name in _SECRETS}
+    if client.client_secret is not None:
+        named["client_secret"] = client.client_secret
+    secrets = tuple(named.values())
+    await fetch.learn(named)
     try:
-        return await fetch.post_form(endpoint, sent, headers), secrets
+        response = await fetch.post_form(endpoint, sent, headers)
+        await fetch.learn(credentials_in(response))
+        return response, secrets
     except FetchFailed as error:
         reason = readable(error.reason, secrets)
         if error.transient:

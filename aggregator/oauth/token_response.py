@@ -35,6 +35,10 @@ class TokenRefused(Exception):
         self.description = description
 
 
+# The members of an answer that are credentials.
+_CREDENTIALS: Final = ("access_token", "refresh_token", "id_token", "device_code")
+
+
 class TokenUnavailable(Exception):
     """The authorization server could not be asked, or could not answer; nothing is known of the grant.
 
@@ -80,6 +84,15 @@ def raise_refusal(response: Fetched, secrets: Collection[str]) -> None:
     description = said.get("error_description")
     code = readable(error, secrets) or f"http_{response.status}"
     raise TokenRefused(code, readable(description if isinstance(description, str) else "", secrets))
+
+
+def credentials_in(response: Fetched) -> dict[str, str]:
+    """Return the credentials that an answer holds, by the names of its members."""
+    try:
+        document = response.json()
+    except FetchFailed:
+        return {}
+    return {name: value for name in _CREDENTIALS if (value := _token(document, name)) is not None}
 
 
 def read_tokens(response: Fetched, asked: Sequence[str] | None, secrets: Collection[str]) -> TokenResponse:

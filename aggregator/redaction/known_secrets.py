@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from typing import Final
 
-from aggregator.redaction.encodings import forms
+from aggregator.redaction.encodings import SecretForm, forms
 from aggregator.redaction.spans import Span
 
 # No configuration has every `a` hidden.
@@ -35,8 +35,7 @@ class KnownSecrets:
     """Secrets of `shortest` characters or more. Patterns are compiled when the first text comes."""
 
     def __init__(self, secrets: Iterable[str], shortest: int) -> None:
-        least = max(shortest, _SHORTEST)
-        self._pieces = {piece for secret in secrets for piece in _pieces(secret.strip()) if len(piece) >= least}
+        self._pieces = {piece for secret in secrets for piece in pieces_of(secret, shortest)}
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield where secrets stand, unordered; spans may overlap."""
@@ -48,18 +47,18 @@ class KnownSecrets:
             _ = self._index
 
     @cached_property
-    def _index(self) -> "_Index":
-        return _Index(self._pieces)
+    def _index(self) -> "SecretIndex":
+        return SecretIndex(form for piece in self._pieces for form in forms(piece))
 
 
-class _Index:
-    """The patterns to look for, and the anchors that tell which of them may match."""
+class SecretIndex:
+    """The forms of secrets to look for, and the anchors that tell which of them may match."""
 
-    def __init__(self, pieces: Iterable[str]) -> None:
+    def __init__(self, sought: Iterable[SecretForm]) -> None:
         self._compiled = cache(re.compile)
         self._unanchored: set[str] = set()
         owners: dict[str, set[str]] = defaultdict(set)
-        for form in (form for piece in pieces for form in forms(piece)):
+        for form in sought:
             for anchor in form.anchors:
                 owners[anchor].add(form.pattern)
             if not form.anchors:
@@ -87,6 +86,12 @@ class _Index:
             # One anchor may begin inside another.
             found = self._anchors.search(text, found.start() + 1)
         return suspects.union(*(owners for anchor, owners in self._owners.items() if anchor in text))
+
+
+def pieces_of(secret: str, shortest: int) -> set[str]:
+    """Return the texts by which a secret is known, each of `shortest` characters at least."""
+    least = max(shortest, _SHORTEST)
+    return {piece for piece in _pieces(secret.strip()) if len(piece) >= least}
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:

@@ -6,10 +6,11 @@ Law: nothing is ever put in but `[redacted]`, and what holds no secret comes bac
 import re
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.redaction.assignments import assigned_spans
+from aggregator.redaction.credentials import PassingCredentials
 from aggregator.redaction.field_names import SecretNames
 from aggregator.redaction.json_values import redact_json
 from aggregator.redaction.key_formats import key_spans
@@ -46,6 +47,7 @@ class Redactor:
         self._secrets = frozenset(secrets)
         self._learned: dict[str, deque[frozenset[str]]] = {}
         self._known = KnownSecrets(self._secrets, shortest)
+        self._credentials = PassingCredentials(shortest)
         self._lock = threading.Lock()
         self._patterns = patterns
         self._names = SecretNames(fields, built_in=patterns)
@@ -76,6 +78,17 @@ class Redactor:
             known = self._all_known()
             known.prepare()
             self._known = known
+
+    def learn_credentials(self, source: str, named: Mapping[str, str]) -> None:
+        """Hide credentials of a source, by their names, from now on until a while after others took their place.
+
+        Takes some milliseconds for a new one: call it in a thread, before the credential is sent anywhere.
+        """
+        self._credentials.learn(source, named)
+
+    def knows_credentials(self, source: str, named: Mapping[str, str]) -> bool:
+        """Return whether these are hidden as the credentials of the source."""
+        return self._credentials.knows(source, named)
 
     def update(self, other: "Redactor") -> None:
         """Hide what `other` hides, from now on; what was secret before may still turn up, and stays hidden."""
@@ -112,11 +125,11 @@ class Redactor:
         return without(text, spans) if spans else text
 
     def _without_known(self, text: str) -> str:
-        spans = list(self._known.spans(text))
+        spans = [*self._known.spans(text), *self._credentials.spans(text)]
         return without(text, spans) if spans else text
 
     def _spans(self, text: str) -> list[Span]:
-        spans = list(self._known.spans(text))
+        spans = [*self._known.spans(text), *self._credentials.spans(text)]
         if self._patterns:
             spans += key_spans(text)
         if self._named:

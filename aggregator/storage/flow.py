@@ -14,6 +14,8 @@ from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes, flow_labels
 
+# In place of a label: the session has been sent a list of tools. No policy can name a label so.
+LISTED: Final = "(listed)"
 # Clears read at once, and rows listed at once.
 _PAGE: Final = 1_000
 LISTED_AT_MOST: Final = 10_000
@@ -90,7 +92,7 @@ class FlowLabels:
 
     async def show(self, agent_id: str | None, *, now: float) -> list[FlowRow]:
         """Return the labels that count at `now`, of one agent or of all, in the order of agents and scopes."""
-        wanted = select(flow_labels).where(flow_labels.c.expires > now)
+        wanted = select(flow_labels).where(flow_labels.c.expires > now, flow_labels.c.label != LISTED)
         if agent_id is not None:
             wanted = wanted.where(flow_labels.c.agent_id == agent_id)
         table = flow_labels.c
@@ -102,7 +104,7 @@ class FlowLabels:
         """Remove the labels of an agent, or of its scopes that are shown so; tell all processes. Return how many scopes
         there were.
         """
-        mine = [flow_labels.c.agent_id == agent_id]
+        mine = [flow_labels.c.agent_id == agent_id, flow_labels.c.label != LISTED]
         if shown is not None:
             mine.append(flow_labels.c.shown == shown)
         known = select(flow_labels.c.scope).where(*mine).distinct().limit(LISTED_AT_MOST)

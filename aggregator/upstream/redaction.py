@@ -61,6 +61,15 @@ class ServerRedaction:
         self._own.learn(config.id, {*values, *secrets_of(config)})
         self._shared.learn(config.id, {*values, *filter(None, _telling_secrets(config))})
 
+    def learn_header(self, source: str, header: str) -> None:
+        """Hide the credential in the value of an `Authorization` header of an account (`credentials_source`).
+
+        Takes some milliseconds for a new one.
+        """
+        named = {"access_token": header.partition(" ")[2] or header}
+        if not self._shared.knows_credentials(source, named):
+            self._shared.learn_credentials(source, named)
+
     def for_host(self, value: Any) -> Any:
         """Return a JSON value of the server for a host, without known secrets; a large value is replaced by a note."""
         return self._shared.known(value) if is_small(value, *_RELAYED) else _note(value)

@@ -206,7 +206,7 @@ async def test_a_page_that_is_none(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
         assert harness.upstream("s").state == "unavailable"
-        assert re.search("tools/list|neither a result", harness.upstream("s").reason)
+        assert re.search("tools/list|neither a result", harness.upstream("s").reason_for_operator)
         await harness.check_echo("good.echo")
 
 

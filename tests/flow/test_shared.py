@@ -348,3 +348,42 @@ async def test_what_waits_ends_with_its_call(open_harness: OpenHarness) -> None:
         questions.say(lambda: passed.append("later"))
         await harness.app.flow.write_rest()
         assert passed == []
+
+
+async def test_a_session_that_has_listed_elsewhere_is_a_conversation_of_its_own(
+    open_harness: OpenHarness, clock: MovedClock, storage: str
+) -> None:
+    """It listed at one replica and calls at the other, whose process has seen no list of it."""
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = True
+        # The key knows something, by another session.
+        await one.listed(reads := one.legacy(session="reads", listed=False))
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        await one.listed(one.legacy(session="clean", listed=False))
+        clock.time += 1.0
+        assert await two.outcome(two.legacy(session="clean", listed=False), "mail.send") == "ok"
+        # One that has listed nowhere takes over, and one that called first does, whatever it lists later.
+        assert await two.outcome(two.legacy(session="other", listed=False), "mail.send") == "not_confirmed"
+        first = two.legacy(session="calls first", listed=False)
+        assert await two.outcome(first, "mail.send") == "not_confirmed"
+        clock.time += 1.0
+        await one.listed(one.legacy(session="calls first", listed=False))
+        assert await two.outcome(first, "mail.send") == "not_confirmed"
+    async with open_database(storage) as database:
+        rows = await database.flow.show("ada", now=clock())
+        assert {row.label for row in rows} <= {"untrusted", "outward"}
+    assert await _clear(storage, clock, "ada") >= 1
+
+
+async def test_a_session_has_listed_once_it_was_sent_tools(open_harness: OpenHarness) -> None:
+    """Neither one of something else, nor one that failed."""
+    async with open_harness() as harness:
+        host = harness.legacy(listed=False)
+        await harness.ask(host, "prompts/list", {})
+        await harness.ask(host, "resources/list", {})
+        await harness.ask(host, "tools/list", {"cursor": "no such cursor"})
+        assert not host.listed
+        await harness.ask(host, "tools/list", {})
+        assert host.listed

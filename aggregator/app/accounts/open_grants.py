@@ -3,6 +3,7 @@
 Loading this takes the time of loading `cryptography`, so that it is done where a server has `auth`.
 """
 
+import asyncio
 import logging
 import os
 import time
@@ -18,7 +19,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.grants.grants import Grants
-from aggregator.grants.ports import GrantSettings, TokenEventKind, TokenEvents
+from aggregator.grants.ports import GrantSettings, HideCredentials, TokenEventKind, TokenEvents
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import default_url, full_url, sqlite_path
@@ -38,7 +39,8 @@ def build_grants(
 ) -> Grants:
     """Return the grants of a process. find: a server of the configuration in force, by its id."""
     path = sqlite_path(full_url(database.url)) if database.url is not None else None
-    settings = GrantSettings(find, _completing(secrets, redactor), config.auth, _document(config))
+    completing, hide = _completing(secrets, redactor), _hiding(redactor)
+    settings = GrantSettings(find, completing, config.auth, _document(config), hide=hide)
     return Grants(settings, database, path, events)
 
 
@@ -47,6 +49,14 @@ def _completing(secrets: LateSecrets, redactor: Redactor) -> Callable[[ServerCon
         return await secrets.complete(server, ServerRedaction(Redactor(), redactor, server=server.id))
 
     return complete
+
+
+def _hiding(redactor: Redactor) -> HideCredentials:
+    async def hide(source: str, named: Mapping[str, str], /) -> None:
+        if not redactor.knows_credentials(source, named):
+            await asyncio.to_thread(redactor.learn_credentials, source, named)
+
+    return hide
 
 
 def _document(config: Config) -> str | None:

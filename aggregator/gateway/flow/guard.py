@@ -18,6 +18,7 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
 )
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace_context import begin as begin_trace
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
 from aggregator.gateway.flow.conversations import scope_of
@@ -43,6 +44,16 @@ class FlowGuard:
         self.states = states
         self._call_log = call_log
 
+    async def listed(self, rulebook: Rulebook | None, host: Host) -> None:
+        """Note that a host was sent a list of tools: its session knows their names from there."""
+        if host.listed:
+            return
+        host.listed = True
+        if rulebook is not None and rulebook.has_flow:
+            scope = scope_of(host, begin_trace(), by_key=rulebook.one_conversation)
+            if scope.kind == "session":
+                await self.states.note_listed(scope)
+
     def begin(
         self,
         rulebook: Rulebook,
@@ -55,7 +66,7 @@ class FlowGuard:
         """Return what a call of a tool, or a read of an item, has to do with flow labels."""
         scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
         if scope.kind == "session":
-            # Who calls before any list was sent knows the names from another session: see `Host.listed`.
+            # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
             self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
         return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay, rulebook.flow.decisive)
 

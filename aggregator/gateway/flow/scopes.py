@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
 from aggregator.policy.flow.decide_flow import FlowState, LabelSource
-from aggregator.storage.flow import FlowClear, FlowRow
+from aggregator.storage.flow import LISTED, FlowClear, FlowRow
 from aggregator.wire.codec import encode
 
 Kind = Literal["session", "trace", "key"]
@@ -92,7 +92,8 @@ class Scope:
 
     `loaded`: the rows of the scope were read since then, or there are none.
 
-    Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`.
+    Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`, unless it had `listed`
+    before, here or elsewhere.
     """
 
     key: ScopeKey
@@ -101,6 +102,7 @@ class Scope:
     labels: dict[str, Known] = field(default_factory=dict)
     begun: bool = False
     takes_over: bool = False
+    listed: bool = False
 
 
 class Scopes:
@@ -162,7 +164,17 @@ class Scopes:
         if scope is None or not scope.begun:
             self.open(key, now)
             scope = self._scopes[key]
-            scope.begun, scope.takes_over, scope.opened = True, takes_over, now
+            scope.begun, scope.takes_over, scope.opened = True, takes_over and not scope.listed, now
+
+    def listed(self, key: ScopeKey, now: float) -> FlowRow | None:
+        """Return the row by which other processes know that a session was sent a list; None if it called before."""
+        scope = self._scopes.get(key)
+        if scope is not None and (scope.begun or scope.listed):
+            return None
+        self.open(key, now)
+        self._scopes[key].listed = True
+        ends = now + SESSION_LASTS * (1 + _BEYOND)
+        return FlowRow(key.digest, LISTED, key.owner.agent_id, key.kind, key.shown, "", None, now, now, ends)
 
     def state(self, key: ScopeKey, now: float) -> FlowState:
         """Return the labels of a scope that count, with the calls that brought them last."""
@@ -267,6 +279,10 @@ class Scopes:
             scope = self._scopes[one]
             scope.loaded = True
             for row in found.get(one.digest, ()):
+                if row.label == LISTED:
+                    scope.listed = scope.listed or not scope.begun or row.first <= scope.opened
+                    scope.takes_over = scope.takes_over and not scope.listed
+                    continue
                 known, ends = scope.labels.get(row.label), math.inf if one.kind == "session" else row.expires
                 source = LabelSource(row.tool, row.last, row.trace_id)
                 if known is None or known.expires <= row.first:

@@ -145,6 +145,19 @@ class FlowStates:
                 break
         self.scopes.take(key, found, self.now())
 
+    async def note_listed(self, key: ScopeKey) -> None:
+        """Note that a session was sent a list of tools: no other process has it take over what its key knows."""
+        if self.alone(key):
+            return
+        row = self.scopes.listed(key, self.now())
+        if row is not None:
+            try:
+                labels = await self._labels()
+                await labels.note([row])
+            except StorageError as error:
+                # It then begins with more than it has read, at other processes.
+                log.warning("other processes cannot know that a session has listed: %s", error)
+
     # -- results that bring labels
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> bool:

@@ -25,6 +25,7 @@ from aggregator.replicas.leases import Held
 from aggregator.upstream.connection import InboundHandlers, OpenTransport, SessionExpired
 from aggregator.upstream.credentials import Credentials, CredentialsSource
 from aggregator.upstream.faults import ServerFaults
+from aggregator.upstream.hidden_credentials import HiddenCredentials
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.places.fence import FencedConnection
 from aggregator.upstream.places.place import ServerPlace, There
@@ -176,7 +177,7 @@ class Connector:
     def _credentials(self, placed: ServerConfig, account: GrantOwner | None) -> Credentials | None:
         if account is None or self._accounts is None:
             return None
-        return self._accounts.credentials(placed, account)
+        return HiddenCredentials(self._accounts.credentials(placed, account), placed.id, account, self._redaction)
 
     def timed_out(self) -> None:
         """Leave the probe out of the next attempt, in case the server hung on it; the one after that probes again."""
