@@ -63,3 +63,11 @@ async def test_they_are_part_of_the_stated_cost(open_harness: OpenHarness) -> No
         cost = estimate(told["result"]["instructions"])
         assert cost > 20
         assert (whole_told - whole, shown_told - shown) == (cost, cost)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_an_agent_that_may_use_no_server_is_said_so(short: bool) -> None:
+    """Rather than a heading with nothing below it."""
+    text = instructions([], {}, short=short)
+    assert "No tools are allowed here" in text
+    assert "each named after its server:" not in text

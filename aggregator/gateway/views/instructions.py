@@ -30,6 +30,7 @@ HOW_TO_FIND: Final = (
     "with call_tool."
 )
 _SEVERAL: Final = "Tools of several servers, each named after its server:"
+_NOTHING: Final = "No tools are allowed here: there is no server that you may use. The operator can allow some."
 _ABOUT_EACH: Final = "What each is for: list_servers."
 _MORE: Final = "More of what a server says: list_servers with its name."
 _GROUP: Final = re.compile("[-_]")
@@ -80,6 +81,8 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
     It takes at most `MOST_TOKENS`: the servers' own words get shorter first, then descriptions are left out, the last
     server's first, then names. It depends on the configuration and on `said` only.
     """
+    if not servers:
+        return "\n".join([*([HOW_TO_FIND] if short else []), _NOTHING])
     told = tuple(
         ToldServer(
             _name(server),
@@ -88,7 +91,7 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
         )
         for server in servers
     )
-    return _text(told, any(server.prefix for server in servers) or not servers, short)
+    return _text(told, any(server.prefix for server in servers), short)
 
 
 @lru_cache(maxsize=64)
