@@ -153,20 +153,26 @@ async def test_a_no_is_told_to_the_agent(offers: ConsoleHarness) -> None:
     [
         ({"digest": "0" * 64}, 409),
         ({"digest": ""}, 409),
+        ({"digest": None}, 409),
+        ({"status": ""}, 409),
         ({"status": "approved"}, 409),
         ({"status": "granted"}, 409),
         ({"answer": "grant"}, 400),
         ({"answer": ""}, 400),
+        ({"answer": None}, 400),
         ({"for": "until", "time": "for ever"}, 400),
         ({"note": "x" * 501}, 400),
         ({"csrf": "0" * 96}, 400),
+        ({"csrf": ""}, 400),
+        ({"csrf": None}, 400),
     ],
 )
-async def test_nothing_is_done_by_halves(offers: ConsoleHarness, change: dict[str, str], status: int) -> None:
-    """B6, E13: a form that is not for this very question, or makes no sense, changes nothing."""
+async def test_nothing_is_done_by_halves(offers: ConsoleHarness, change: dict[str, str | None], status: int) -> None:
+    """B6, E13: a form that is not for this very question, leaves a guard out, or makes no sense, changes nothing."""
     arguments = {"to": f"c-3 {sorted(change.items())}"}
     async with offers.signed_in("approver", "maria") as client, asking(offers, arguments) as (_, question):
-        fields = {**answer_fields(question, "approve"), "csrf": await token(client), **change}
+        given = {**answer_fields(question, "approve"), "csrf": await token(client), **change}
+        fields = {name: value for name, value in given.items() if value is not None}
         answer = await client.post(f"/console/approvals/{question.id}", data=fields, headers=OWN_PAGE)
         assert answer.status_code == status, answer.text
         assert (await approval_of(offers, question.id)).status == "pending"
