@@ -19,8 +19,8 @@ CLIENT: Final[dict[str, Any]] = {"client_id": "robot", "client_secret": "robots-
 # callers see, and whether the grant is over.
 REFUSALS: Final = {
     "invalid_grant": (("login", True), ("login", True)),
-    "invalid_client": (("login", True), ("unavailable", False)),
-    "unauthorized_client": (("login", True), ("unavailable", False)),
+    "invalid_client": (("login", True), ("for the operator", False)),
+    "unauthorized_client": (("login", True), ("for the operator", False)),
     "invalid_request": (("unavailable", False), ("unavailable", False)),
     "slow_down": (("unavailable", False), ("unavailable", False)),
 }
@@ -39,8 +39,8 @@ async def ended(here: Accounts) -> str:
         await here.header("alice")
     except LoginRequired:
         return "login"
-    except UpstreamUnavailable:
-        return "unavailable"
+    except UpstreamUnavailable as error:
+        return "unavailable" if error.retryable else "for the operator"
     return "a token"
 
 
@@ -72,7 +72,7 @@ async def test_a_secret_that_was_changed_is_used_for_the_next_renewal(sqlite_url
         assert (await here.connect("alice")).connected
         here.idp.lifetime = 3600.0
         client.secret = "another-secret-of-the-robot"
-        assert await ended(here) == "unavailable"
+        assert await ended(here) == "for the operator"
         here.config = server_config(here.server.url, **{**CLIENT, "client_secret": client.secret})
         async with process(here.url, here.config, Events()) as later:
             here.grants = later
@@ -89,13 +89,16 @@ async def test_the_account_of_the_aggregator_itself(sqlite_url: str) -> None:
         await found.ready()
         assert found.header is None
         challenge = [f'Bearer resource_metadata="{here.server.address}/.well-known/oauth-protected-resource/mcp"']
-        with pytest.raises(UpstreamUnavailable):
+        with pytest.raises(UpstreamUnavailable) as refused:
             await found.refused(None, 401, challenge)
+        assert not refused.value.retryable
         here.idp.add_client("robot", CLIENT["client_secret"])
         found.changed()
         assert await found.refused(None, 401, challenge)
         first = found.header
         assert here.idp.access[str(first).removeprefix("Bearer ")]["client_id"] == "robot"
+        # What the server wants is in its challenge: it is not asked for another one.
+        assert here.server.seen == []
         await found.ready()
         assert found.header == first
         assert await found.refused(first, 401, challenge)
