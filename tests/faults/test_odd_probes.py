@@ -78,5 +78,5 @@ async def test_a_server_with_other_versions_alone_is_refused() -> None:
     raw = RawHttpServer()
     raw.on["server/discover"] = result(error(-32022, data={"supported": [None, "2099-01-01"]}))
     async with raw_http(raw), running_app(server_config("web", type="http", url=raw.url)) as harness:
-        assert "speaks only protocol 2099-01-01" in harness.upstream("web").reason
+        assert "speaks only protocol" in harness.upstream("web").reason
         assert raw.count("initialize") == 0
