@@ -60,6 +60,26 @@ def test_a_line_is_free_until_it_is_entered_and_after_it_is_cleared(shared: int)
     assert seen.beats(2) == 2
 
 
+@pytest.mark.parametrize("again", ["enter", "clear"])
+def test_a_line_has_nothing_of_the_process_before(shared: int, again: str) -> None:
+    """Other processes see what a worker notes; the next one on its line begins with no beat and no connection."""
+    table, seen = WorkerTable(shared), WorkerTable(shared)
+    for line in (0, 1):
+        table.enter(line, 100 + line)
+        table.beat(line)
+        table.accept(line, True)
+        table.count(line, 5 + line)
+    assert [(seen.beats(line), seen.connections(line)) for line in (0, 1, 2)] == [(1, 5), (1, 6), (0, 0)]
+    assert seen.fewer_elsewhere(1, 6)
+    if again == "enter":
+        table.enter(0, 200)
+    else:
+        table.clear(0)
+    assert [(seen.beats(line), seen.connections(line)) for line in (0, 1)] == [(0, 0), (1, 6)]
+    assert not seen.fewer_elsewhere(1, 6), "it takes none yet"
+    assert (seen.free() == 0) == (again == "clear")
+
+
 def test_a_connection_is_for_the_worker_with_the_fewest(shared: int) -> None:
     table = WorkerTable(shared)
     for line, connections in enumerate((3, 2, 2)):
