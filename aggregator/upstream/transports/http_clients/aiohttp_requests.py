@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import aiohttp
 
-from aggregator.config.client_tls import client_context
+from aggregator.config.client_tls import UnusableTlsFile, client_context
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.connection_causes import CAUSES, cause_of_status
+from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.upstream.transports.http_clients.port import (
     KEEP_ALIVE,
     BadAddress,
@@ -73,11 +74,14 @@ async def open_aiohttp(server: ServerConfig) -> AsyncIterator[HttpRequests]:
     """Yield the requests to a server: with the headers of its config, without cookies and the environment.
 
     Raises:
-        UnusableTlsFile: a file of `tls` cannot be used.
+        UpstreamUnavailable: a file of `tls` cannot be used.
     """
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
     # In a thread: it reads files.
-    context = await asyncio.to_thread(client_context, server.tls) if server.tls is not None else True
+    try:
+        context = await asyncio.to_thread(client_context, server.tls) if server.tls is not None else True
+    except UnusableTlsFile as error:
+        raise UpstreamUnavailable(server.id, f"{server.id}: {error}.") from error
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, family=socket.AF_UNSPEC, ssl=context)
     async with aiohttp.ClientSession(
         headers=server.headers,
