@@ -146,14 +146,24 @@ async def test_a_read_and_a_prompt_start_it(gated: GatedServer, method: str, par
         assert harness.upstream("shop").state == "ready"
 
 
-async def test_what_starts_is_asked_before_it_is_called(gated: GatedServer) -> None:
+# The keywords that a schema has got since the last time, the refusal of a call that fitted it then, and what is listed
+# afterwards. A bound is accepted, and checked; arguments that are required now steer a model: the definition is held.
+CHANGED_SINCE: dict[str, tuple[Json, str, list[str]]] = {
+    "bounded": ({"maxProperties": 0}, "invalid_arguments", ["shop.echo"]),
+    "steered": ({"required": ["word"]}, "tool_held", []),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_SINCE)
+async def test_what_starts_is_asked_before_it_is_called(gated: GatedServer, change: str) -> None:
     """Proves: F4, D2. What is only known from the last time does not decide what is called now."""
-    gated.has({"name": "echo", "inputSchema": {"type": "object", "required": ["word"]}})
+    keywords, refusal, remaining = CHANGED_SINCE[change]
+    gated.has({"name": "echo", "inputSchema": {"type": "object", **keywords}})
     async with remembering(gated.storage, gated.config(start="on_call")) as harness:
         assert await listed(harness) == ["shop.echo", "shop.hang", "shop.leave"]
         answer = await harness.call("shop.echo", say="x")
-        assert answer["_meta"]["aggregator/error"]["code"] == "invalid_arguments"
-        assert await listed(harness) == ["shop.echo"]
+        assert answer["_meta"]["aggregator/error"]["code"] == refusal
+        assert await listed(harness) == remaining
 
 
 async def test_one_that_nobody_knows_is_started_once_to_learn_it(gated: GatedServer, tmp_path: Path) -> None:
