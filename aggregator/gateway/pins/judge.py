@@ -28,6 +28,7 @@ _CHANGED: Final[Mapping[str, str]] = {
     "wider": "it takes more than before",
     "narrower": "it takes less than before",
     "output": "its results changed",
+    "steering": "it asks for values that were free before",
     "safer_annotations": "its annotations changed",
     "other_annotations": "its annotations changed",
 }
