@@ -134,7 +134,8 @@ def _program(
         return _usual_program(manifest, reader)
     args = config.get("args")
     arguments = [
-        PlannedArgument((reader.text(text_of(arg)),)) for arg in (args if isinstance(args, list) else [])[:_MOST]
+        PlannedArgument((reader.text(text_of(arg)),), separate=True)
+        for arg in (args if isinstance(args, list) else [])[:_MOST]
     ]
     text = reader.text(given)
     written = text[0] if text and isinstance(text[0], str) else ""

@@ -89,7 +89,8 @@ def _argument(item: Mapping[str, Any], at: int) -> PlannedArgument | None:
         value = input_text(item, name.lstrip("-") or f"argument-{at}", f"the argument {name}", repeated=repeated)
         return PlannedArgument(((name,), value))
     key = text_of(item.get("valueHint")) or f"argument-{at}"
-    return PlannedArgument((input_text(item, key, f"the argument {one_line(key, 60)}", repeated=repeated),))
+    text = input_text(item, key, f"the argument {one_line(key, 60)}", repeated=repeated)
+    return PlannedArgument((text,), separate=True)
 
 
 def _with_variables(

@@ -16,6 +16,8 @@ Answers = Mapping[str, Sequence[str]]
 
 _NOT_IN_A_VARIABLE: Final = re.compile("[^A-Za-z0-9]+")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+# An option without a value: `-p`, `--proxy`; not `--`, `-` or `--proxy=x`.
+_OPTION: Final = re.compile(r"--?[A-Za-z][^=\s]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,13 @@ Text = tuple[str | AskedValue, ...]
 
 @dataclass(frozen=True, slots=True)
 class PlannedArgument:
-    """One or two arguments that stand and fall together: a flag and its value, or a value alone."""
+    """One or two arguments that stand and fall together: a flag and its value, or a value alone.
+
+    `separate`: the package writes an option and its value as two arguments and does not say that they belong together.
+    """
 
     texts: tuple[Text, ...]
+    separate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,11 @@ class EntryPlan:
         """Return the required questions for which the entry refers to a variable."""
         return tuple(one for one in self.questions if one.required and one.default is None and not answers.get(one.key))
 
+    def left_out(self, answers: Answers) -> tuple[str, ...]:
+        """Return a sentence for each separate argument that is left out because its value was not given."""
+        program = self.program
+        return tuple(_filled_arguments(program.arguments, answers)[1]) if program is not None else ()
+
     def _check(self, answers: Answers) -> None:
         known = {one.key: one for one in self.questions}
         for key, given in answers.items():
@@ -189,7 +200,7 @@ def _texts(plan: EntryPlan) -> Iterator[tuple[Text, bool]]:
 
 def _filled_program(program: PlannedProgram, answers: Answers) -> dict[str, object]:
     made: dict[str, object] = {"command": _needed(program.command, answers)}
-    args = [arg for argument in program.arguments for arg in _filled_argument(argument, answers)]
+    args, _ = _filled_arguments(program.arguments, answers)
     env = _filled_map(program.env, answers)
     if args:
         made["args"] = args
@@ -198,6 +209,37 @@ def _filled_program(program: PlannedProgram, answers: Answers) -> dict[str, obje
     if program.cwd:
         made["cwd"] = _needed(program.cwd, answers)
     return made
+
+
+def _filled_arguments(arguments: Iterable[PlannedArgument], answers: Answers) -> tuple[list[str], list[str]]:
+    """Return the arguments, and a sentence for each separate one that is left out.
+
+    An option goes with its value: left alone it would take the next argument for it.
+    """
+    made: list[str] = []
+    said: list[str] = []
+    option: str | None = None
+    for argument in arguments:
+        filled = list(_filled_argument(argument, answers))
+        if argument.separate and not filled:
+            text = argument.texts[0]
+            start = text[0] if text and isinstance(text[0], str) else ""
+            if start.startswith("-"):
+                option = start.partition("=")[0]
+            elif option is not None:
+                made.pop()
+            missing = [part.key for part in text if isinstance(part, AskedValue) and _answer(part, answers, 0) is None]
+            named = one_line(option, 60) if option is not None else "an argument"
+            said.append(f"It is started without {named}: {one_line(', '.join(missing), 100)} has no value.")
+        made += filled
+        option = filled[0] if argument.separate and _is_option(argument) else None
+    return made, said
+
+
+def _is_option(argument: PlannedArgument) -> bool:
+    """Return whether an argument is an option that the package wrote as it is, without a value."""
+    text = argument.texts[0]
+    return len(text) == 1 and isinstance(text[0], str) and _OPTION.fullmatch(text[0]) is not None
 
 
 def _filled_argument(argument: PlannedArgument, answers: Answers) -> Iterable[str]:

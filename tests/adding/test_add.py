@@ -411,6 +411,7 @@ async def test_a_bundle_with_answers(config: Path) -> None:
     ended = await add(config, "--from", str(file), *answers, SAY_KEY=CANARY)
     assert ended.code == 0, ended
     assert "The bundle is not signed." in ended.out
+    assert "note: It is started without --word: word has no value." in ended.out
     assert "say-it.say" in ended.out
     folder = bundles / "say-it-1.0.0"
     assert "server/main.py" in files_in(folder)

@@ -83,6 +83,45 @@ def test_programs_of_manifests(server: Json, command: str) -> None:
     assert " ".join([made["command"], *made.get("args", [])]) == command
 
 
+PROXY = {"proxy": {"type": "string", "title": "Proxy"}, "dirs": {"type": "directory", "multiple": True}}
+
+
+@pytest.mark.parametrize(
+    ("args", "answers", "made", "left_out"),
+    [
+        (["a", "--proxy", "${user_config.proxy}", "-v"], {}, "a -v", ["--proxy: proxy"]),
+        (["a", "--proxy", "${user_config.proxy}", "-v"], {"proxy": ["p"]}, "a --proxy p -v", []),
+        (["a", "--proxy", "${user_config.proxy}", "-v"], {"proxy": [""]}, "a --proxy  -v", []),
+        (["a", "-e", "PROXY=${user_config.proxy}"], {}, "a", ["-e: proxy"]),
+        (["a", "--dirs", "${user_config.dirs}"], {}, "a", ["--dirs: dirs"]),
+        (["a", "--dirs", "${user_config.dirs}"], {"dirs": ["x", "y"]}, "a --dirs x y", []),
+        (["--a", "${user_config.proxy}", "--b", "${user_config.proxy}"], {}, "", ["--a: proxy", "--b: proxy"]),
+        # What is no option of its own stays: an end of options, a value, and a flag before another option.
+        (["a", "--", "${user_config.proxy}", "z"], {}, "a -- z", ["an argument: proxy"]),
+        (["a", "${user_config.proxy}", "z"], {}, "a z", ["an argument: proxy"]),
+        (["--x=1", "${user_config.proxy}"], {}, "--x=1", ["an argument: proxy"]),
+        (["-v", "--proxy=${user_config.proxy}", "z"], {}, "-v z", ["--proxy: proxy"]),
+        (["-v", "1", "${user_config.proxy}"], {}, "-v 1", ["an argument: proxy"]),
+        (["-p", "${user_config.proxy}", "${user_config.proxy}"], {}, "", ["-p: proxy", "an argument: proxy"]),
+    ],
+)
+def test_an_option_goes_with_its_value(args: list[str], answers: Any, made: str, left_out: list[str]) -> None:
+    server = {"type": "node", "entry_point": "a.js", "mcp_config": {"command": "node", "args": args}}
+    read = read_manifest(json.dumps(manifest(server=server, user_config=PROXY)).encode(), "it.mcpb")
+    plan = bundle_plan(read, FOLDER)
+    entry: dict[str, Any] = plan.entry(answers)
+    assert " ".join(entry.get("args", [])) == made
+    assert list(plan.left_out(answers)) == [f"It is started without {one} has no value." for one in left_out]
+
+
+def test_an_option_stays_if_its_value_is_required_or_has_a_default() -> None:
+    for more, value in (({"required": True}, "${PROXY}"), ({"default": "p"}, "p")):
+        asked = {"proxy": {"type": "string", "title": "Proxy", **more}}
+        config = {"command": "node", "args": ["--proxy", "${user_config.proxy}"]}
+        server = {"type": "node", "entry_point": "a.js", "mcp_config": config}
+        assert plan_entry({}, server=server, user_config=asked)["args"] == ["--proxy", value]
+
+
 def test_variables_of_this_machine_stay_unread() -> None:
     config = {"command": "node", "args": ["${AWS_SECRET}", "${HOME}"], "env": {"A": "${file:/etc/passwd}"}}
     made = plan_entry({}, server={"type": "node", "entry_point": "a.js", "mcp_config": config})

@@ -97,6 +97,20 @@ def test_commands_of_packages(package: Json, command: str) -> None:
     assert " ".join([entry["command"], *entry["args"]]) == command
 
 
+def test_an_option_before_a_value_that_is_left_out() -> None:
+    optional = {"type": "positional", "valueHint": "proxy"}
+    written = {**NPM, "packageArguments": [{"type": "positional", "value": "--proxy"}, optional, {"value": "z"}]}
+    plan = plan_of(server(written))
+    assert plan.entry({})["args"] == ["-y", "@example/weather-mcp@1.2.3", "z"]
+    assert plan.left_out({}) == ("It is started without --proxy: proxy has no value.",)
+    assert plan.entry({"proxy": ["p"]})["args"] == ["-y", "@example/weather-mcp@1.2.3", "--proxy", "p", "z"]
+    # A flag that is declared as one takes no value, and neither do the options that are ours.
+    flag = plan_of(server({**NPM, "packageArguments": [{"type": "named", "name": "--fast"}, optional]}))
+    assert flag.entry({})["args"] == ["-y", "@example/weather-mcp@1.2.3", "--fast"]
+    ours = plan_of(server({**NPM, "runtimeArguments": [optional]}))
+    assert ours.entry({})["args"] == ["-y", "@example/weather-mcp@1.2.3"]
+
+
 def test_a_remote_with_variables_and_headers() -> None:
     remote = {
         "type": "streamable-http",

@@ -51,7 +51,7 @@ def run(request: AddRequest) -> int:
     loaded, server = _checked(edit, name, built, shown)
     report = AddReport(name, edit.path, built, shown, expose=loaded.config.expose, config=request.config)
     report.notes += [*(draft.plan.notes if draft is not None else ()), *(draft.notes if draft is not None else ())]
-    report.notes += _missing_programs(built.entry)
+    report.notes += [*built.left_out, *_missing_programs(built.entry)]
     report.gone += _not_set(built.entry)
     if not request.as_json:
         report.preview()

@@ -19,11 +19,13 @@ class BuiltEntry:
     """An entry as it is written. `asked` are the values that were not given, for which it names variables.
 
     `secrets` are values that its source declares as secret and that stand in it in the clear, by their questions.
+    `left_out` says which arguments are left out because their value was not given.
     """
 
     entry: dict[str, Any]
     asked: tuple[AskedValue, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 def plain_entry(request: AddRequest) -> BuiltEntry:
@@ -98,7 +100,7 @@ def planned_entry(request: AddRequest, draft: EntryDraft, ask: AskPerson | None)
         for value in answers.get(question.key, ())
         if "${" not in value and value
     }
-    return BuiltEntry(_switched(entry, request), plan.unanswered(answers), secrets)
+    return BuiltEntry(_switched(entry, request), plan.unanswered(answers), secrets, plan.left_out(answers))
 
 
 def auth_per(owner: AccountOwner) -> dict[str, str]:
