@@ -19,6 +19,7 @@ from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTool, Sou
 from aggregator.adapters.offered import OfferedTools
 from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
+from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import decode
 
 RESULT: str = "mcp_result"
@@ -92,7 +93,7 @@ class _Call:
             # NaN and infinite numbers are not JSON.
             json.dumps(arguments, allow_nan=False)
         except (ValueError, RecursionError) as error:
-            return f"The arguments are not JSON ({error}); nothing was done. Send one JSON object."
+            return f"The arguments are not JSON ({error_text(error)}); nothing was done. Send one JSON object."
         if not isinstance(arguments, dict):
             return "The arguments are not a JSON object; nothing was done. Send one JSON object."
         conversation = context.run_config.group_id if context.run_config is not None else None

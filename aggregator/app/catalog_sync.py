@@ -16,6 +16,7 @@ from aggregator.catalog.difference import ToolChanges, difference
 from aggregator.catalog.validate import definition_digest
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
@@ -263,7 +264,7 @@ class CatalogSync:
         if self._fault is None:
             fix = _FIX if isinstance(error, StorageDamaged) else ""
             log.error("catalogs are not kept: %s%s", error, fix, exc_info=None if known else error)
-        self._fault = str(error) if known else "an error of ours; the log says more"
+        self._fault = error_text(error) if known else "an error of ours; the log says more"
 
 
 def _nothing(lists: Mapping[str, list[Any]]) -> None:

@@ -16,6 +16,7 @@ from aggregator.audit.writer import Clock, OpenRows, Writer
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, BegunCall, CallRecord
 from aggregator.domain.errors import NotRecorded
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.chain import ChainEntry, entry
 from aggregator.storage.errors import StorageError
 
@@ -198,7 +199,7 @@ class AuditLog:
                 while self._writer.unfinished:
                     await self._writer.step()
         except Exception as error:  # of any kind: what waits must not be lost
-            reason = str(error) or type(error).__name__
+            reason = error_text(error)
             log.error("the last rows of the audit log go into a file beside the database: %s", reason)
         finally:
             self._closed = True

@@ -17,6 +17,7 @@ from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.spill import Spill
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
 from aggregator.storage.errors import StorageError
 
@@ -338,7 +339,7 @@ class Writer:
         if self.problem is None:
             what = "rows of the audit log cannot be written; they are kept, and tried again"
             log.error("%s: %s", what, error, exc_info=None if isinstance(error, StorageError) else error)
-        self.problem = str(error) or type(error).__name__
+        self.problem = error_text(error)
         self._owner.failed(self.problem)
 
     def _worked(self) -> None:

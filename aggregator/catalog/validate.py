@@ -20,6 +20,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import SCHEMA_DEPTH, Path, deeper_than, positions
+from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import TooDeep, encode_or_none, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
@@ -204,9 +205,9 @@ def _repaired(
     except ValueError as problem:
         if over_http:
             # SH, Custom Headers: a client over HTTP must leave such a tool out.
-            raise InvalidDefinition(str(problem)) from problem
+            raise InvalidDefinition(error_text(problem)) from problem
         schema = _without_headers(schema)
-        notes.append(f"{problem}; the annotation was taken out")
+        notes.append(f"{error_text(problem)}; the annotation was taken out")
     mended = definition if schema is definition.get("inputSchema") else {**definition, "inputSchema": schema}
     output = definition.get("outputSchema")
     if output is not None:

@@ -16,6 +16,7 @@ from aggregator.config.load import Loaded
 from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.identity.launch import launch_agent
@@ -83,7 +84,7 @@ def _parse_json(text: str) -> dict[str, Any]:
     try:
         arguments = decode(text.encode())
     except ValueError as error:
-        raise OperatorError(f"--json is not JSON: {error}.") from error
+        raise OperatorError(f"--json is not JSON: {error_text(error)}.") from error
     if not isinstance(arguments, dict):
         raise OperatorError('--json must be an object, such as \'{"city": "Beijing"}\'.')
     return arguments

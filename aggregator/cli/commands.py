@@ -25,6 +25,7 @@ from aggregator.cli.runtime.run_command import AsJson, Config, database_settings
 from aggregator.cli.secrets.commands import secrets_app
 from aggregator.cli.servers.commands import servers_app
 from aggregator.cli.store.commands import store_app
+from aggregator.domain.text.error_text import error_text
 
 app = typer.Typer(
     name="aggregator",
@@ -377,5 +378,5 @@ def report(error: Exception) -> int:
         return 0
     if not isinstance(error, AggregatorError):
         raise error
-    typer.echo(f"aggregator: {error}", err=True)
+    typer.echo(f"aggregator: {error_text(error)}", err=True)
     return 2

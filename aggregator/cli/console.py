@@ -15,6 +15,7 @@ from aggregator.cli.runtime.setup import configured_database
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.status import address_of
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.console_sessions import LINK_FOR, new_secret
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
@@ -36,7 +37,7 @@ def run(path: Path | None, url: str | None, role: str, person: str | None, brows
     try:
         asked(base, tls)
     except (OSError, HTTPException, ValueError) as error:
-        why = one_line(str(error)) or type(error).__name__
+        why = one_line(error_text(error))
         raise OperatorError(
             f"No aggregator answers at {base} ({why}). Start one with `aggregator serve`, or name another address "
             "with --url."

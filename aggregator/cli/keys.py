@@ -16,6 +16,7 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.identity.keys import NewKey, new_key, policy_line
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
@@ -55,7 +56,7 @@ def new(
         made = new_key(agent, now=now, label=one_line(label)[:200], expires=parse_when(expires, now))
         made = replace(made, record=replace(made.record, console_role=cast("ConsoleRole | None", console)))
     except ValueError as error:
-        raise OperatorError(str(error)) from error
+        raise OperatorError(error_text(error)) from error
     if made.record.expires is not None and made.record.expires <= now:
         raise OperatorError("This key would have ended already.")
     if print_hash and made.record.expires is not None:
@@ -126,7 +127,7 @@ def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True,
     try:
         at = parse_when(when, now)
     except ValueError as error:
-        raise OperatorError(str(error)) from error
+        raise OperatorError(error_text(error)) from error
     key = run_loop(_expire(_url(storage), key_id, at, audited, chain_key))
     print(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
     return 0

@@ -19,6 +19,7 @@ from aggregator.config.load import load_found
 from aggregator.config.servers.checks import address_fault
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 
 # EX_UNAVAILABLE of sysexits.h.
 NOT_RUNNING: Final = 69
@@ -39,7 +40,7 @@ def run(path: Path | None, url: str | None, as_json: bool, ready: bool = False) 
     try:
         found = asked(base, tls)
     except (OSError, HTTPException, ValueError) as error:
-        why = f"No aggregator answers at {base} ({one_line(str(error)) or type(error).__name__})."
+        why = f"No aggregator answers at {base} ({one_line(error_text(error))})."
         fix = "Start one with `aggregator serve`, or name another address with --url."
         print(json.dumps({"url": base, "running": False, "problem": why}) if as_json else f"{why} {fix}")
         return NOT_RUNNING

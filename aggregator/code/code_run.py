@@ -23,6 +23,7 @@ from aggregator.code.prelude import CALLS_LEFT, LATER, NOW, BadCall, awaits, pre
 from aggregator.code.process_bounds import bound_process
 from aggregator.code.remedies import with_remedy
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.text.error_text import error_text
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +195,6 @@ def _failure(error: MontyError) -> str:
         log.warning("the process of a program ended: %s", error)
         return "MemoryError: the process of the program ended: it used more memory or time than it may, or was killed"
     if not isinstance(error, MontyRuntimeError | MontySyntaxError):
-        return str(error)
+        return error_text(error)
     said = with_remedy(error.display(format="type-msg"))
     return failure_text(said, error.traceback(), _PROGRAM)

@@ -7,6 +7,7 @@ import re
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import decode
 
 # The function that leaves the sandbox, under the name that a plain and an awaited program has for it.
@@ -121,7 +122,7 @@ def read_call(given: tuple[Any, ...]) -> FunctionCall:
         # As a message of a host is read: so deep, and so many values.
         read = decode(given[0].encode("utf-8", "surrogatepass"))
     except ValueError as error:
-        raise BadCall(f"the arguments are no JSON: {error}") from None
+        raise BadCall(f"the arguments are no JSON: {error_text(error)}") from None
     match read:
         case [str(function), dict(arguments)]:
             return FunctionCall(function, arguments)

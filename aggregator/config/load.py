@@ -33,6 +33,7 @@ from aggregator.config.servers.secrets import secrets_in_address
 from aggregator.config.servers.server import ServerReader
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.problems import Problem
+from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.redactor import Redactor
 from aggregator.secret_sources.late_url import LateUrl
 from aggregator.secret_sources.reference import SecretReference
@@ -154,7 +155,7 @@ def load_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Load
     try:
         text = json.dumps(content, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"The configuration is not JSON: {error}.") from None
+        raise ConfigError(f"The configuration is not JSON: {error_text(error)}.") from None
     return _loaded(read_object(Path("configuration"), text.encode()), None, "configuration", environ, None)
 
 

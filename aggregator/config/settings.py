@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from aggregator import LAYERS
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.uris.addresses import parse_network
 
 Names = Literal["canonical", "compatible"]
@@ -21,7 +22,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"expected a regular expression ({error})") from None
+        raise ValueError(f"expected a regular expression ({error_text(error)})") from None
     return pattern
 
 

@@ -45,6 +45,7 @@ from aggregator.doctor.gather.storage import StorageRead, ask_server, read_stora
 from aggregator.doctor.gather.trial import Shown, TrialResult, not_shown, try_servers, untried
 from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.storage.audit.chain import ChainKey
@@ -299,7 +300,7 @@ class _Doctor:
             said = f"The check of {name} did not end within {patience:.0f} s."
             self._findings.append(found("check_unfinished", said, "Try again, or give it longer with `--timeout`."))
         except (OperatorError, OSError) as error:
-            self._findings.append(found("check_unfinished", f"The check of {name} ended: {error}"))
+            self._findings.append(found("check_unfinished", f"The check of {name} ended: {error_text(error)}"))
         return None
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from aggregator.domain.call_record import Status
 from aggregator.domain.reasons import SAID_AT_MOST, Reason, for_operator
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.error_text import error_text
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -403,7 +404,7 @@ class UpstreamRpcError(RpcError):
 
 def operator_text(error: BaseException) -> str:
     """Return the text of an error for operators, with the words of the server."""
-    return error.operator_text if isinstance(error, UpstreamError) else str(error)
+    return error.operator_text if isinstance(error, UpstreamError) else error_text(error)
 
 
 def reason_of(error: BaseException) -> Reason:
@@ -412,7 +413,7 @@ def reason_of(error: BaseException) -> Reason:
         return Reason(error.message, error.said)
     if isinstance(error, RpcError):
         return Reason(f"JSON-RPC error {error.code}", error.message)
-    return Reason(str(error))
+    return Reason(error_text(error))
 
 
 def to_wire(error: BaseException) -> dict[str, Any]:

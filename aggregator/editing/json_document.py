@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.editing.brackets import Bracketed, indentation, insertion, removal, spliced
 from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
@@ -105,7 +106,7 @@ class JsonDocument(TextDocument):
         except RecursionError:
             raise EditError(f"{self._name} is nested too deeply to be edited.") from None
         except ValueError as error:
-            raise EditError(f"{self._name} holds a number that cannot be used: {error}.") from None
+            raise EditError(f"{self._name} holds a number that cannot be used: {error_text(error)}.") from None
         if not isinstance(root, dict):
             raise EditError(f"{self._name}: expected an object at the root, in {{ }}.")
         return root

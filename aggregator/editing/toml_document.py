@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.editing.brackets import Bracketed, Piece, insertion, removal
 from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
@@ -174,7 +175,7 @@ class TomlDocument(TextDocument):
         except RecursionError:
             raise EditError(f"{self._name} is nested too deeply to be edited.") from None
         except ValueError as error:
-            raise EditError(f"{self._name}: this is not TOML ({error}). Correct it there.") from None
+            raise EditError(f"{self._name}: this is not TOML ({error_text(error)}). Correct it there.") from None
 
 
 def _pair(found: list[TomlStatement], path: Path) -> TomlStatement | None:

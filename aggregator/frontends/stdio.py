@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, Protocol
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.first_request import FirstInput
 from aggregator.frontends.stdout import is_pipe, open_stdout
 from aggregator.gateway.ask.next_round import CALL
@@ -74,7 +75,7 @@ class StdioFrontend(LineReader):
         try:
             message = decode(line)
         except ValueError as error:
-            self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error}")
+            self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error_text(error)}")
         else:
             self.peer.feed(message)
 

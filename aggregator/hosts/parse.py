@@ -15,6 +15,7 @@ import yaml
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.jsonfile import JsonObject, read_bytes, read_object
+from aggregator.domain.text.error_text import error_text
 from aggregator.editing.document import Format
 
 # The parser of YAML takes about ten seconds for this much; no person writes more.
@@ -83,7 +84,7 @@ def _toml(path: Path, text: str) -> object:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, ValueError, ArithmeticError) as error:
-        place = re.search(r"\(at (line \d+, column \d+)\)|\(at (end of document)\)", str(error))
+        place = re.search(r"\(at (line \d+, column \d+)\)|\(at (end of document)\)", error_text(error))
         where = f", {place[1] or place[2]}" if place else ""
         raise UnreadableFile(f"{path}{where}: this is not TOML. Correct it there.") from None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.identity.keys import Presented, hashed, matches
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import KeyRecord
@@ -153,7 +154,7 @@ class Keyring:
         known = isinstance(error, StorageError)
         if self.problem is None:
             log.error("changes of keys are not seen: %s", error, exc_info=None if known else error)
-        self.problem = str(error) if known else "an error of ours; the log says more"
+        self.problem = error_text(error) if known else "an error of ours; the log says more"
 
     async def _note_uses(self, source: KeySource) -> None:
         new = {id: at for id, at in self._seen.items() if id in self._kept and at > (self._kept[id].last_used or 0.0)}

@@ -5,6 +5,7 @@ from typing import Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
+from aggregator.domain.text.error_text import error_text
 
 AGENT_VARIABLE: Final = "AGGREGATOR_AGENT"
 
@@ -20,5 +21,7 @@ def launch_agent(option: str | None, environ: Mapping[str, str]) -> str | None:
         try:
             check_agent_id(given)
         except ValueError as error:
-            raise OperatorError(f"{'--agent' if option is not None else AGENT_VARIABLE}: {error}") from error
+            raise OperatorError(
+                f"{'--agent' if option is not None else AGENT_VARIABLE}: {error_text(error)}"
+            ) from error
     return given

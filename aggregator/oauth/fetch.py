@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
 from aggregator.config.client_tls import ServerTlsConfig, UnusableTlsFile, client_context
+from aggregator.domain.text.error_text import error_text
 from aggregator.oauth.addresses import Address, PrivateHosts, kind_of
 from aggregator.oauth.targets import BadTarget, FetchTarget, PinnedRequest, read_target, without_query
 
@@ -269,9 +270,9 @@ class GuardedFetch:
         except UnusableTlsFile as error:
             raise FetchFailed(f"{target} is not asked: {error}", transient=True) from None
         except OSError as error:
-            raise FetchFailed(f"{target} cannot be reached: {error}", transient=True) from None
+            raise FetchFailed(f"{target} cannot be reached: {error_text(error)}", transient=True) from None
         except ValueError as error:
-            raise FetchFailed(f"{target}: {error}") from None
+            raise FetchFailed(f"{target}: {error_text(error)}") from None
         if response.status in _REDIRECTS:
             where = without_query(urljoin(url, response.headers.get("location", "")))
             raise FetchFailed(f"{target} leads on to {where}, which is not followed", redirect=where)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.oauth.authorization import LoginAttempt
 from aggregator.oauth.client_proof import proof
 from aggregator.oauth.fetch import Fetched, FetchFailed, GuardedFetch
@@ -272,7 +273,7 @@ async def _ask(
     try:
         headers, params = proof(issuer, client)
     except ValueError as error:
-        raise TokenRefused("invalid_client", str(error)) from None
+        raise TokenRefused("invalid_client", error_text(error)) from None
     sent = {**form, **params}
     named = {name: value for name, value in sent.items() if name in _SECRETS}
     if client.client_secret is not None:

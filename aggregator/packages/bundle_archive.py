@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.packages.bundle_manifest import MANIFEST
 from aggregator.packages.bundle_signature import split_signature
 from aggregator.packages.errors import PackageError
@@ -238,5 +239,5 @@ def _is_reserved(part: str) -> bool:
 
 
 def _said(error: Exception) -> str:
-    said = str(error) or type(error).__name__
+    said = error_text(error)
     return "".join(c if c.isprintable() else " " for c in said)[:120].rstrip(".")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.text.invisible import escaped
 from aggregator.pins.definition import canonical_text, text_digest
 from aggregator.pins.findings import one_line
@@ -130,7 +131,7 @@ def _parsed(text: bytes, path: str) -> Any:
     except RecursionError:
         raise _refused(path, "the whole", "it is nested too deeply") from None
     except ValueError as error:
-        raise _refused(path, "the whole", str(error)) from None
+        raise _refused(path, "the whole", error_text(error)) from None
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:

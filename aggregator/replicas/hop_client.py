@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.errors import AggregatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.replicas.hops import HEADER, HopSigner
 from aggregator.replicas.membership import Membership
 
@@ -48,7 +49,7 @@ class HopResponse:
             async for part in self._response.content.iter_any():
                 yield part
         except (aiohttp.ClientError, OSError) as error:
-            raise HopFailed(f"the answer of the other replica ended: {error}", sent=True) from error
+            raise HopFailed(f"the answer of the other replica ended: {error_text(error)}", sent=True) from error
 
     async def read(self) -> bytes:
         """Return the whole body.
@@ -108,7 +109,7 @@ class HopClient:
         except aiohttp.ConnectionTimeoutError as error:
             raise HopFailed(f"the replica {target} cannot be reached: it does not answer", sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
-            why = str(error) or type(error).__name__
+            why = error_text(error)
             raise HopFailed(f"the replica {target} did not answer: {why}", sent=True) from error
         async with response:
             if response.status == 403:

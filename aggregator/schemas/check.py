@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.interpreter import EXPLAINING_STEPS, OutOfSteps, SchemaInterpreter
 from aggregator.schemas.structure.cost import Cost
@@ -333,7 +334,7 @@ def _compiled(index: SchemaIndex) -> Any:
         where = "".join(f"/{part}" for part in problem.instance_path)
         raise UnusableSchema(f"it is not a JSON Schema: {problem.message:.200} (at {where or 'its root'})") from None
     except (ValueError, jsonschema_rs.ReferencingError) as problem:
-        raise UnusableSchema(f"it cannot be compiled: {problem!s:.200}") from None
+        raise UnusableSchema(f"it cannot be compiled: {error_text(problem):.200}") from None
 
 
 def _weighed(index: SchemaIndex, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:

@@ -21,6 +21,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from aggregator import __version__
 from aggregator.domain.call_record import TraceContext
+from aggregator.domain.text.error_text import error_text
 from aggregator.telemetry.otel_environment import OtelSettings, Protocol
 from aggregator.telemetry.snapshot import SpanCounts
 from aggregator.telemetry.span_attributes import Kind, Span
@@ -123,7 +124,7 @@ class _Sender(SpanExporter):
         try:
             result = self._exporter.export(_Batch(spans, self._sent_by))
         except Exception as error:
-            self._words.last = f"{type(error).__name__}: {error}"
+            self._words.last = f"{type(error).__name__}: {error_text(error)}"
             result = SpanExportResult.FAILURE
         arrived = result is SpanExportResult.SUCCESS
         if arrived:

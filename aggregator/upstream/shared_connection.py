@@ -13,6 +13,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, reason_of
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.reasons import Reason
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
@@ -241,7 +242,9 @@ class SharedConnection:
             if isinstance(error, OwnerAway | PeerGone) or (session is not None and session.over):
                 # Of the other replica, and not of the server: it is waited for until another one has it.
                 log.debug("%s: the replica %s: %s", config.id, there.replica, error)
-                place.away(there, error if isinstance(error, OwnerAway) else OwnerAway(str(error), answered=True))
+                place.away(
+                    there, error if isinstance(error, OwnerAway) else OwnerAway(error_text(error), answered=True)
+                )
                 return None
             return replace(failure_of(config, error), elsewhere=True)
         self.connect_seconds = time.monotonic() - began

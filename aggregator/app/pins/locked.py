@@ -6,6 +6,7 @@ from pathlib import Path
 
 from aggregator.config.files.watch import Stamp, stamp
 from aggregator.domain.ordinary_files import read_ordinary
+from aggregator.domain.text.error_text import error_text
 from aggregator.pins.lock_file import LOCK_FILE, LockFileError, read_lock
 from aggregator.pins.values import ItemKey, PinnedItem
 
@@ -53,7 +54,7 @@ class LockWatch:
         except FileNotFoundError:
             self.servers, self._good, self.problem = {}, True, None
         except (OSError, LockFileError) as error:
-            self.problem = str(error)
+            self.problem = error_text(error)
             stays = "; the pins that were in force stay" if self._good else ""
             log.error("the lock file of pins cannot be used%s: %s", stays, error)
         if problem is not None and self.problem is None:

@@ -18,6 +18,7 @@ from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
 from aggregator.app.pins.writing import items_of, was_read, write_list
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.pins.state import HeldItem, JudgedList
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
@@ -255,7 +256,7 @@ class PinSync:
         except Exception as error:  # it is tried again
             if not isinstance(error, StorageError):
                 log.error("pins: an error of ours", exc_info=error)
-            await self._failed(str(error) if isinstance(error, StorageError) else _OURS)
+            await self._failed(error_text(error) if isinstance(error, StorageError) else _OURS)
             return AGAIN
         finally:
             self._loaded.set()

@@ -10,6 +10,7 @@ from typing import Any
 from aggregator.audit.spill import waiting_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.anchor import Anchor, anchor_line, anchors_in
 from aggregator.storage.audit.chain import ChainKey, Head
 from aggregator.storage.audit.read import open_reader
@@ -75,7 +76,7 @@ def _anchors(file: Path) -> list[Anchor]:
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise OperatorError(f"{file} cannot be used: {error}.") from error
+        raise OperatorError(f"{file} cannot be used: {error_text(error)}.") from error
 
 
 async def _newest(url: str) -> dict[int, Head]:

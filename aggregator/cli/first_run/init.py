@@ -16,6 +16,7 @@ from aggregator.cli.runtime.setup import configured_database
 from aggregator.cli.servers.edit import open_config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
+from aggregator.domain.text.error_text import error_text
 from aggregator.editing.edited_file import open_file
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS, host_named
@@ -104,7 +105,7 @@ def _agent(answer: str) -> str:
     try:
         check_agent_id(answer)
     except ValueError as error:
-        raise OperatorError(str(error)) from None
+        raise OperatorError(error_text(error)) from None
     return answer
 
 

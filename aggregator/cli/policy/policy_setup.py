@@ -17,6 +17,7 @@ from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.error_text import error_text
 from aggregator.policy.files.checking import check as check_files
 from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.known_names import KnownNames
@@ -119,7 +120,7 @@ def check_schema(wanted: Mapping[str, Any]) -> str | None:
     try:
         jsonschema_rs.validator_for(dict(wanted), retriever=_refuse)
     except ValueError as error:
-        return f"The schema cannot be used: {str(error).splitlines()[0]}."
+        return f"The schema cannot be used: {error_text(error).splitlines()[0]}."
     return None
 
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from aggregator.domain.call_record import current_call, current_trace
+from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.log_messages import message_of
 from aggregator.redaction.redactor import Redactor
 
@@ -138,9 +139,9 @@ class _Stderr(logging.StreamHandler[Any]):
 def _with_reasons(record: logging.LogRecord) -> logging.LogRecord:
     """Return a record whose text names every exception in it: one without a text of its own by its type."""
     args = record.args
-    if not isinstance(args, tuple) or not any(isinstance(one, BaseException) and not str(one) for one in args):
+    if not isinstance(args, tuple) or not any(isinstance(one, BaseException) for one in args):
         return record
-    named = tuple(type(one).__name__ if isinstance(one, BaseException) and not str(one) else one for one in args)
+    named = tuple(error_text(one) if isinstance(one, BaseException) and not str(one).strip() else one for one in args)
     return logging.makeLogRecord({**record.__dict__, "args": named})
 
 

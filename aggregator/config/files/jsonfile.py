@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aggregator.config.errors import ConfigError
 from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
+from aggregator.domain.text.error_text import error_text
 
 _LARGEST = 16 * 2**20
 
@@ -72,7 +73,7 @@ def _parse(path: Path, text: str) -> object:
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply to be read.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} holds a number that cannot be used: {error}.") from None
+        raise ConfigError(f"{path} holds a number that cannot be used: {error_text(error)}.") from None
 
 
 def _loads(text: str) -> object:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import set_aside_before, unwritable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
@@ -153,7 +154,7 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
             read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection, entries)
             return StorageRead(facts, *read)
     except sqlite3.Error as error:
-        said = str(error)
+        said = error_text(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
         return StorageRead(StorageFacts(path, True, fault, f"{said}.", aside=aside, **common))
 

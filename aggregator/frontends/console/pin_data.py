@@ -7,6 +7,7 @@ from shlex import quote
 from typing import Any, Final, cast
 
 from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definition_diff
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
 from aggregator.frontends.console.view import SignedIn
@@ -109,7 +110,7 @@ def _difference(kind: str, before: str | None, after: str | None) -> tuple[Defin
     try:
         return definition_diff(before, after), ""
     except ValueError as error:
-        return None, f"They cannot be compared: {error}."
+        return None, f"They cannot be compared: {error_text(error)}."
 
 
 def _shown(text: str | None) -> str:

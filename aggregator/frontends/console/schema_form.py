@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from aggregator.domain.errors import AggregatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.text.invisible import escaped
 from aggregator.wire.codec import decode
 
@@ -270,7 +271,7 @@ def read_json(name: str, text: str) -> Any:
     try:
         return decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise FormFault(name, f"{name} is not JSON: {str(error)[:200]}.") from None
+        raise FormFault(name, f"{name} is not JSON: {error_text(error)[:200]}.") from None
 
 
 def sample(fields: tuple[FormField, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.wire.codec import decode
 
@@ -100,7 +101,7 @@ def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -
         try:
             given = decode(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
         except ValueError as error:
-            return ParsedCall(name, given, call_id, f"its arguments are not valid JSON: {error}")
+            return ParsedCall(name, given, call_id, f"its arguments are not valid JSON: {error_text(error)}")
     if given is None:
         given = {}
     if not isinstance(given, dict):

@@ -11,6 +11,7 @@ from aggregator.config.settings import V1Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown
 from aggregator.domain.principal import Principal
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
@@ -138,7 +139,7 @@ class V1Frontend:
         try:
             return decode(await self._limits.read(scope, receive))
         except ValueError as error:
-            raise BadRequest("", f"The body is not valid JSON: {error}.") from None
+            raise BadRequest("", f"The body is not valid JSON: {error_text(error)}.") from None
 
     # -- routes
 

@@ -13,6 +13,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
 from aggregator.frontends.web.forward.forwarder import MESSAGES, Forwarder
@@ -137,7 +138,7 @@ class SseFrontend:
             await respond(send, refused.status, {"error": str(refused)})
             return
         except ValueError as error:
-            await respond(send, 400, {"error": f"Not JSON: {error}"})
+            await respond(send, 400, {"error": f"Not JSON: {error_text(error)}"})
             return
         if host is not None and principal.token is not None:
             # What is decided about a message depends on the token that it was sent with.

@@ -10,6 +10,7 @@ from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, AnswerLost, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, UnreadableMessage, is_small
 from aggregator.frontends.web.credentials import refuse_for_now
@@ -131,7 +132,7 @@ class StreamableHttpFrontend:
         except BodyRefused as refused:
             raise UnreadableMessage(refused.status, {"error": str(refused)}) from refused
         except ValueError as problem:
-            raise UnreadableMessage(400, HostError(PARSE_ERROR, f"Parse error: {problem}")) from problem
+            raise UnreadableMessage(400, HostError(PARSE_ERROR, f"Parse error: {error_text(problem)}")) from problem
 
     async def _serve_session(
         self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send

@@ -12,6 +12,7 @@ from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
+from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.meta.forms import unfenced
 from aggregator.gateway.meta.meant import MeantTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
@@ -198,7 +199,7 @@ def _object(tool: str, value: Any) -> dict[str, Any]:
             # Some encode it twice.
             value = _decoded(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise BadArguments(tool, f"The arguments of {tool} are no JSON object: {error}.") from None
+            raise BadArguments(tool, f"The arguments of {tool} are no JSON object: {error_text(error)}.") from None
     if value is None or value == []:
         return {}
     if not isinstance(value, dict):

@@ -18,6 +18,7 @@ from aggregator.domain.errors import (
     UpstreamRpcError,
 )
 from aggregator.domain.missing import LoginRequired
+from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.timing import name_tool
 from aggregator.redaction.arguments import without_arguments
@@ -47,7 +48,7 @@ def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
 
 def note_failure(record: CallRecord, error: BaseException) -> None:
     """Note how a call ended that has none."""
-    record.error_message = str(error)
+    record.error_message = error_text(error)
     if isinstance(error, CallRefused | UpstreamError):
         record.status, record.error_code = error.outcome, error.code
         if record.method == TOOL_CALL and not isinstance(error, LoginRequired):

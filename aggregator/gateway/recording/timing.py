@@ -8,6 +8,7 @@ from typing import Final
 from aggregator.domain.call_record import Attempt, CallRecord, Stage, current_call
 from aggregator.domain.errors import AggregatorError, UpstreamRpcError
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.arguments import without_arguments
 
 # Characters of the sentence about an attempt that failed, and how many attempts of one call are told.
@@ -80,5 +81,5 @@ def _why(error: BaseException | None, record: CallRecord) -> str | None:
     elif isinstance(error, asyncio.CancelledError):
         said = "The call was cancelled."
     else:
-        said = str(error) if isinstance(error, AggregatorError) else type(error).__name__
+        said = error_text(error) if isinstance(error, AggregatorError) else type(error).__name__
     return said if len(said) <= _FAILURE else said[: _FAILURE - 1] + "…"

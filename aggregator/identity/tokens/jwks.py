@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from aggregator.config.auth.issuers import IssuerConfig
+from aggregator.domain.text.error_text import error_text
 from aggregator.identity.tokens.key_set import IssuerKey, KeySet, read_key_set
 from aggregator.identity.tokens.rejection import IssuerUnavailable
 from aggregator.oauth.fetch import FetchFailed, GuardedFetch
@@ -105,7 +106,7 @@ class IssuerKeys:
         except FetchFailed as error:
             self._failed(error.reason)
         except ValueError as error:
-            self._failed(f"{self._url or self._issuer.issuer} is no set of keys: {error}")
+            self._failed(f"{self._url or self._issuer.issuer} is no set of keys: {error_text(error)}")
         else:
             if self.problem is not None:
                 log.info("the keys of the issuer %s can be had again", self._issuer.issuer)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.read import AuditReader
 from aggregator.storage.audit.verify import Verdict, verify
@@ -201,7 +202,7 @@ async def refuse_in_use(path: Path) -> None:
     try:
         used = await asyncio.to_thread(sqlite.others_use, path)
     except sqlite3.Error as error:
-        raise StorageReadOnly(f"The database {path} cannot be written: {error}.") from error
+        raise StorageReadOnly(f"The database {path} cannot be written: {error_text(error)}.") from error
     if used:
         raise TargetInUse(f"Another process has the database {path} open. {_STOP}")
 

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Double, Integer, Select, TextClause, cast, func, select, text
 from sqlalchemy.exc import DBAPIError
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.engine.postgres_url import PostgresUrl
 from aggregator.storage.errors import StorageBusy, StorageError, StorageFull, StorageReadOnly, StorageRefused
 
@@ -102,7 +103,7 @@ def _of_connecting(cause: BaseException, url: PostgresUrl) -> StorageError | Non
         return StorageReadOnly(f"{said}, or each server, as in `postgresql://USER@ONE:5432,TWO:5432/DATABASE`.")
     if type(cause).__name__ == _MISCONFIGURED:
         # Its texts are of files and options; none has a password.
-        return StorageError(f"The storage URL cannot be used: {str(cause).splitlines()[0]}.")
+        return StorageError(f"The storage URL cannot be used: {error_text(cause).splitlines()[0]}.")
     return None
 
 

@@ -7,6 +7,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRefused
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.reasons import Reason, said_in
+from aggregator.domain.text.error_text import error_text
 from aggregator.wire.peer import PeerGone
 
 # Statuses that say that nothing is served under the path.
@@ -50,7 +51,7 @@ def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = 
         return Failure(Reason(f"it refused to start, with JSON-RPC error {error.code}", error.message))
     if isinstance(error, PeerGone):
         return Failure(error.reason, died=server.type == "stdio")
-    return Failure(str(error))
+    return Failure(error_text(error))
 
 
 def program_ended(end_reason: str) -> str:

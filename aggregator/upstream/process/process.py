@@ -14,6 +14,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.reasons import Reason
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.process.containers import ContainerRun
 from aggregator.upstream.process.environment import environment
@@ -246,7 +247,9 @@ async def run_child(
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
             raise UpstreamRefused(server, f"{server}: the file {command!r} is not a program.") from error
-        raise UpstreamUnavailable(server, f"{server}: {command!r} could not be started: {error}.") from error
+        raise UpstreamUnavailable(
+            server, f"{server}: {command!r} could not be started: {error_text(error)}."
+        ) from error
     group = child.pid
     try:
         reaper.watch(group, server, mark.get(VARIABLE, ""))

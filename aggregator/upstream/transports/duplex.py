@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, unreadable
 from aggregator.wire.codec import TooDeep
@@ -89,7 +90,9 @@ class DuplexConnection:
                 return False
             self._on_fault("answers that cannot be read")
             too_deep = isinstance(problem, TooDeep)
-            self.peer.fail(request_id, AnswerTooDeep(server, data) if too_deep else unreadable(server, str(problem)))
+            self.peer.fail(
+                request_id, AnswerTooDeep(server, data) if too_deep else unreadable(server, error_text(problem))
+            )
             return True
         used = False
         for part in parts:

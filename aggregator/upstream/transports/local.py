@@ -17,6 +17,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamRefused
 from aggregator.domain.reasons import Reason
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.connection import Connection, InboundHandlers
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -82,7 +83,7 @@ def _find(server: ServerConfig) -> Server[Any]:
         found = pkgutil.resolve_name(server.target)
     except (ImportError, AttributeError, ValueError) as error:
         raise UpstreamRefused(
-            server.id, f"{server.id}: `target` {server.target!r} cannot be imported: {error}."
+            server.id, f"{server.id}: `target` {server.target!r} cannot be imported: {error_text(error)}."
         ) from error
     if callable(found) and not isinstance(found, Server) and not hasattr(found, "_lowlevel_server"):
         found = found()

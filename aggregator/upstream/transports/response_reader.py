@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.errors import UpstreamBadAnswer
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, too_many_values, unreadable
 from aggregator.upstream.transports.http_body import messages_in, says_unknown
@@ -133,8 +134,8 @@ class ResponseReader:
                     raise AnswerTooDeep(server.id, data) from None
                 return []
             if alone or answers:
-                raise unreadable(server.id, str(problem)) from None
-            self._unread = str(problem)
+                raise unreadable(server.id, error_text(problem)) from None
+            self._unread = error_text(problem)
         return []
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import SMALL, hold
 from aggregator.domain.connection_causes import CAUSES, ConnectionCause, cause_of_status
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamError, UpstreamHttpStatus, UpstreamRefused
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.lifecycle.states import round_duration
 from aggregator.upstream.transports.authorized import AuthorizedRequests, challenges_of
@@ -151,7 +152,7 @@ def without_query(url: str) -> str:
 def describe(error: BaseException) -> str:
     """Return the text of a failed request, without the address."""
     if isinstance(error, HttpFailure):
-        return str(error)
+        return error_text(error)
     if isinstance(error, TimeoutError) and not error.strerror:
         return "timed out"
     return reason_of(error)

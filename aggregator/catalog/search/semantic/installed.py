@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator import DISTRIBUTION
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 
 if TYPE_CHECKING:
     from aggregator.catalog.search.semantic.encoder import Encoder
@@ -40,7 +41,7 @@ def open_encoder() -> "Encoder":
     try:
         return encoder(folder)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise OperatorError(f"The model in {folder} cannot be used ({error}). Run: {INSTALL}") from error
+        raise OperatorError(f"The model in {folder} cannot be used ({error_text(error)}). Run: {INSTALL}") from error
 
 
 def _import_encoder() -> "type[Encoder]":

@@ -7,6 +7,7 @@ from typing import Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
+from aggregator.domain.text.error_text import error_text
 
 ENTRY: Final = "aggregator"
 # What every host takes, and puts before the names of our tools.
@@ -44,6 +45,6 @@ class InstallOptions:
             try:
                 check_agent_id(self.agent)
             except ValueError as error:
-                raise OperatorError(str(error)) from None
+                raise OperatorError(error_text(error)) from None
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise OperatorError("The name of an entry is made of letters, digits, `_` and `-`, at most 60 of them.")

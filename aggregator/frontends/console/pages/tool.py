@@ -12,6 +12,7 @@ from aggregator.catalog.describe.parameters import parameters
 from aggregator.catalog.pages import render
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.error_text import error_text
 from aggregator.domain.text.tokens import estimate
 from aggregator.frontends.console.foreign_words import server_reason
 from aggregator.frontends.console.parts import ConsoleParts
@@ -274,7 +275,7 @@ class ToolPage:
                 try:
                     difference = await asyncio.to_thread(definition_diff, texts[0], texts[1])
                 except ValueError as error:
-                    problem = f"They cannot be compared: {error}."
+                    problem = f"They cannot be compared: {error_text(error)}."
         data = {
             "name": name[:_NAME],
             "href": link("tools", name),

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, cast
 import httptools
 
 from aggregator.domain.connection_causes import CAUSES, cause_of_beginning
+from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.transports.http_clients.plain_response import (
     LARGEST_HEAD,
     KnownHeads,
@@ -211,7 +212,7 @@ class PlainConnection(asyncio.Protocol):
                 self._surplus = True
             else:
                 cause = (cause_of_beginning(data[:_TELLING]) if response.head is None else None) or CAUSES["not_http"]
-                self._fail(f"{cause.words} ({error})"[:400])
+                self._fail(f"{cause.words} ({error_text(error)})"[:400])
             return
         if self._blind > HEAD_LIMIT and not response.complete:
             self._fault = _TOO_LARGE
