@@ -11,12 +11,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.app.pins.known import server_pins, signature
 from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
-from aggregator.app.pins.writing import items_of, was_read, write_list
+from aggregator.app.pins.writing import PinDatabase, error_named, items_of, was_read, write_list
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.pins.book import PinBook
@@ -31,7 +31,6 @@ from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from aggregator.storage.engine.engine import Version
-    from aggregator.storage.opening import Database
     from aggregator.storage.pins import Pins
 
 log = logging.getLogger(__name__)
@@ -52,15 +51,6 @@ _ROUNDS: Final = 8
 NOT_WRITTEN: Final = "it cannot be pinned now, since its pins cannot be written"
 _OURS: Final = "an error of ours; the log says more"
 _NEVER: Final = object()
-
-
-class PinDatabase(Protocol):
-    """The database that keeps pins; `url` is None where there is none."""
-
-    @property
-    def url(self) -> str | None: ...
-
-    async def open(self) -> "Database | None": ...
 
 
 class PinSync:
@@ -106,6 +96,8 @@ class PinSync:
         self._claimed: dict[str, str] = {}
         # Servers that have another entry, whose pins are still to be read.
         self._others: set[str] = set()
+        # How often servers got other entries.
+        self._generation = 0
         self._awaits_kept = awaits_kept
         self._are_kept_read = False
         self._kept: dict[str, Sequence[Any]] = {}
@@ -205,7 +197,9 @@ class PinSync:
                 self._with_texts.discard(server)
                 self._made_of.pop(server, None)
                 self._book.start_anew(server)
+                self._kept.pop(server, None)
                 self._version, self._look = None, True
+                self._generation += 1
                 self._others.add(server)
         self._entries = entries
         self._wake.set()
@@ -285,7 +279,7 @@ class PinSync:
 
     async def _catch_up(self) -> None:
         """Read what is new in the database or in the lock file, and judge the lists anew that it is about."""
-        changed, others = await asyncio.to_thread(self._lock.read), set(self._others)
+        changed = await asyncio.to_thread(self._lock.read)
         look, self._look = self._look, False
         if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
             quick = await asyncio.to_thread(pin_rows, self._path, self.entries())
@@ -298,9 +292,9 @@ class PinSync:
         if self._withheld and time.monotonic() >= self._again_at:
             self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
         unread = self._book.default_unread and not self._read
-        if unread or look or self._book.held_count() or self._unwritten():
+        if unread or look or self._others or self._book.held_count() or self._unwritten():
             changed = await self._read_rows() or changed
-        self._others -= others
+        others, self._others = self._others, set()
         if changed or others or self._book.default_unread:
             await self._take_and_judge()
         await self._compare_with_kept()
@@ -328,10 +322,14 @@ class PinSync:
         version = await pins.version()
         if version == self._version:
             return False
-        rows = await pins.all(texts=False)
-        self._group(rows, await pins.baselines(), await pins.faults())
-        for server in sorted(self._with_texts):
-            self._rows[server] = await pins.all(server)
+        entries = None
+        while entries != self._generation:
+            # Entries that changed meanwhile have other rows.
+            entries = self._generation
+            rows, taken, faults = await pins.all(texts=False), await pins.baselines(), await pins.faults()
+            texts = {server: await pins.all(server) for server in sorted(self._with_texts)}
+        self._group(rows, taken, faults)
+        self._rows |= texts
         self._version, self._read = version, True
         return True
 
@@ -349,7 +347,7 @@ class PinSync:
             except StorageError:
                 raise
             except Exception as error:  # what differs stays held: only this server has such a row
-                self._withhold(server, f"its pins cannot be read: {_named(error)}", error)
+                self._withhold(server, f"its pins cannot be read: {error_named(error)}", error)
                 continue
             self._with_texts.add(server)
         self._take_rows(readable=True)
@@ -452,18 +450,21 @@ class PinSync:
         Raises:
             StorageError: the database takes nothing of any server now.
         """
-        problem: str | None = None
+        problem, tried = None, False
         pins = await self._pins()
-        for judged in lists:
+        # Lists that were judged anew meanwhile, or are of an entry that had this name before, are not written.
+        for judged in filter(self._book.is_current, lists):
             try:
                 if not judged.provisional:
                     await write_list(pins, judged, self._news, was_read=was_read(self._upstreams[server], judged.kind))
             except StorageError:
                 raise
             except Exception as error:
-                problem = f"its pins cannot be written: {_named(error)}"
+                problem = f"its pins cannot be written: {error_named(error)}"
                 self._withhold(server, problem, error)
-            self._written[server, judged.kind] = signature(judged)
+            self._written[server, judged.kind], tried = signature(judged), True
+        if not tried:
+            return
         if problem is None and self._withheld.pop(server, None) is not None:
             log.info("%s: its pins can be written again", server)
         if self._marked.get(server) != problem:
@@ -493,8 +494,3 @@ class PinSync:
             self._marked.pop(server, None)
         else:
             self._marked[server] = problem
-
-
-def _named(error: Exception) -> str:
-    """Return a kind of error: the text of one may hold what stands in a row."""
-    return f"{type(error).__name__}; the log says more at level debug"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.app.pins.known import seen_of, text_of
 from aggregator.app.pins.news import PinNews
@@ -15,10 +15,20 @@ from aggregator.pins.values import PinKind, PinnedItem
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
+    from aggregator.storage.opening import Database
     from aggregator.storage.pins import Pins
 
 BY_FIRST_SIGHT: Final = "first sight"
 BY_SETTINGS: Final = "on_change"
+
+
+class PinDatabase(Protocol):
+    """The database that keeps pins; `url` is None where there is none."""
+
+    @property
+    def url(self) -> str | None: ...
+
+    async def open(self) -> "Database | None": ...
 
 
 async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, was_read: bool) -> None:
@@ -75,3 +85,8 @@ def was_read(upstream: Upstream, kind: PinKind) -> bool:
     if kind in ("tool", "prompt", "template", "skill"):
         return upstream.lists.was_read(kind)
     return upstream.negotiated is not None
+
+
+def error_named(error: Exception) -> str:
+    """Return a kind of error: the text of one may hold what stands in a row."""
+    return f"{type(error).__name__}; the log says more at level debug"

@@ -176,6 +176,10 @@ class PinBook:
         """Return what was found of the lists of a server, and of its instructions."""
         return [judged for (of, _), judged in self._judged.items() if of == server]
 
+    def is_current(self, judged: JudgedList) -> bool:
+        """Return whether a list is still the one that was found last of its server."""
+        return self._judged.get((judged.server, judged.kind)) is judged
+
     def instructions_steps(self, config: ServerConfig, text: str) -> Steps[JudgedList | None]:
         """Judge the instructions of a server, an empty text being none; None if they were judged before."""
         server, pins, rules = config.id, self.of(config.id), rules_of(config)
