@@ -215,6 +215,7 @@ def build_app(
         config_reload=config_reload,
         policy_reload=policy_reload,
         facts=facts,
+        finder=lists.finder,
         book=book,
         pin_sync=pin_sync,
     )

@@ -50,6 +50,9 @@ class Retention:
         except StorageError as error:
             log.warning("what is kept for no longer stays for now: %s", error)
             return 0
+        except Exception as error:  # it is tried again
+            log.error("what is kept for no longer stays for now, by an error of ours", exc_info=error)
+            return 0
         if removed:
             log.debug("%d rows that are kept for no longer were removed", removed)
         return removed

@@ -18,6 +18,7 @@ from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.gateway.views.finder import Finder
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
 from aggregator.upstream.upstream import Upstream
@@ -41,11 +42,13 @@ class Status:
         config_reload: ConfigReload | None,
         policy_reload: PolicyReload | None,
         facts: GroupFacts,
+        finder: Finder,
         book: PinBook | None = None,
         pin_sync: PinSync | None = None,
     ) -> None:
         self._book = book
         self._pin_sync = pin_sync
+        self._finder = finder
         self._facts = facts
         self._upstreams = upstreams
         self._gateway = gateway
@@ -63,12 +66,14 @@ class Status:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
         held = self._book.counts() if self._book is not None else {}
         withheld = self._pin_sync.withheld if self._pin_sync is not None else {}
+        unsearchable = self._finder.unsearchable
         servers = {
             name: {
                 **condition(upstream, self._tools(upstream)),
                 "answered_by": self._failover.answering(name),
                 **({"held": held[name]} if name in held else {}),
                 **({"withheld": withheld[name]} if name in withheld else {}),
+                **({"unsearchable": unsearchable[name]} if name in unsearchable else {}),
             }
             for name, upstream in self._upstreams.items()
         }
@@ -99,6 +104,8 @@ class Status:
             details["catalogs"] = self._catalog_sync.problem
         if self._pin_sync is not None and self._pin_sync.problem is not None:
             details["pins"] = self._pin_sync.problem
+        if self._finder.problem is not None:
+            details["search"] = self._finder.problem
         receivers = self._notices.report()
         if receivers:
             details["notify"] = receivers

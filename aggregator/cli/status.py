@@ -116,7 +116,12 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
     held = [name for name, server in servers.items() if server.get("held")]
     if held:
         told.append(f"Definitions are held, see `aggregator pins status`: {', '.join(held)}.")
-    parts = ("keys", "issuers", "catalogs", "pins", "audit")
+    told += [
+        f"{name}: its tools cannot be found by words: {server['unsearchable']}."
+        for name, server in servers.items()
+        if server.get("unsearchable")
+    ]
+    parts = ("keys", "issuers", "catalogs", "pins", "search", "audit")
     return told + [f"{name}: {found[name]}" for name in parts if found.get(name)]
 
 

@@ -1,26 +1,31 @@
 """What is kept for no longer goes, and nothing else; what would go is what goes."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, text
 
 from aggregator.app.database import LazyDatabase
 from aggregator.app.retention import Retention
 from aggregator.audit.rows import row
 from aggregator.config.settings import AuditConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import verify
 from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.opening import Database
 from aggregator.storage.retention import prune as pruning
 from aggregator.storage.retention.prune import RetentionRules, prune, would_prune
 from aggregator.storage.tables import changes
 from tests.audit.logs import AT, NOTHING, make_call
 from tests.backup.databases import add_rows, content, url_of
+from tests.polling import until
 
 NOW: Final = AT + 400 * 86400.0
 DAY: Final = 86400.0
@@ -122,6 +127,60 @@ async def test_what_has_expired_goes_and_nothing_else(url: str, monkeypatch: pyt
         "catalogs of servers": 1,
         "definitions of tools": 1,
     }
+
+
+async def test_a_kind_that_is_refused_costs_no_other(tmp_path: Path) -> None:
+    """Two are refused, of which one is found by the rows of another kind; the others go."""
+    url = url_of(tmp_path / "a.db")
+    async with open_database(url) as database:
+        await add_rows(database, ROWS)
+        for table in ("approvals", "kept_result_parts"):
+            await _refuse(database, table)
+        with pytest.raises(StorageError, match="rows cannot be removed: approvals: IntegrityError; parts of kept res"):
+            await prune(database.engine, database.audit, RetentionRules(100 * DAY, None), now=NOW)
+    left = await content(url)
+    for table in ("console_links", "used_states", "host_sessions", "limit_usage"):
+        assert [row[0] for row in left[table]] == ["new"], table
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        for table in ("approvals", "kept_result_parts", "kept_results"):
+            ids = connection.execute(f"SELECT id FROM {table} ORDER BY id")  # noqa: S608 - a table named above
+            assert [row[0] for row in ids] == ["new", "old"], table
+
+
+async def test_a_busy_database_is_not_asked_for_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_database(url_of(tmp_path / "a.db")) as database:
+        asked: list[Any] = []
+
+        async def busy(engine: Any, kind: Any) -> int:
+            asked.append(kind.name)
+            raise StorageBusy("locked")
+
+        monkeypatch.setattr(pruning, "_removed", busy)
+        with pytest.raises(StorageBusy):
+            await prune(database.engine, database.audit, ALL_KEPT, now=NOW)
+        assert asked == ["approvals"]
+
+
+async def test_an_error_of_ours_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aggregator.app.retention.EVERY", 0.001)
+    tries: list[float] = []
+
+    async def breaks(self: Database, *rest: Any, now: float) -> int:
+        tries.append(now)
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(Database, "prune", breaks)
+    store = LazyDatabase(url_of(tmp_path / "a.db"), None)
+    async with store, Tasks("a test") as tasks:
+        tasks.start(Retention(store, AuditConfig()).run())
+        await until(lambda: len(tries) >= 2, "it is tried again")
+
+
+async def _refuse(database: Database, table: str) -> None:
+    async with database.engine.write() as connection:
+        await connection.execute(
+            text(f"CREATE TRIGGER kept_{table} BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'stays'); END")
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import RpcError
 from aggregator.domain.trace_context import begin
 from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
+from aggregator.gateway.flow.states import FlowStates
 from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy, StorageError
@@ -23,6 +25,7 @@ from tests.access.gateway_harness import MODERN, error_data
 from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
 from tests.peers.back_channel import FakeBackChannel
 from tests.peers.toolbox import Json, text_result
+from tests.polling import until
 
 SESSION: Final = ScopeKey(ScopeOwner("ada", None, None), "session", "one")
 UNTRUSTED: Final = frozenset({"untrusted"})
@@ -387,3 +390,56 @@ async def test_a_session_has_listed_once_it_was_sent_tools(open_harness: OpenHar
         assert not host.listed
         await harness.ask(host, "tools/list", {})
         assert host.listed
+
+
+async def test_a_row_that_is_refused_costs_its_own_scope(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others have read is written, be it now or at a later look; the answers of this one are withheld."""
+    noted = FlowLabels.note
+
+    async def note(self: FlowLabels, rows: Sequence[FlowRow]) -> None:
+        if any(row.agent_id == "ada" for row in rows):
+            raise ValueError("half of a surrogate pair")
+        await noted(self, rows)
+
+    async def away(*args: object, **more: object) -> None:
+        raise StorageError("no database")
+
+    monkeypatch.setattr("aggregator.gateway.flow.states._REST_AT_ONCE", 2)
+    async with open_harness() as harness:
+        flow, ada, bob = harness.app.flow, harness.host("ada", MODERN), harness.host("bob", MODERN)
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowLabels, "note", away)
+            for host in (ada, bob):
+                await harness.call(host, "web.fetch", _meta=traced())
+        assert [key.owner.agent_id for key in flow.scopes.unwritten] == ["ada", "ada", "bob", "bob"]
+        monkeypatch.setattr(FlowLabels, "note", note)
+        answer = await harness.call(ada, "web.fetch")
+        assert error_data(answer)["code"] == "flow_unknown"
+        assert "did fetch" not in str(answer)
+        assert await harness.outcome(bob, "web.fetch") == "ok"
+        for _ in range(2):
+            with pytest.raises(StorageError, match="refuses the flow labels of"):
+                await flow.write_rest()
+        assert {key.owner.agent_id for key in flow.scopes.unwritten} == {"ada"}
+
+
+async def test_an_error_of_ours_does_not_end_the_look_after_labels(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has it once."""
+    monkeypatch.setattr("aggregator.gateway.flow.states.LOOK_EVERY", 0.001)
+    tries: list[int] = []
+
+    async def breaks(self: FlowStates) -> None:
+        tries.append(1)
+        raise RuntimeError("a fault of ours")
+
+    async with open_harness() as harness, Tasks("a test") as tasks:
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowStates, "heed_clears", breaks)
+            tasks.start(harness.app.flow.run())
+            await harness.call(harness.host("ada", MODERN), "web.fetch")
+            await until(lambda: len(tries) > 2, "it is tried again")
+        assert sum("an error of ours" in one.message for one in caplog.records) == 1

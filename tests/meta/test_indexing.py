@@ -6,9 +6,13 @@ from typing import Final
 
 import pytest
 
+from aggregator.catalog.search import index
+from aggregator.catalog.search.document import Document, document
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import finder
 from tests.access.gateway_harness import tool
-from tests.meta.conftest import OpenHarness
+from tests.meta.conftest import MetaHarness, OpenHarness
+from tests.peers.toolbox import Json
 from tests.polling import until
 
 MANY: Final = 600
@@ -99,3 +103,84 @@ async def test_the_event_loop_has_its_turn_after_every_few_tools(open_harness: O
     async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
         await until(lambda: not harness.app.gateway._finder.not_indexed, "it is ready")
         assert gate.passes >= MANY / 4
+
+
+def lists(harness: MetaHarness, server: str, tools: list[Json]) -> None:
+    harness.app.upstreams[server].definitions = tools
+    harness.app.updates.rebuild()
+
+
+def breaks_for(monkeypatch: pytest.MonkeyPatch, broken: set[str]) -> None:
+    """Have no tool of these servers be indexed."""
+
+    def made(tool: ToolRecord, text: str) -> Document:
+        if tool.server in broken:
+            raise RuntimeError("a fault of ours")
+        return document(tool, text)
+
+    monkeypatch.setattr(index, "document", made)
+
+
+PAPER: Final = {
+    name: [tool(f"{name}_{number}", description="Orders pencils.") for number in range(size)]
+    for name, size in (("first", 3), ("bad", finder._FIRST_PART), ("last", 3))
+}
+OF_PAPER: Final = {name: {"command": "never"} for name in PAPER}
+
+
+async def test_a_server_that_cannot_be_indexed_costs_its_own_tools(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: F5. The others are found, also those behind it and of a later part; the answer and the health say so."""
+    broken = {"bad"}
+    breaks_for(monkeypatch, broken)
+    async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
+        host = harness.host("local")
+        said = await harness.text(host, "search_tools", query="pencils", limit=100)
+        for name in ("first.first_0", "last.last_0"):
+            assert name in said
+        assert "bad.bad_" not in said
+        assert "The tools of bad cannot be found by words now" in said
+        assert "The tools of bad" in await harness.text(host, "search_tools", query="zebra")
+        assert "cannot be found" not in await harness.text(host, "search_tools", server="bad")
+        assert harness.app.gateway._finder.unsearchable.keys() == {"bad"}
+        assert harness.app.report()[1]["servers"]["bad"]["unsearchable"] == "an error of ours (RuntimeError)"
+        assert "unsearchable" not in harness.app.report()[1]["servers"]["last"]
+        # Another change leaves it as it is, with no further word; its own next list is tried.
+        lists(harness, "last", [tool("mend", description="Mends erasers.")])
+        assert "last.mend" in await harness.text(host, "search_tools", query="erasers")
+        assert sum("cannot be found by words" in one.message for one in caplog.records) == 1
+        assert harness.app.gateway._finder.unsearchable.keys() == {"bad"}
+        broken.clear()
+        lists(harness, "bad", [tool("mend", description="Mends erasers.")])
+        said = await harness.text(host, "search_tools", query="erasers")
+        assert "bad.mend" in said
+        assert "cannot be found" not in said
+        assert "unsearchable" not in harness.app.report()[1]["servers"]["bad"]
+
+
+async def test_what_an_agent_may_not_call_is_no_gap(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D4, F5. An agent hears nothing of a server that it may not use."""
+    breaks_for(monkeypatch, {"bad"})
+    policies = {"agents": {"a": {"allow": ["first.*"], "denials": "hidden"}}}
+    async with open_harness(policies, tools=PAPER, servers=OF_PAPER) as harness:
+        for query in ("pencils", "zebra"):
+            assert "bad" not in await harness.text(harness.host("a"), "search_tools", query=query)
+
+
+async def test_an_index_that_breaks_as_a_whole_is_made_again(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F5, F7. Searches go on with the index before, the health says it, and the next catalog is indexed."""
+    async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
+        host = harness.host("local")
+        assert "order_" in await harness.text(host, "search_tools", query="pencils")
+        without = index.SearchIndex.without
+        monkeypatch.setattr(index.SearchIndex, "without", None)
+        lists(harness, "shop", [tool("order_0001", description="Orders pencils and paper.")])
+        assert "order_0001" in await harness.text(host, "search_tools", query="pencils")
+        assert "error of ours" in harness.app.report()[1]["search"]
+        monkeypatch.setattr(index.SearchIndex, "without", without)
+        lists(harness, "shop", [tool("mend", description="Mends erasers.")])
+        assert "shop.mend" in await harness.text(host, "search_tools", query="erasers")
+        assert "search" not in harness.app.report()[1]

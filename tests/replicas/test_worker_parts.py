@@ -179,6 +179,24 @@ def test_a_file_that_one_replica_cannot_read_is_told() -> None:
     assert found["config"] == {"broken": True, "problems": ["worker 2: line 3"]}
 
 
+@pytest.mark.parametrize("key", ["keys", "issuers", "catalogs", "pins", "search", "audit"])
+def test_what_is_wrong_at_one_replica_is_told(key: str) -> None:
+    well, wrong = {"servers": {}}, {"servers": {}, key: "it cannot be written"}
+    told = [Told(replica(0), well), Told(replica(1), wrong)]
+    assert merge_reports(well, "id0", told)[key] == "worker 2: it cannot be written"
+    assert merge_reports({**well, key: "mine"}, "id0", told)[key] == "mine"
+
+
+@pytest.mark.parametrize("key", ["held", "withheld", "unsearchable"])
+def test_what_is_wrong_with_a_server_at_one_replica_is_told(key: str) -> None:
+    state = {"state": "ready", "reason": "", "in_flight": 0, "tools": 1}
+    well, wrong = {"servers": {"a": state}}, {"servers": {"a": {**state, key: "mine"}}}
+    other = {"servers": {"a": {**state, key: "theirs"}}}
+    for own, theirs, expected in ((well, other, "theirs"), (wrong, well, "mine"), (wrong, other, "mine")):
+        found = merge_reports(own, "id0", [Told(replica(0), own), Told(replica(1), theirs)])
+        assert found["servers"]["a"] == {**state, key: expected}
+
+
 @pytest.mark.parametrize(("quota", "expected"), [("max 100000", None), ("150000 100000", 2), ("10000 100000", 1)])
 def test_a_container_has_the_cores_it_is_given(tmp_path: Path, quota: str, expected: int | None) -> None:
     file = tmp_path / "cpu.max"

@@ -12,7 +12,9 @@ from aggregator.upstream.lifecycle.states import State
 # States of a server, the worst first.
 _STATES: Final[tuple[State, ...]] = ("unavailable", "reconnecting", "starting", "disabled", "ready", "stopped")
 # What a report has where something is wrong, as a text.
-_TEXTS: Final = ("keys", "issuers", "catalogs", "audit")
+_TEXTS: Final = ("keys", "issuers", "catalogs", "pins", "search", "audit")
+# What a server has beside its state where something is wrong, at whichever replica.
+_OF_SERVER: Final = ("held", "withheld", "unsearchable")
 
 
 class Told(NamedTuple):
@@ -53,12 +55,13 @@ def merge_reports(own: Mapping[str, Any], me: str, told: Sequence[Told]) -> dict
 def _worse(one: dict[str, Any], other: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the server as the replica has it where it is worse, with the calls of both."""
     calls = one["in_flight"] + other["in_flight"]
+    wrong = {key: side[key] for key in _OF_SERVER for side in (other, one) if side.get(key)}
     if _rank(other["state"]) < _rank(one["state"]):
         reason = f"{name}: {other['reason']}" if other["reason"] else name
         one = {**other, "reason": reason}
     elif other["state"] == one["state"] == "ready" and other["reason"] and not one["reason"]:
         one = {**other, "reason": f"{name}: {other['reason']}"}
-    return {**one, "in_flight": calls, "tools": max(one["tools"], other["tools"])}
+    return {**one, **wrong, "in_flight": calls, "tools": max(one["tools"], other["tools"])}
 
 
 def _rank(state: str) -> int:

@@ -4,6 +4,7 @@ Law 1: a tool that the agent may not see has no part in its answer: neither as a
 Law 2: the answer depends on the tools and the query only, not on the order in which servers came and went.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,8 @@ from aggregator.catalog.search.query import read
 from aggregator.catalog.search.rank import rank
 from aggregator.catalog.search.visible import Allowed, VisibleTools
 from aggregator.domain.records import ToolRecord
+
+log = logging.getLogger(__name__)
 
 _VISIBLE_KEPT: Final = 16
 _FEW: Final = 4
@@ -68,6 +71,28 @@ class SearchIndex:
                     pause()
                 documents.append(document(tool, text))
         return SearchIndex(self._postings.added(added, pause))
+
+    def with_each(
+        self, servers: Mapping[str, tuple[str, Sequence[ToolRecord]]], pause: Pause, failed: dict[str, str]
+    ) -> "SearchIndex":
+        """Return an index with the next tools of these servers, as `with_more` does, each server for itself.
+
+        failed: why the tools of a server cannot be indexed. None of its tools is in the index, and no more are added.
+        """
+        sound = {server: more for server, more in servers.items() if server not in failed}
+        try:
+            return self.with_more(sound, pause)
+        except Exception as error:  # one of these servers
+            log.debug("tools cannot be indexed together: %s", type(error).__name__)
+        index = self
+        for server, more in sound.items():
+            try:
+                index = index.with_more({server: more}, pause)
+            except Exception as error:  # it costs this server its own tools
+                index = index.without((server,))
+                failed[server] = f"an error of ours ({type(error).__name__})"
+                log.warning("%s: what it lists cannot be found by words: %s", server, failed[server], exc_info=error)
+        return index
 
     def with_server(self, server: str, text_of_server: str, tools: tuple[ToolRecord, ...]) -> "SearchIndex":
         """Return an index with `tools` as all that `server` (its id) has.

@@ -272,6 +272,13 @@ class Scopes:
         for key in keys - left:
             self._unwritten.pop(key, None)
 
+    def postpone(self, keys: Iterable[ScopeKey]) -> None:
+        """Have these scopes be the last of those that are to be written."""
+        for key in keys:
+            if key in self._unwritten:
+                del self._unwritten[key]
+                self._unwritten[key] = None
+
     def take(self, key: ScopeKey, found: Mapping[str, Sequence[FlowRow]], now: float) -> None:
         """Take the rows that were read of a scope and of its key."""
         self.open(key, now)

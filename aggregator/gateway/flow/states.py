@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from aggregator.gateway.flow.refusals import FlowUnknown
-from aggregator.gateway.flow.scopes import RESUMED_WITHIN, ScopeKey, Scopes, with_key
+from aggregator.gateway.flow.scopes import RESUMED_WITHIN, PlacedRow, ScopeKey, Scopes, with_key
 from aggregator.policy.flow.decide_flow import FlowState, LabelSource
 from aggregator.storage.errors import StorageError
 
@@ -82,6 +82,7 @@ class FlowStates:
         # How many clears were heeded.
         self._cleared = 0
         self._failing = False
+        self._logged: tuple[str, tuple[object, ...]] | None = None
         self._used = asyncio.Event()
         self._wake = asyncio.Event()
         self._holding: dict[HoldsMessages, None] = {}
@@ -201,8 +202,7 @@ class FlowStates:
         rows = self.scopes.rows(keys, self._decay)
         if rows:
             try:
-                labels = await self._labels()
-                await labels.note([row for _, row in rows])
+                refused = await self._note(rows)
             except StorageError as error:
                 if not self._failing:
                     log.error("flow labels cannot be written; answers that bring any may be withheld: %s", error)
@@ -211,9 +211,44 @@ class FlowStates:
             if self._failing:
                 log.info("flow labels are written again")
             self._failing = False
-            self.scopes.written(rows, self._decay)
+            self.scopes.written([one for one in rows if one.key not in refused], self._decay)
+            self.scopes.postpone(refused)
             for messages in tuple(self._holding):
                 messages.flush()
+            if refused:
+                raise StorageError(f"The database refuses the flow labels of {len(refused)} scopes.")
+
+    async def _note(self, rows: Collection[PlacedRow]) -> set[ScopeKey]:
+        """Write rows; return the scopes of those that the database refuses, which cost no other scope its labels.
+
+        Raises:
+            StorageError: the database takes no rows now.
+        """
+        labels = await self._labels()
+        try:
+            await labels.note([row for _, row in rows])
+            return set()
+        except StorageError:
+            raise
+        except Exception as error:
+            log.debug("flow labels cannot be written together: %s", type(error).__name__)
+        refused: set[ScopeKey] = set()
+        for key in dict.fromkeys(key for key, _ in rows):
+            try:
+                await labels.note([row for of, row in rows if of == key])
+            except StorageError:
+                raise
+            except Exception as error:  # it costs this scope its labels, whose answers are withheld
+                refused.add(key)
+                said = "flow labels of %s are refused; its answers that bring any may be withheld: %s"
+                self._log_once(said, key.owner.agent_id, type(error).__name__)
+        return refused
+
+    def _log_once(self, said: str, *values: object) -> None:
+        """Log an error that comes back at each look only as long as it is another one than before."""
+        if (said, values) != self._logged:
+            self._logged = said, values
+            log.error(said, *values)
 
     async def _labels(self) -> "FlowLabels":
         assert self._store is not None
@@ -243,6 +278,8 @@ class FlowStates:
                 await self.write_rest()
             except StorageError as error:
                 log.debug("flow labels cannot be looked after now: %s", error)
+            except Exception as error:  # the next look may find it well again, and labels have to be written
+                self._log_once("flow labels cannot be looked after, by an error of ours: %s", repr(error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._wake.wait()

@@ -3,7 +3,7 @@
 Law: the same tools and arguments give the same bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
@@ -82,6 +82,11 @@ def still_indexing(tools: int) -> str:
     """Return the note for an answer in which so many tools may be missing."""
     what = "1 tool is" if tools == 1 else f"{tools} tools are"
     return f"{what} still being indexed and cannot be found by words yet: search again in a moment."
+
+
+def not_searchable(servers: Iterable[str]) -> str:
+    """Return the note for an answer that cannot have the tools of these servers, by an error of ours."""
+    return f"The tools of {', '.join(servers)} cannot be found by words now: search again without query."
 
 
 def _too_small(tool: ToolRecord, render: ToolText, max_tokens: int) -> str:

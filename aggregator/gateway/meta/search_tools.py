@@ -5,7 +5,7 @@ from typing import Final
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server
-from aggregator.gateway.meta.rendering import answer, rendered, still_indexing
+from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
 from aggregator.gateway.meta.skills import skill_lines
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.pins.answers import held_note
@@ -48,12 +48,14 @@ async def search_tools(asking: MetaToolCall) -> str:
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
     missing = finder.not_indexed_of(view) if query else 0
+    failed = finder.unsearchable_of(view) if query else []
+    gaps = [*([still_indexing(missing)] if missing else []), *([not_searchable(failed)] if failed else [])]
     skills = [] if cursor is not None else await _skills(asking, query, server)
     if not found:
         if skills:
             return "\n".join(skills)
         nothing = await _nothing(asking, query, server)
-        return f"{nothing}\n{still_indexing(missing)}" if missing else nothing
+        return "\n".join([nothing, *gaps])
     judged = await finder.judge(view, query, found, server) if query else None
     start = 0
     if cursor is not None:
@@ -67,7 +69,7 @@ async def search_tools(asking: MetaToolCall) -> str:
     if not found:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []
-    notes += [still_indexing(missing)] if missing else []
+    notes += gaps
     notes += skills
     return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, ranked=bool(query))
 

@@ -87,6 +87,9 @@ class Finder:
         self._current = current
         self._index: SearchIndex | None = None
         self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
+        # Servers whose tools are not in the index though it is complete, and why.
+        self._unsearchable: Mapping[str, str] = {}
+        self._problem: str | None = None
         self._begun = asyncio.Event()
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
@@ -117,7 +120,13 @@ class Finder:
             await self._stale.wait()
             self._stale.clear()
             catalog = self._current.tools
-            await asyncio.to_thread(self._reindex, catalog)
+            try:
+                await asyncio.to_thread(self._reindex, catalog)
+            except Exception as error:  # the index before goes on, and the next catalog is indexed
+                self._problem = f"an error of ours ({type(error).__name__}); the log says more"
+                log.error("the tools cannot be indexed for search", exc_info=error)
+            else:
+                self._problem = None
             if catalog is self._current.tools:
                 self._fresh.set()
             self.meanings.set_tools(catalog.tools if self._config.search.semantic else None)
@@ -225,6 +234,21 @@ class Finder:
         return self._upstreams[tool.server].config
 
     @property
+    def problem(self) -> str | None:
+        """The reason why words find tools that are not the current ones; None while they find these."""
+        return self._problem
+
+    @property
+    def unsearchable(self) -> Mapping[str, str]:
+        """The servers whose tools cannot be found by words, each with the reason."""
+        return self._unsearchable
+
+    def unsearchable_of(self, view: View) -> list[str]:
+        """Return the servers of an agent's tools that cannot be found by words, by the names that it knows."""
+        failed = self._unsearchable
+        return [seen.name for seen in self.servers(view) if seen.tools and seen.config.id in failed] if failed else []
+
+    @property
     def not_indexed(self) -> int:
         """The number of tools that are still being indexed and cannot be found by words yet."""
         if self._fresh.is_set():
@@ -274,14 +298,15 @@ class Finder:
         texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
         changed = {server: known for server, known in now.items() if self._indexed.get(server) != known}
+        failed = {server: why for server, why in self._unsearchable.items() if server in now and server not in changed}
         index = self._index if self._index is not None else SearchIndex()
         index = index.without({*(self._indexed.keys() - now.keys()), *changed})
         for part in _parts(changed):
-            index = index.with_more(part, _rest)
+            index = index.with_each(part, _rest, failed)
             if not self._indexed:
                 # What there is can be found by now.
                 self._index = index
-        self._index, self._indexed = index, now
+        self._index, self._indexed, self._unsearchable = index, now, failed
 
     def _read_intents(self) -> "IntentMatcher":
         """Return the matcher of intents. Runs in a thread: the tables are slow to import."""

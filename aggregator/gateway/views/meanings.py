@@ -84,6 +84,8 @@ class Meanings:
                 await self._learn(self._tools)
             except OperatorError as error:
                 log.error("tools are found by keywords only: %s", error)
+            except Exception as error:  # the next tools are tried again
+                log.error("some tools are found by keywords only, by an error of ours", exc_info=error)
 
     async def likeness_to(self, query: str) -> Likeness | None:
         """Return how similar tools are to a query; None where keywords alone are to be asked.

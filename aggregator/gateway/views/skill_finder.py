@@ -59,7 +59,10 @@ class SkillFinder:
             await self._wanted.wait()
             self._wanted.clear()
             items = self._current.resources
-            self._known = await asyncio.to_thread(_indexed, items)
+            try:
+                self._known = await asyncio.to_thread(_indexed, items)
+            except Exception as error:  # the index before goes on, and the next skills are indexed
+                log.error("the skills cannot be indexed for search", exc_info=error)
             if items is self._current.resources:
                 self._fresh.set()
 
@@ -147,7 +150,7 @@ def _indexed(items: ItemCatalog) -> _SkillIndex:
     servers: dict[str, list[ToolRecord]] = {}
     for record in items.skills.records:
         servers.setdefault(record.server, []).append(as_tool(record))
-    index = SearchIndex().with_more({server: (server, skills) for server, skills in servers.items()}, _rest)
+    index = SearchIndex().with_each({server: (server, skills) for server, skills in servers.items()}, _rest, {})
     return _SkillIndex(items, index)
 
 

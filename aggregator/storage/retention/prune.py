@@ -14,6 +14,7 @@ from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.catalogs import KEPT as CATALOGS_KEPT
 from aggregator.storage.console_sessions import IDLE_FOR
 from aggregator.storage.engine.engine import Engine
+from aggregator.storage.errors import StorageDamaged, StorageError
 from aggregator.storage.retention.audit_rows import count_to_trim
 from aggregator.storage.tables import (
     approvals,
@@ -67,20 +68,26 @@ class Removed(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """One kind of rows: those that `gone` is true of go, in the order of a column."""
+    """One kind of rows: those that `gone` is true of go, in the order of a column.
+
+    after: the kind that has to be removed before, since its rows are found by these.
+    """
 
     name: str
     why: str
     table: Table
     order: Column[Any]
     gone: ColumnElement[bool]
+    after: str = ""
 
 
 async def prune(engine: Engine, audit: AuditRows, rules: RetentionRules, *, now: float) -> list[Removed]:
     """Remove what is kept for no longer; return how much of each kind went. `now` is in seconds since 1970.
 
+    A kind that the database refuses to remove, as one whose table is damaged, costs no other kind.
+
     Raises:
-        StorageError: the database cannot do it. What was removed before stays removed.
+        StorageError: the database cannot do it. What else could be removed is removed.
     """
     done = []
     if rules.audited:
@@ -88,7 +95,19 @@ async def prune(engine: Engine, audit: AuditRows, rules: RetentionRules, *, now:
         while removed := await audit.trim(before=before, keep_bytes=rules.keep_bytes, now=now):
             rows += removed
         done.append(Removed("audit rows", rows, _audit_why(rules)))
-    done += [Removed(kind.name, await _removed(engine, kind), kind.why) for kind in _kinds(rules, now)]
+    refused: dict[str, Exception] = {}
+    for kind in _kinds(rules, now):
+        if kind.after in refused:
+            continue
+        try:
+            done.append(Removed(kind.name, await _removed(engine, kind), kind.why))
+        except Exception as error:
+            if isinstance(error, StorageError) and not isinstance(error, StorageDamaged):
+                raise
+            refused[kind.name] = error
+    if refused:
+        said = "; ".join(f"{name}: {type(error).__name__}" for name, error in refused.items())
+        raise StorageError(f"Some kinds of rows cannot be removed: {said}.") from next(iter(refused.values()))
     return done
 
 
@@ -162,8 +181,9 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         yield _Kind(name, "expired", table, table.c.expires, table.c.expires <= now - MARGIN)
     over = select(kept_results.c.id).where(kept_results.c.expires <= now)
     parts = kept_result_parts.c
-    yield _Kind("parts of kept results", "expired", kept_result_parts, parts.id, parts.id.in_(over))
-    yield _Kind("kept results", "expired", kept_results, kept_results.c.expires, kept_results.c.expires <= now)
+    first, gone = "parts of kept results", kept_results.c.expires <= now
+    yield _Kind(first, "expired", kept_result_parts, parts.id, parts.id.in_(over))
+    yield _Kind("kept results", "expired", kept_results, kept_results.c.expires, gone, after=first)
     newest = select(func.max(changes.c.seq)).group_by(changes.c.subject)
     old = changes.c.at < now - CHANGES_KEPT
     hours = f"older than {CHANGES_KEPT / 3600:g} h"
