@@ -5,9 +5,11 @@ Full names are `time.convert_time`, `resource:legal.statute://a`, `skill:docs.gi
 
 from collections.abc import Iterable, Mapping
 
+from aggregator.config.files.report import nearest
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.names import without_host_prefix
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.patterns import Kind, Target
+from aggregator.policy.patterns import Kind, Target, canonical_spelling
 
 
 def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
@@ -24,9 +26,15 @@ def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
             kind, rest = known, text.removeprefix(f"{known}:")
     prefix, dot, name = rest.partition(".")
     if not dot or not prefix or not name:
+        meant = meant_name(rest, servers) or canonical_spelling(rest) if kind in ("tool", "prompt") else None
+        shown = meant if kind == "tool" else f"{kind}:{meant}"
         raise OperatorError(
             f"{text!a} is no full name. "
-            "Write server.tool, resource:server.uri, prompt:server.prompt or skill:server.skill."
+            + (
+                f"Did you mean {shown}?"
+                if meant
+                else "Write server.tool, resource:server.uri, prompt:server.prompt or skill:server.skill."
+            )
         )
     return Target(kind, servers.get(prefix, prefix), prefix, name)
 
@@ -38,6 +46,24 @@ def find_by_full_name(text: str, servers: Mapping[str, str], tools: Iterable[Too
         OperatorError: it is no full name.
     """
     return next((tool for tool in tools if tool.name == text), None) or record_of(parse_full_name(text, servers))
+
+
+def meant_name(name: str, servers: Iterable[str]) -> str | None:
+    """Return the full name that was probably meant, if its server is among these prefixes or like one of them.
+
+    `name` may be a pattern, or a spelling of hosts and models such as `mcp__time__convert_time`.
+    """
+    known = sorted(servers, key=len, reverse=True)
+    short = without_host_prefix(name)
+    for server in known:  # the longest first: a name of a server may hold the signs that stand between
+        for separator in (".", "__", "/", ":"):
+            if short.startswith(server + separator) and short != server + separator:
+                return f"{server}.{short.removeprefix(server + separator)}"
+    for spelled in (name, canonical_spelling(name)):
+        prefix, dot, rest = (spelled or "").partition(".")
+        if dot and (near := nearest(prefix, known)) is not None:
+            return f"{near}.{rest}"
+    return None
 
 
 def record_of(target: Target) -> ToolRecord | Target:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from aggregator.config.files.report import nearest
+from aggregator.domain.names import without_host_prefix
 from aggregator.domain.uris.skills import directories, directory_name, directory_uri, is_skill_scheme, skill_uri
 from aggregator.domain.uris.spellings import spellings
 from aggregator.policy.uri_globs import globs, skill_globs
@@ -181,6 +182,11 @@ class Pattern:
         return self._regex.match(text) is not None
 
 
+def literal_start(pattern: Pattern) -> str:
+    """Return what every name begins with that a pattern matches: its text before the first wildcard."""
+    return _SPECIAL.split(pattern.glob, maxsplit=1)[0]
+
+
 @lru_cache(maxsize=65_536)
 def parse(text: str) -> Pattern:
     """Parse the text of a pattern.
@@ -226,12 +232,27 @@ def _split(text: str) -> tuple[PatternKind, str]:
     if found["kind"] == "tool":
         raise PatternError("A pattern without a kind means tools.", f"Write it bare: {found['rest']}")
     suggestion = nearest(found["kind"], _PREFIXES)
-    raise PatternError(
-        f"There is no kind {found['kind']!r}.",
-        f"Did you mean `{suggestion}:{found['rest']}`?"
-        if suggestion
-        else "The kinds are resource:, prompt:, skill: and server:.",
-    )
+    fix = "The kinds are resource:, prompt:, skill: and server:."
+    if suggestion:
+        fix = f"Did you mean `{suggestion}:{found['rest']}`?"
+    elif (meant := canonical_spelling(text)) is not None:
+        fix = f'Did you mean "{meant}"? {fix}'
+    raise PatternError(f"There is no kind {found['kind']!r}.", fix)
+
+
+def canonical_spelling(glob: str) -> str | None:
+    """Return the full name that a host or a model spells `mcp__time__convert_time`, `time__convert_time`,
+    `time/convert_time` or `time:convert_time`; None if the text is no such spelling.
+    """
+    short = without_host_prefix(glob)
+    if "://" in short:
+        return None
+    for separator in ("__", "/", ":"):
+        prefix, found, name = short.partition(separator)
+        if found and prefix and name and _FOREIGN.search(prefix) is None:
+            return f"{prefix}.{name}"
+    prefix, dot, name = short.partition(".")
+    return short if dot and prefix and name and short != glob else None
 
 
 def _check_server(glob: str) -> None:
@@ -245,22 +266,30 @@ def _check_server(glob: str) -> None:
 def _check_head(kind: PatternKind, glob: str) -> None:
     plain = _SET.sub("[", glob)  # characters in a set are not checked
     head = re.split(r"[.*]", plain, maxsplit=1)[0]
-    _refuse_foreign(head.replace("?", "").replace("[", ""))
+    mark = "" if kind == "tool" else f"{kind}:"
+    spelled = canonical_spelling(glob) if kind not in _BY_URI else None
+    meant = spelled and f"{mark}{spelled}"
+    _refuse_foreign(head.replace("?", "").replace("[", ""), meant)
     if "." not in plain and "*" not in plain and "?" not in plain and "[" not in plain:
         shape = "server.uri" if kind == "resource" else f"server.{kind}"
-        mark = "" if kind == "tool" else f"{kind}:"
+        bare = without_host_prefix(glob) or glob
         raise PatternError(
             f"This can match nothing: a full name is {shape}.",
-            f'Write "{mark}{glob}.*" for all of a server\'s, or "{mark}*.{glob}" for that name on every server.',
+            f'Did you mean "{meant}"?'
+            if meant is not None
+            else f'Write "{mark}{bare}.*" for all of a server\'s, or "{mark}*.{bare}" for that name on every server.',
         )
 
 
-def _refuse_foreign(part: str) -> None:
+def _refuse_foreign(part: str, meant: str | None = None) -> None:
+    """Refuse characters that no name of a server has; `meant` is the name that the text may be a spelling of."""
     found = _FOREIGN.search(part)
     if found:
         raise PatternError(
             f"This can match nothing: the name of a server holds only A-Z, a-z, 0-9, _ and -, not {found[0]!a}.",
-            "Type the name anew; the character may only look like the right one.",
+            f'Did you mean "{meant}"?'
+            if meant is not None
+            else "Type the name anew; the character may only look like the right one.",
         )
 
 

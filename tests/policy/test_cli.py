@@ -168,6 +168,42 @@ def test_explain_of_a_name_that_nothing_has(example: Path, capsys: pytest.Captur
         assert capsys.readouterr().out == f"{meant}\n"
 
 
+def test_check_knows_names_as_hosts_spell_them(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pattern with a wildcard is valid, and none of these can match: so a denial would count for nothing."""
+    for written, meant in (
+        ("mcp__time__*", 'Did you mean "time.*"?'),
+        ("time__convert_*", 'Did you mean "time.convert_*"?'),
+        ("mcp__aggregator__tme__*", 'Did you mean "time.*"?'),
+        ("mcp__time.convert_time", 'Did you mean "time.convert_time"?'),
+        ("aggregator.time.convert_time", 'Did you mean "time.convert_time"?'),
+        ("zzzzzz*", "Correct it, or take it out."),
+    ):
+        file = f"agents:\n  x:\n    allow: [time.*]\n    deny: ['{written}']\n"
+        Path("policies/more.yaml").write_text(file, encoding="utf-8")
+        assert policy.check(example) == 0
+        said = capsys.readouterr().out
+        assert f'warning: policies/more.yaml:4: agents.x.deny: No tool matches "{written}". {meant}' in said
+    for written in ("tim*", "time*", "*__x", "[tx]ime__*"):  # each can match a name of a server
+        Path("policies/more.yaml").write_text(f"agents:\n  x: {{allow: ['{written}']}}\n", encoding="utf-8")
+        assert policy.check(example) == 0
+        assert "No tool matches" not in capsys.readouterr().out
+
+
+def test_explain_knows_names_as_hosts_spell_them(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for written, meant in (
+        ("mcp__time__convert_time", "time.convert_time"),
+        ("time/convert_time", "time.convert_time"),
+        ("prompt:time__ask", "prompt:time.ask"),
+        ("other__tool", "other.tool"),
+    ):
+        with pytest.raises(OperatorError, match=f"is no full name. Did you mean {meant}?"):
+            policy.explain(example, "courier", written)
+    with pytest.raises(OperatorError, match=r"is no full name\. Write server\.tool"):
+        policy.explain(example, "courier", "resource:time/x")
+    assert policy.explain(example, "courier", "mcp__time.convert_time") == 1
+    assert "There is no server mcp__time. Did you mean time.convert_time?" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_explain_knows_what_a_server_had_when_it_was_connected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

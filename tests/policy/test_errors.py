@@ -122,6 +122,41 @@ TABLE: dict[str, tuple[str, str]] = {
         "error: policies/1.yaml:3: agents.a.allow[0]: This can match nothing: a full name is server.tool. Write "
         '"convert_time.*" for all of a server\'s, or "*.convert_time" for that name on every server.',
     ),
+    "a name as Claude Code spells it": (
+        AGENT + "    allow:\n      - time.get\n      - mcp__time__convert_time\n",
+        "error: policies/1.yaml:5: agents.a.allow[1]: This can match nothing: a full name is server.tool. "
+        'Did you mean "time.convert_time"?',
+    ),
+    "a name with our own in front": (
+        AGENT + "    deny: [mcp__aggregator__time__convert_time]\n",
+        "error: policies/1.yaml:3: agents.a.deny[0]: This can match nothing: a full name is server.tool. "
+        'Did you mean "time.convert_time"?',
+    ),
+    "a name with a host's prefix and no server": (
+        AGENT + "    deny: [mcp__convert_time]\n",
+        "error: policies/1.yaml:3: agents.a.deny[0]: This can match nothing: a full name is server.tool. Write "
+        '"convert_time.*" for all of a server\'s, or "*.convert_time" for that name on every server.',
+    ),
+    "a name with a slash": (
+        AGENT + "    deny: [time/convert_*]\n",
+        "error: policies/1.yaml:3: agents.a.deny[0]: This can match nothing: the name of a server holds only A-Z, "
+        "a-z, 0-9, _ and -, not '/'. Did you mean \"time.convert_*\"?",
+    ),
+    "a prompt with a slash": (
+        AGENT + '    deny: ["prompt:time/ask"]\n',
+        "error: policies/1.yaml:3: agents.a.deny[0]: This can match nothing: the name of a server holds only A-Z, "
+        "a-z, 0-9, _ and -, not '/'. Did you mean \"prompt:time.ask\"?",
+    ),
+    "a name with a colon": (
+        AGENT + '    deny: ["time:convert_time"]\n',
+        "error: policies/1.yaml:3: agents.a.deny[0]: There is no kind 'time'. Did you mean \"time.convert_time\"? "
+        "The kinds are resource:, prompt:, skill: and server:.",
+    ),
+    "a URI without a kind": (
+        AGENT + '    deny: ["file:///x"]\n',
+        "error: policies/1.yaml:3: agents.a.deny[0]: There is no kind 'file'. The kinds are resource:, prompt:, "
+        "skill: and server:.",
+    ),
     "a kind that is nearly one": (
         AGENT + '    deny: ["resources:t.*"]\n',
         "error: policies/1.yaml:3: agents.a.deny[0]: There is no kind 'resources'. Did you mean `resource:t.*`?",

@@ -7,6 +7,7 @@ from aggregator.config.files.report import nearest
 from aggregator.config.model import Config
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.known_names import KnownNames
+from aggregator.policy.full_names import meant_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 
@@ -21,8 +22,8 @@ def said_of_missing(
     target = thing if isinstance(thing, Target) else target_of(thing)
     mark = "" if target.kind == "tool" else f"{target.kind}:"
     if known.servers and target.prefix not in known.servers:
-        meant = nearest(target.prefix, known.servers)
-        return f"There is no server {target.prefix}.{_hint(meant and f'{mark}{meant}.{target.name}')}"
+        meant = meant_name(target.full, known.servers)
+        return f"There is no server {target.prefix}.{_hint(meant and f'{mark}{meant}')}"
     if target.kind != "tool":
         return None
     if known.tools is None:

@@ -7,7 +7,8 @@ from functools import cached_property
 from aggregator.config.files.report import nearest
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted
-from aggregator.policy.patterns import Pattern
+from aggregator.policy.full_names import meant_name
+from aggregator.policy.patterns import Pattern, literal_start
 from aggregator.policy.rulebook import target_of
 
 
@@ -39,11 +40,15 @@ def nothing_matches(pattern: Pattern, known: KnownNames) -> tuple[str, str] | No
         if not servers or any(pattern.fits(server) for server in servers):
             return None
         return f'No server matches "{pattern}".', _suggestion(pattern, nearest(pattern.glob, servers), "server:{}")
-    if pattern.head is not None and known.servers and pattern.head not in known.servers:
-        suggestion = nearest(pattern.head, known.servers)
-        rest = pattern.text.split(".", 1)[1]
+    start = literal_start(pattern)
+    if known.servers and (
+        pattern.head not in known.servers
+        if pattern.head is not None
+        else "." not in start and not any(server.startswith(start) for server in known.servers)
+    ):
         mark = "" if pattern.kind == "tool" else f"{pattern.kind}:"
-        return f'No {pattern.kind} matches "{pattern}".', _suggestion(pattern, suggestion, f"{mark}{{}}.{rest}")
+        meant = meant_name(pattern.glob, known.servers)
+        return f'No {pattern.kind} matches "{pattern}".', _suggestion(pattern, meant, f"{mark}{{}}")
     if pattern.kind != "tool" or not known.tools:
         return None
     if pattern.head is not None and pattern.head not in known.listing:
