@@ -13,11 +13,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from aggregator.audit.rows import row
 from aggregator.cli.audit import formats as audit_shapes
@@ -27,7 +28,7 @@ from aggregator.cli.audit import stats as audit_stats
 from aggregator.domain.call_record import AuditEvent, CallRecord, TraceContext
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry
-from aggregator.storage.audit.read import LogRow
+from aggregator.storage.audit.read import By, LogFilter, LogRow, open_reader
 from aggregator.storage.database import open_database
 from tests.audit.logs import AT, NOTHING, make_call, rows
 
@@ -204,12 +205,94 @@ def test_stats(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["total"]["statuses"] == {"invalid": 1}
 
 
-@given(st.lists(st.floats(0, 1000), min_size=1), st.integers(1, 100))
-def test_a_percentile_is_a_time_that_was(seconds: list[float], percent: int) -> None:
-    ordered = sorted(seconds)
+def test_stats_of_many_pages(log: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: E13. The pages of the log add up, whatever the number of the first and the last row of one."""
+    append(log, [row(make_call(number, duration=number / 1000), NOTHING) for number in range(5, 26)])
+    whole = stats_of(log, capsys)
+    assert whole["total"]["calls"] == whole["total"]["statuses"]["ok"] + 3 == 25
+    assert (whole["groups"]["crm"]["p50_ms"], whole["groups"]["crm"]["p95_ms"]) == (14.0, 24.0)
+    since = stats_of(log, capsys, since="2025-11-21T08:00:20")
+    assert (since["total"]["calls"], since["total"]["p50_ms"]) == (6, 22.0)
+    for span in (1, 2, 3, 25, 26, 27):
+        monkeypatch.setattr("aggregator.storage.audit.read.SPAN", span)
+        assert stats_of(log, capsys) == whole
+        assert stats_of(log, capsys, since="2025-11-21T08:00:20") == since
+    nothing = stats_of(log, capsys, since="2025-11-22")
+    assert (nothing["total"]["calls"], nothing["total"]["p50_ms"], nothing["groups"]) == (0, None, {})
+
+
+@pytest.mark.parametrize("by", get_args(By))
+@pytest.mark.parametrize("far", [10**12, 2**63 - 1])
+def test_stats_of_a_log_with_a_gap(log: str, path: Path, by: str, far: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: D11, E13. Numbers that somebody made very large cost no more than others."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE mcp_tool_call_log SET seq = ? WHERE status = 'timeout'", [far])
+    assert audit.stats(log, by, as_json=True) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["total"]["statuses"] == {"denied": 1, "invalid": 1, "ok": 1, "timeout": 1}
+    assert sum(group["calls"] for group in shown["groups"].values()) == 4
+    assert shown["total"]["p95_ms"] == 30_000.0
+
+
+def stats_of(url: str, capsys: pytest.CaptureFixture[str], since: str | None = None) -> Any:
+    assert audit.stats(url, "server", since, as_json=True) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_stats_read_groups_and_no_rows(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D11. What the database returns grows with groups and statuses; what it looks at begins with `since`."""
+    append(log, [row(make_call(number), NOTHING) for number in range(5, 205)])
+
+    async def pages(wanted: LogFilter, by: By | None) -> list[list[tuple[str, str, int]]]:
+        async with open_reader(log) as reader:
+            return [
+                sorted((one.group or "-", one.status, len(one.microseconds)) for one in page)
+                async for page in reader.durations(wanted, by)
+            ]
+
+    groups = [("-", "invalid", 1), ("crm", "denied", 1), ("crm", "ok", 201), ("erp", "timeout", 1)]
+    assert asyncio.run(pages(LogFilter(), "server")) == [groups]
+    monkeypatch.setattr("aggregator.storage.audit.read.SPAN", 1)
+    newest = LogFilter(since=AT + 203)
+    assert asyncio.run(pages(newest, None)) == [[("ok", "ok", 1)]] * 2
+
+
+@pytest.mark.parametrize("since", [None, AT])
+def test_stats_find_the_ends_of_the_log_by_an_index(log: str, path: Path, since: float | None) -> None:
+    """Proves: D11. No plan of SQLite reads the whole table to learn where to begin."""
+    seen: list[str] = []
+
+    async def look() -> None:
+        async with open_reader(log) as reader:
+            engine = reader._engine.raw.sync_engine
+            event.listen(engine, "before_cursor_execute", lambda *given: seen.append(literal(given[2], given[3])))
+            assert [page async for page in reader.durations(LogFilter(since=since), None)]
+
+    asyncio.run(look())
+    with closing(sqlite3.connect(path)) as connection:
+        plans = [
+            " ".join(step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {text}"))
+            for text in seen
+            if "min(" in text
+        ]
+    assert plans
+    assert all("SCAN mcp" not in plan for plan in plans), plans
+    assert since is None or plans[0].count("started>?") == 2, plans
+
+
+def literal(text: str, values: Any) -> str:
+    """A statement with its numbers in place of its parameters."""
+    for value in values:
+        text = text.replace("?", repr(value), 1)
+    return text
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_a_time_that_was(microseconds: list[int], percent: int) -> None:
+    ordered = sorted(microseconds)
     found = audit_stats.percentile(ordered, percent)
-    assert found in [round(1000 * one, 3) for one in ordered]
-    below = sum(round(1000 * one, 3) <= (found or 0) for one in ordered)
+    assert found in [one / 1000 for one in ordered]
+    below = sum(one / 1000 <= (found or 0) for one in ordered)
     assert below >= len(ordered) * percent / 100
 
 
@@ -280,6 +363,7 @@ def test_a_row_that_was_tampered_with_can_be_looked_at(
     audit.show(log, "1")
     audit.export(log)
     audit.export(log, "csv")
+    assert audit.stats(log, "tool") == 0
     assert audit_proof.verify(log) == 1
     shown = capsys.readouterr().out
     assert "\x1b" not in shown

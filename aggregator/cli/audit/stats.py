@@ -22,18 +22,18 @@ class Group:
 
     def __init__(self) -> None:
         self._statuses: Counter[str] = Counter()
-        self._seconds = array("d")
+        self._microseconds = array("q")
 
-    def add(self, status: str, seconds: float) -> None:
-        """Count one call."""
-        self._statuses[status] += 1
+    def add(self, status: str, microseconds: "array[int]") -> None:
+        """Count the calls of these durations."""
+        self._statuses[status] += len(microseconds)
         if status not in REFUSED and status != INTERRUPTED:
-            self._seconds.append(seconds)
+            self._microseconds += microseconds
 
     def figures(self) -> dict[str, Any]:
         """Return the numbers by name, times in milliseconds; a rate or a time of no call is None."""
         failed, refused = self._sum(FAILED), self._sum(REFUSED)
-        ordered = sorted(self._seconds)
+        ordered = sorted(self._microseconds)
         made = self._statuses.total() - refused
         return {
             "calls": self._statuses.total(),
@@ -58,16 +58,16 @@ class Groups:
         self.all = Group()
         self.by_name: dict[str, Group] = {}
 
-    def add(self, calls: Iterable[tuple[str | None, str, float]]) -> None:
-        """Count calls: their group, status and duration in seconds."""
-        for name, status, seconds in calls:
-            self.all.add(status, seconds)
-            self.by_name.setdefault(name or "-", Group()).add(status, seconds)
+    def add(self, calls: Iterable[tuple[str | None, str, "array[int]"]]) -> None:
+        """Count calls: their group, status and durations in microseconds."""
+        for name, status, microseconds in calls:
+            self.all.add(status, microseconds)
+            self.by_name.setdefault(name or "-", Group()).add(status, microseconds)
 
 
-def percentile(ordered: list[float], percent: int) -> float | None:
-    """Return the percentile by nearest rank, in milliseconds; `ordered` has seconds."""
-    return round(1000 * ordered[max(0, ceil(len(ordered) * percent / 100) - 1)], 3) if ordered else None
+def percentile(ordered: list[int], percent: int) -> float | None:
+    """Return the percentile by nearest rank, in milliseconds; `ordered` has microseconds."""
+    return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)] / 1000 if ordered else None
 
 
 def cells(figures: dict[str, Any]) -> tuple[str, ...]:
