@@ -32,7 +32,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "catalog": _area(
         "catalog app/catalog_sync.py app/catalog_updates.py", "search intent levels meta unit supervision"
     ),
-    "cli": _area("__init__.py __main__.py cli", "first_steps operating packaging unit policy config console"),
+    "cli": _area("__init__.py __main__.py cli", "first_steps operating packaging unit policy config console terminal"),
     "code": _area("code gateway/meta/programs.py gateway/meta/run_code.py", "code kept_results"),
     "config": _area("config app/reload", "config operating secrets access identity"),
     "console": _area(

@@ -10,6 +10,7 @@ from aggregator.audit.approval_event import answer_event
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.invisible import escaped
 from aggregator.storage.approvals import NOTE_AT_MOST, ApprovalAnswer, give_answer, people_of
@@ -31,7 +32,7 @@ def listed(storage: str | None, status: str | None = "pending", as_json: bool = 
         raise OperatorError(f"There is no status {status!r:.20}; there are {', '.join(get_args(ApprovalStatus))}, all.")
     found = run_loop(_list(_url(storage), cast("ApprovalStatus | None", status)))
     if as_json:
-        print(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))
+        say(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))
         return 0
     rows = [("ID", "STATUS", "AGENT", "TOOL", "ASKED", "EXPIRES", "ANSWERED BY", "WHAT")]
     rows += [
@@ -59,7 +60,7 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
     """
     approval = run_loop(_get(_url(storage), id))
     if as_json:
-        print(json.dumps(_plain(approval), ensure_ascii=False, indent=2))
+        say(json.dumps(_plain(approval), ensure_ascii=False, indent=2))
         return 0
     people = ", ".join(map(one_line, people_of(approval)))
     agreed = (
@@ -90,14 +91,14 @@ def show(storage: str | None, id: str, as_json: bool = False) -> int:
         ("conversation", _known(approval.conversation_id)),
         ("arguments", f"sha256 {approval.digest}"),
     ):
-        print(f"{name:<10} {value}")
-    print()
+        say(f"{name:<10} {value}")
+    say()
     for line in approval.summary.splitlines():
-        print(one_line(line))
+        say(one_line(line))
     if approval.arguments is not None:
-        print("\nAll arguments, without secrets:")
+        say("\nAll arguments, without secrets:")
         for line in json.dumps(json.loads(approval.arguments), ensure_ascii=False, indent=2).splitlines():
-            print(escaped(line))
+            say(escaped(line))
     return 0
 
 
@@ -118,9 +119,9 @@ def approve(
     """
     approval = _answer(storage, id, ApprovalAnswer("approve", by or operator(), note, validity), audited, chain_key)
     if approval.status == "pending":
-        print(f"{len(people_of(approval))} of {approval.needed} people have agreed; it waits for the others.")
+        say(f"{len(people_of(approval))} of {approval.needed} people have agreed; it waits for the others.")
     elif approval.valid_until is not None:
-        print(f"Every call with these arguments is let through until {minute(approval.valid_until)}.")
+        say(f"Every call with these arguments is let through until {minute(approval.valid_until)}.")
     return 0
 
 
@@ -139,7 +140,7 @@ def deny(
         OperatorError: there is none such, or it is used, denied or expired.
     """
     approval = _answer(storage, id, ApprovalAnswer("deny", by or operator(), note), audited, chain_key)
-    print(f"The same call is refused until {minute(approval.expires)}.")
+    say(f"The same call is refused until {minute(approval.expires)}.")
     return 0
 
 
@@ -152,7 +153,7 @@ def _answer(storage: str | None, id: str, answer: ApprovalAnswer, audited: bool,
     if answer.note is not None and len(answer.note) > NOTE_AT_MOST:
         raise OperatorError(f"The note has {len(answer.note)} characters; at most {NOTE_AT_MOST} are kept and told.")
     approval = run_loop(_answered(_url(storage), id, answer, audited, chain_key))
-    print(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
+    say(f"{approval.id} is {approval.status}: {one_line(approval.agent_id)}, {one_line(approval.tool)}.")
     return approval
 
 

@@ -12,6 +12,7 @@ from aggregator.app.build import build_app
 from aggregator.app.pins.locked import lock_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config, storage_url
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import CallRefused, OperatorError, RpcError, UpstreamError
 from aggregator.domain.principal import LOCAL, Principal
@@ -38,11 +39,11 @@ def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_
     result = run_loop(_call(loaded, app_agent, name, pairs, json_arguments))
     for block in result.get("content", []):
         if block.get("type") == "text":
-            print(block.get("text", ""))
+            say(str(block.get("text", "")).expandtabs())
         else:
-            print(json.dumps(block, ensure_ascii=False))
+            say(json.dumps(block, ensure_ascii=False))
     if not result.get("content") and "structuredContent" in result:
-        print(json.dumps(result["structuredContent"], ensure_ascii=False, indent=2))
+        say(json.dumps(result["structuredContent"], ensure_ascii=False, indent=2))
     return 1 if result.get("isError") else 0
 
 
@@ -74,7 +75,7 @@ class _Silent:
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Print a progress notification to stderr."""
         total = f" of {params['total']}" if "total" in params else ""
-        print(f"{params.get('progress')}{total} {params.get('message', '')}".rstrip(), file=sys.stderr)
+        say(f"{params.get('progress')}{total} {params.get('message', '')}".rstrip(), file=sys.stderr)
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise NoBackChannel

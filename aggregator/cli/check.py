@@ -1,13 +1,10 @@
 """`aggregator check`: connects every server once and reports the state of each."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from aggregator.app.accounts.stored import stored_accounts
@@ -16,8 +13,9 @@ from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.progress import shown_starting
+from aggregator.cli.runtime.screen import Screen, plain
 from aggregator.cli.runtime.setup import load_config, storage_url
-from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
 from aggregator.upstream.upstream import Upstream
@@ -32,7 +30,7 @@ def run(path: Path | None, as_json: bool) -> int:
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if as_json:
         problems = [*(str(problem) for problem in loaded.problems), *warnings]
-        print(
+        say(
             json.dumps(
                 {"config": str(loaded.path), "servers": rows, "problems": problems, "storage": storage},
                 ensure_ascii=False,
@@ -82,8 +80,8 @@ def _row(upstream: Upstream, app: App) -> dict[str, Any]:
 
 
 def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], storage: str | None) -> None:
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    out.print(escape(str(loaded.path)))
+    out = Screen()
+    out.print(plain(str(loaded.path)))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("server", "type", "state", "era", "tools", "time", "what is wrong"):
         table.add_column(column, justify="right" if column in ("tools", "time") else "left", no_wrap=column == "server")
@@ -92,20 +90,20 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], stor
         tools = "" if row["tools"] is None else str(row["tools"])
         colour = colours.get(row["state"], "red")
         table.add_row(
-            escape(row["server"]),
+            plain(row["server"]),
             row["type"],
             f"[{colour}]{row['state']}[/]",
             row["era"] or "",
             tools,
             "" if row["seconds"] is None else f"{row['seconds']:.2f} s",
-            escape(row["problem"] or (f"left out: {', '.join(row['left_out'])}" if row["left_out"] else "")),
+            plain(row["problem"] or (f"left out: {', '.join(row['left_out'])}" if row["left_out"] else "")),
         )
     out.print(table)
     for warning in (warning for row in rows for warning in row["warnings"]):
-        out.print(f"[yellow]warning: {escape(one_line(loaded.redactor(warning)))}[/]")
+        out.print(f"[yellow]warning: {plain(loaded.redactor(warning))}[/]")
     for problem in loaded.problems:
-        out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{escape(str(problem))}[/]")
+        out.print(f"[{'red' if problem.severity == 'error' else 'yellow'}]{plain(str(problem))}[/]")
     for warning in warnings:
-        out.print(f"[yellow]{escape(warning)}[/]")
+        out.print(f"[yellow]{plain(warning)}[/]")
     if storage is not None:
-        out.print(f"[red]error: {escape(str(loaded.path))}: storage: {escape(storage)}[/]")
+        out.print(f"[red]error: {plain(str(loaded.path))}: storage: {plain(storage)}[/]")

@@ -22,6 +22,7 @@ from aggregator.cli.notify.commands import notify_app
 from aggregator.cli.pins.commands import pins_app
 from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.secrets.commands import secrets_app
 from aggregator.cli.servers.commands import servers_app
 from aggregator.cli.store.commands import store_app
@@ -55,7 +56,7 @@ class Level(StrEnum):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"aggregator {__version__}")
+        say(f"aggregator {__version__}")
         raise typer.Exit
 
 
@@ -70,7 +71,7 @@ def root(
     if context.invoked_subcommand is None:
         from aggregator.cli.first_run.welcome import run as run_welcome
 
-        run(run_welcome, lambda: typer.echo(context.get_help(), err=True))
+        run(run_welcome, lambda: say(context.get_help(), file=sys.stderr))
 
 
 NamesOption = Annotated[
@@ -378,5 +379,5 @@ def report(error: Exception) -> int:
         return 0
     if not isinstance(error, AggregatorError):
         raise error
-    typer.echo(f"aggregator: {error_text(error)}", err=True)
+    say(f"aggregator: {error_text(error)}", file=sys.stderr)
     return 2

@@ -13,6 +13,7 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.setup import configured_database
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.status import address_of
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
@@ -46,8 +47,8 @@ def run(path: Path | None, url: str | None, role: str, person: str | None, brows
     storage = settings.url or default_url(os.environ)
     run_loop(_made(storage, settings.chain_key, secret, name, cast("ConsoleRole", role), settings.audited))
     link = f"{base}/console/enter/{secret}"
-    print(link)
-    print(f"Good once, for {LINK_FOR:.0f} seconds: it signs in {name} as {role}.", file=sys.stderr)
+    say(link)
+    say(f"Good once, for {LINK_FOR:.0f} seconds: it signs in {name} as {role}.", file=sys.stderr)
     if browser and _has_display():
         webbrowser.open(link)
     return 0

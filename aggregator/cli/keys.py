@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
 from aggregator.identity.keys import NewKey, new_key, policy_line
@@ -63,9 +64,9 @@ def new(
         raise OperatorError("A hash in a policy file cannot carry an end: leave --expires or --print-hash out.")
     if not print_hash:
         store_key(storage, made, audited=audited, chain_key=chain_key)
-    print(made.text)
+    say(made.text)
     if print_hash:
-        print(policy_line(made.record))
+        say(policy_line(made.record))
         _warn("The second line goes into a policy file. The first is the key: it is kept nowhere and not shown again.")
     else:
         _warn(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
@@ -81,7 +82,7 @@ def listed(storage: str | None, as_json: bool = False) -> int:
     """Print every key of the database, without the secret part."""
     keys, now = run_loop(_all(_url(storage))), time.time()
     if as_json:
-        print(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
+        say(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
         return 0
     rows = [("KEY ID", "AGENT", "CONSOLE", "STATE", "EXPIRES", "CREATED", "LAST USED", "LABEL")]
     rows += [
@@ -108,7 +109,7 @@ def revoke(storage: str | None, key_id: str, *, audited: bool = True, chain_key:
         OperatorError: there is no such key.
     """
     key = end_key(storage, key_id, audited=audited, chain_key=chain_key)
-    print(f"{key.key_id} of {key.agent_id} is revoked.")
+    say(f"{key.key_id} of {key.agent_id} is revoked.")
     return 0
 
 
@@ -129,7 +130,7 @@ def expire(storage: str | None, key_id: str, when: str, *, audited: bool = True,
     except ValueError as error:
         raise OperatorError(error_text(error)) from error
     key = run_loop(_expire(_url(storage), key_id, at, audited, chain_key))
-    print(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
+    say(f"{key.key_id} of {key.agent_id}, {_end(key)}.")
     return 0
 
 
@@ -232,4 +233,4 @@ def _warn_of_lost(database: "Database") -> None:
 
 
 def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
+    say(text, file=sys.stderr)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from aggregator.app.health_page import address, asked
 from aggregator.cli.runtime.setup import find
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.config.durations import format_duration
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load_found
@@ -42,14 +43,14 @@ def run(path: Path | None, url: str | None, as_json: bool, ready: bool = False) 
     except (OSError, HTTPException, ValueError) as error:
         why = f"No aggregator answers at {base} ({one_line(error_text(error))})."
         fix = "Start one with `aggregator serve`, or name another address with --url."
-        print(json.dumps({"url": base, "running": False, "problem": why}) if as_json else f"{why} {fix}")
+        say(json.dumps({"url": base, "running": False, "problem": why}) if as_json else f"{why} {fix}")
         return NOT_RUNNING
     if ready:
-        print(f"{base}: {'ready' if found['ready'] else 'not ready'}")
+        say(f"{base}: {'ready' if found['ready'] else 'not ready'}")
         return 0 if found["ready"] else 1
     troubles = list(_troubles(found))
     if as_json:
-        print(json.dumps({"url": base, "running": True, **found}, ensure_ascii=False, indent=2))
+        say(json.dumps({"url": base, "running": True, **found}, ensure_ascii=False, indent=2))
     else:
         _print(base, found, troubles)
     return 1 if troubles else 0
@@ -128,9 +129,9 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
 def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
     servers = found.get("servers")
     if servers is None:
-        print(f"{base}: {'ready' if found['ready'] else 'not ready'}; it says more on its own machine only")
+        say(f"{base}: {'ready' if found['ready'] else 'not ready'}; it says more on its own machine only")
         return
-    print(f"{base}: {'ready' if found['ready'] else 'not ready'}, {len(servers)} servers, {found['tools']} tools")
+    say(f"{base}: {'ready' if found['ready'] else 'not ready'}, {len(servers)} servers, {found['tools']} tools")
     if servers:
         now = time.time()
         print_rows([_HEAD, *(_row(name, server, now) for name, server in servers.items())])
@@ -139,7 +140,7 @@ def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
         print_rows([_REPLICA_HEAD, *map(_replica_row, replicas)])
     waiting = found.get("config", {}).get("wait_for_restart")
     for line in (*troubles, *([f"Waits for a restart: {', '.join(waiting)}"] if waiting else [])):
-        print(one_line(line))
+        say(one_line(line))
 
 
 def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from aggregator.catalog.describe.levels import level1, level2, level3
 from aggregator.catalog.search.index import SearchIndex
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
@@ -39,14 +40,14 @@ def run(
     """
     tools = run_loop(_tools(load_config(path, log_level="warning"), query, server, limit))
     if as_json:
-        print(json.dumps([{**tool.definition, "name": tool.name} for tool in tools], ensure_ascii=False, indent=2))
+        say(json.dumps([{**tool.definition, "name": tool.name} for tool in tools], ensure_ascii=False, indent=2))
     else:
         lines = [_LEVELS[level](tool) for tool in tools]
         fitted = fit(lines, max_tokens) if max_tokens is not None else None
         for line in fitted.items if fitted is not None else lines:
-            print(line)
+            say(line)
         if fitted is not None and fitted.left_out:
-            print(f"{fitted.left_out} more do not fit {max_tokens} tokens.", file=sys.stderr)
+            say(f"{fitted.left_out} more do not fit {max_tokens} tokens.", file=sys.stderr)
     return 1 if query is not None and not tools else 0
 
 

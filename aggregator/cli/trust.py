@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import FILE, own_file, trust_list
 from aggregator.config.files.jsonfile import read_bytes
@@ -29,7 +30,7 @@ def run(path: Path | None, listed: bool, remove: bool) -> int:
     if remove:
         if not known.remove(file):
             raise OperatorError(f"{file} was not trusted. `aggregator trust --list` says what is.")
-        print(f"{file} is not trusted any more.")
+        say(f"{file} is not trusted any more.")
         return 0
     return _add(known, file)
 
@@ -46,14 +47,14 @@ def _add(known: TrustList, file: Path) -> int:
     content = read_bytes(file)
     loaded = load(file, environment())
     for server in loaded.config.servers:
-        print(one_line(loaded.redactor(_said(server))))
+        say(one_line(loaded.redactor(_said(server))))
     for problem in loaded.problems:
-        print(problem)
+        say(problem)
     known.add(file, content)
-    print(f"{file} is trusted as it is now: it is used in its folder, and has to be trusted again after an edit.")
+    say(f"{file} is trusted as it is now: it is used in its folder, and has to be trusted again after an edit.")
     own = own_file(os.environ)
     if os.path.exists(own):
-        print(f"Your own {own} is there too and goes before it: name this one with --config, or take your own away.")
+        say(f"Your own {own} is there too and goes before it: name this one with --config, or take your own away.")
     return 0
 
 

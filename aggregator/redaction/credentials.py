@@ -16,7 +16,7 @@ from aggregator.redaction.spans import Span
 
 # Seconds for which a credential is known after another one took its place: what it was sent to may still repeat it.
 GRACE: Final = 3600.0
-# PassingCredentials that are known at one time; of more, those that were learned longest ago are forgotten.
+# Credentials that are known at one time; of more, those that were learned longest ago are forgotten.
 MOST: Final = 10_000
 # The index of the new ones is made anew for each of them, so it stays small beside that of all others.
 _NEW: Final = 16

@@ -9,6 +9,7 @@ from typing import Any
 
 from aggregator.audit.spill import waiting_beside
 from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.anchor import Anchor, anchor_line, anchors_in
@@ -41,7 +42,7 @@ def verify(
     path = sqlite_path(full_url(url))
     beside = waiting_beside(path) if path is not None else []
     if as_json:
-        print(json.dumps(_report(verdict, beside), indent=2))
+        say(json.dumps(_report(verdict, beside), indent=2))
     else:
         _print_verdict(verdict, noted=expected is not None or bool(anchors), beside=beside)
     return 1 if verdict.fault_count else 0
@@ -66,7 +67,7 @@ def anchor(storage: str | None, output: Path | None = None) -> int:
                 os.fsync(file.fileno())
         except OSError as error:
             raise OperatorError(f"{output} cannot be written: {error.strerror}.") from error
-    print(text, end="")
+    say(text, end="")
     return 0
 
 
@@ -122,28 +123,28 @@ def _print_verdict(verdict: Verdict, *, noted: bool, beside: list[Path]) -> None
     several = len(verdict.chains) > 1
     for fault in verdict.faults:
         where = f" of chain {fault.chain}" if several else ""
-        print(f"row {fault.seq}{where}: {fault.what}")
+        say(f"row {fault.seq}{where}: {fault.what}")
     if verdict.fault_count > len(verdict.faults):
-        print(f"... and {verdict.fault_count - len(verdict.faults)} more.")
+        say(f"... and {verdict.fault_count - len(verdict.faults)} more.")
     if verdict.trimmed.seq:
-        print(f"Rows up to {verdict.trimmed.seq} were removed for their age or the size of the log.")
+        say(f"Rows up to {verdict.trimmed.seq} were removed for their age or the size of the log.")
     if verdict.anchors_found or verdict.anchors_removed:
-        print(f"{verdict.anchors_found} anchors are in the log, {verdict.anchors_removed} of rows that were removed.")
+        say(f"{verdict.anchors_found} anchors are in the log, {verdict.anchors_removed} of rows that were removed.")
     if verdict.keyed_from is not None:
-        print(f"From row {verdict.keyed_from} on the chain is proven by the key.")
+        say(f"From row {verdict.keyed_from} on the chain is proven by the key.")
     if several:
         for one in verdict.chains:
-            print(_chain_line(one))
+            say(_chain_line(one))
     for file in beside:
-        print(f"{file} holds rows that are not in the log yet.")
+        say(f"{file} holds rows that are not in the log yet.")
     if verdict.fault_count:
-        print(f"{verdict.rows} rows; the log is NOT whole.")
+        say(f"{verdict.rows} rows; the log is NOT whole.")
         return
-    print(f"{verdict.rows} rows, none missing, none changed.")
+    say(f"{verdict.rows} rows, none missing, none changed.")
     if verdict.rows:
-        print(f"The newest is {verdict.head.seq}, with the digest {verdict.head.digest}")
+        say(f"The newest is {verdict.head.seq}, with the digest {verdict.head.digest}")
     if verdict.rows and not noted:
-        print("Note it elsewhere (`aggregator audit anchor`): nothing else shows a log that was cut or made anew.")
+        say("Note it elsewhere (`aggregator audit anchor`): nothing else shows a log that was cut or made anew.")
 
 
 def _chain_line(one: ChainVerdict) -> str:

@@ -18,6 +18,7 @@ from aggregator.cli.audit.formats import COLUMNS, Aligned, csv_lines, fields, js
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.cli.runtime.tables import print_rows
+from aggregator.cli.runtime.writer import VisibleStdout, say
 from aggregator.domain.call_record import RowStatus
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.past_times import past
@@ -63,12 +64,12 @@ def show(storage: str | None, reference: str, as_json: bool = False) -> int:
         raise OperatorError(f"The audit log has no row and no trace {reference!r:.60}.")
     for number, row in enumerate(rows):
         if as_json:
-            print(json_line(row))
+            say(json_line(row))
             continue
         if number:
-            print()
+            say()
         for name, value in fields(row):
-            print(f"{name:<17} {value}")
+            say(f"{name:<17} {value}")
     return 0
 
 
@@ -90,7 +91,7 @@ def export(
     with _opened(output) as file:
         count = run_loop(_export(_url(storage), wanted, format, file))
     if output is not None:
-        print(f"{count} rows are in {output}.", file=sys.stderr)
+        say(f"{count} rows are in {output}.", file=sys.stderr)
     return 0
 
 
@@ -107,9 +108,7 @@ def stats(storage: str | None, by: str | None = None, since: str | None = None, 
     named = {name: group.figures() for name, group in groups.by_name.items()} if by is not None else {}
     named = dict(sorted(named.items(), key=lambda item: (-item[1]["calls"], item[0])))
     if as_json:
-        print(
-            json.dumps({"total": total, **({"groups": named} if by is not None else {})}, ensure_ascii=False, indent=2)
-        )
+        say(json.dumps({"total": total, **({"groups": named} if by is not None else {})}, ensure_ascii=False, indent=2))
         return 0
     first = (by or "").upper()
     lines: list[tuple[str, ...]] = [(first, *audit_stats.TITLES)]
@@ -144,7 +143,7 @@ async def _tail(url: str, wanted: LogFilter, lines: int, follow: bool, as_json: 
     def print_table(rows: list[LogRow]) -> None:
         text = "\n".join([json_line(row) for row in rows] if as_json else table.lines(rows))
         if text:
-            print(text, flush=True)
+            say(text, flush=True)
 
     async with open_reader(url) as reader:
         place = await reader.end()
@@ -196,7 +195,7 @@ async def _count(url: str, wanted: LogFilter, by: By | None) -> audit_stats.Grou
 @contextmanager
 def _opened(output: Path | None) -> Iterator[TextIO]:
     if output is None:
-        yield sys.stdout
+        yield VisibleStdout()
         return
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

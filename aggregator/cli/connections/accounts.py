@@ -10,6 +10,7 @@ from aggregator.cli.connections.owners import principal_of
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.grant_owner import owner_of
@@ -20,10 +21,10 @@ def listed(path: Path | None, as_json: bool = False) -> int:
     """Print every account, without its tokens."""
     accounts = run_loop(_all(load_config(path, log_level="warning", report=False)))
     if as_json:
-        print(json.dumps([_object(one) for one in accounts], ensure_ascii=False, indent=2))
+        say(json.dumps([_object(one) for one in accounts], ensure_ascii=False, indent=2))
         return 0
     if not accounts:
-        print("No account is connected. `aggregator connect SERVER` connects one.", file=sys.stderr)
+        say("No account is connected. `aggregator connect SERVER` connects one.", file=sys.stderr)
         return 0
     rows = [("SERVER", "OWNER", "STATE", "EXPIRES", "CONNECTED", "ISSUER")]
     rows += [
@@ -50,7 +51,7 @@ def revoke(path: Path | None, server: str, agent: str | None, owner: str | None,
     if sum((agent is not None, owner is not None, every)) > 1:
         raise OperatorError("Give one of --agent, --owner and --all.")
     for said in run_loop(_revoke(load_config(path, log_level="warning", report=False), server, agent, owner, every)):
-        print(said)
+        say(said)
     return 0
 
 

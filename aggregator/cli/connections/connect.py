@@ -18,6 +18,7 @@ from aggregator.cli.connections.owners import owner_to_connect, principal_of, se
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
@@ -49,9 +50,9 @@ def run(path: Path | None, server: str, agent: str | None, browser: bool, paste:
     by = "device" if device else "paste" if paste else "browser" if browser else "link"
     outcome = run_loop(_connect(loaded, config, owner, principal, by))
     said = one_line(outcome.said)
-    print(said, file=sys.stdout if outcome.connected else sys.stderr)
+    say(said, file=sys.stdout if outcome.connected else sys.stderr)
     if outcome.connected and owner == GATEWAY:
-        print(
+        say(
             f"Its tools are listed with this account. Calls are made with the account of each {_who(config)}: the "
             f"first call says how to connect it, and so does `aggregator connect {config.id} --agent AGENT`.",
             file=sys.stderr,
@@ -94,9 +95,9 @@ async def _by_browser(
         link = await grants.begin(server, owner, principal)
         if link.url is None:
             raise OperatorError(f"No port of {HOST} can be opened. Try --paste.")
-        print(link.url, flush=True)
+        say(link.url, flush=True)
         opened = opens and _has_display() and await asyncio.to_thread(webbrowser.open, link.url)
-        print(
+        say(
             ("It opens in your browser. " if opened else "Open it in a browser on this machine; on another: --paste. ")
             + f"It is good once, for {_minutes(link.expires)}.",
             file=sys.stderr,
@@ -130,8 +131,8 @@ async def _by_paste(grants: Grants, server: ServerConfig, owner: GrantOwner, pri
         reserved.bind((HOST, 0))
         link, browser = await grants.begin(server, owner, principal), new_browser()
         redirect = f"http://{HOST}:{reserved.getsockname()[1]}{CALLBACK}"
-        print(await grants.start(link.code, redirect, browser), flush=True)
-        print(
+        say(await grants.start(link.code, redirect, browser), flush=True)
+        say(
             f"Open it in any browser, and agree. It ends at a page that does not load ({redirect}?...): paste the "
             f"whole address of that page here, within {_minutes(link.expires)}.",
             file=sys.stderr,
@@ -143,7 +144,7 @@ async def _by_paste(grants: Grants, server: ServerConfig, owner: GrantOwner, pri
             params = _carried(line)
             if params:
                 return await grants.answered(params, browser)
-            print("This is no such address: it has `?code=...` or `?error=...` in it.", file=sys.stderr)
+            say("This is no such address: it has `?code=...` or `?error=...` in it.", file=sys.stderr)
     return ConnectOutcome(False, f"Not connected: no address was pasted for {server.id}.", server.id, owner)
 
 
@@ -158,8 +159,8 @@ def _carried(line: str) -> list[tuple[str, str]]:
 
 async def _by_device(grants: Grants, server: ServerConfig, owner: GrantOwner, principal: Principal) -> ConnectOutcome:
     prompt = await grants.begin_device(server, owner, principal)
-    print(prompt.verification_uri_complete or prompt.verification_uri, flush=True)
-    print(
+    say(prompt.verification_uri_complete or prompt.verification_uri, flush=True)
+    say(
         f"Open it on any device and enter the code {prompt.user_code}, within {_minutes(prompt.expires)}.",
         file=sys.stderr,
     )

@@ -1,20 +1,18 @@
 """Print what the doctor finds: for people, or as JSON."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Final
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.logs import start_logging
 from aggregator.cli.runtime.progress import shown_starting
+from aggregator.cli.runtime.screen import Screen, plain
 from aggregator.cli.runtime.setup import environment
-from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.servers.checks import address_fault
 from aggregator.doctor.examine import Examination, examine
 from aggregator.doctor.finding import CheckFinding
@@ -64,41 +62,41 @@ def run(
         report = run_loop(examine(wanted))
     if as_json:
         made = [{"code": one.code, "message": one.message, "done": one.done} for one in mended]
-        print(json.dumps({**report.data(), "mended": made}, ensure_ascii=False, indent=2))
+        say(json.dumps({**report.data(), "mended": made}, ensure_ascii=False, indent=2))
     else:
         _print(report, mended)
     return report.exit_code
 
 
 def _print(report: DoctorReport, mended: list[Mended]) -> None:
-    out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
-    out.print(f"configuration: {escape(one_line(report.config or 'none'))}")
+    out = Screen(soft_wrap=True)
+    out.print(f"configuration: {plain(report.config or 'none')}")
     for one in mended:
         out.print(
-            f"[{'green' if one.done else 'red'}]{'mended' if one.done else 'not mended'}[/]: {escape(one.message)}"
+            f"[{'green' if one.done else 'red'}]{'mended' if one.done else 'not mended'}[/]: {plain(one.message)}"
         )
     for severity in ("error", "warning", "note"):
         for finding in (one for one in report.findings if one.severity == severity):
             _print_finding(out, finding)
     for finding in (one for one in report.findings if one.severity == "ok" and one.code != "model_sees"):
-        out.print(f"[dim]ok      {escape(one_line(finding.message))}[/]")
+        out.print(f"[dim]ok      {plain(finding.message)}[/]")
     if report.seen:
         out.print(_table(report))
     for finding in (one for one in report.findings if one.code == "model_sees"):
-        out.print(f"[green]{escape(one_line(finding.message))}[/]")
+        out.print(f"[green]{plain(finding.message)}[/]")
     errors, warnings = report.count("error"), report.count("warning")
     colour = "red" if errors else "yellow" if warnings else "green"
     found = f"{errors} error{'' if errors == 1 else 's'}, {warnings} warning{'' if warnings == 1 else 's'}"
     out.print(f"[{colour}]{found if errors or warnings else 'Nothing is in the way.'}[/]")
 
 
-def _print_finding(out: Console, finding: CheckFinding) -> None:
+def _print_finding(out: Screen, finding: CheckFinding) -> None:
     colour = _COLOURS[finding.severity]
-    out.print(f"[{colour}]{finding.severity:<7}[/] {finding.code}: {escape(one_line(finding.message))}")
+    out.print(f"[{colour}]{finding.severity:<7}[/] {finding.code}: {plain(finding.message)}")
     if finding.where is not None and finding.where not in finding.message:
-        out.print(f"        [dim]at {escape(one_line(finding.where))}[/]")
+        out.print(f"        [dim]at {plain(finding.where)}[/]")
     if finding.fix is not None:
-        out.print(f"        fix: {escape(one_line(finding.fix))}")
+        out.print(f"        fix: {plain(finding.fix)}")
 
 
 def _table(report: DoctorReport) -> Table:
@@ -107,9 +105,9 @@ def _table(report: DoctorReport) -> Table:
         table.add_column(column, justify="right" if column in ("tools", "tokens", "with search", "time") else "left")
     for one in report.seen:
         table.add_row(
-            escape(one_line(str(one["title"]))),
+            plain(str(one["title"])),
             str(one["frontend"]),
-            escape(one_line(str(one["agent"]))),
+            plain(str(one["agent"])),
             str(one["tools"]) if one["tools"] is not None else str(one["fault"]),
             f"{one['tokens']:,}" if one["tokens"] is not None else "",
             f"{one['tokens_with_search']:,}" if one["tokens_with_search"] is not None else "",

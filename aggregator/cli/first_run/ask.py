@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-import typer
-
+from aggregator.cli.runtime.prompts import agreed, prompted
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def at_terminal() -> bool:
 
 def yes(question: str) -> bool:
     """Ask a question whose answer is no unless a person says yes."""
-    return typer.confirm(question, default=False)
+    return agreed(question)
 
 
 def answered(question: str, default: str, read: Callable[[str], T]) -> T:
@@ -28,8 +28,8 @@ def answered(question: str, default: str, read: Callable[[str], T]) -> T:
     After a wrong answer the fault is printed. `read` raises OperatorError for one.
     """
     while True:
-        answer: str = typer.prompt(question, default=default)
+        answer = prompted(question, default)
         try:
             return read(answer.strip() or default)
         except OperatorError as error:
-            print(one_line(str(error)))
+            say(one_line(str(error)))

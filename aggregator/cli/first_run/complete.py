@@ -10,6 +10,7 @@ from typing import Any, Final, get_args, get_type_hints
 import typer
 
 from aggregator.cli.first_run.known_names import NAMES, CompletionNames
+from aggregator.cli.runtime.writer import as_shown
 
 # The word by which a script is told to complete the names of files.
 FILES: Final = ":files"
@@ -73,7 +74,7 @@ class CommandLine:
 def run(app: typer.Typer, words: Sequence[str]) -> int:
     """Print what the last word of a line may be completed with, one candidate a line."""
     for text, said in candidates(typer.main.get_command(app), words[1:] if words[:1] == ["--"] else words):
-        print(f"{text}\t{said}" if said else text)
+        print("\t".join(map(as_shown, (text, said) if said else (text,))))
     return 0
 
 

@@ -1,11 +1,11 @@
 """`aggregator completion`: the scripts by which shells complete our commands, printed or put in their place."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Final
 
 from aggregator.cli.first_run.complete import SHELLS
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.replace import read_file, replace_file
 
@@ -78,14 +78,14 @@ def run(shell: str | None, install: bool) -> int:
         said = f"There is no completion for {name!r:.40}" if name else "SHELL does not say which shell this is"
         raise OperatorError(f"{said}; name one of {', '.join(SHELLS)}.")
     if not install:
-        sys.stdout.write(SCRIPTS[name])
+        say(SCRIPTS[name], end="")
         return 0
     path = _place(name)
     was = read_file(path) if path.exists() else None
     script = SCRIPTS[name].encode()
     if was != script:
         replace_file(path, script, was)
-    print(f"Wrote {path}. {_USE[name].format(path=path, folder=path.parent)}")
+    say(f"Wrote {path}. {_USE[name].format(path=path, folder=path.parent)}")
     return 0
 
 

@@ -13,6 +13,8 @@ from aggregator.cli.hosts.install.command import run as install_into
 from aggregator.cli.hosts.install.options import InstallOptions
 from aggregator.cli.policy.policy import init as write_policy
 from aggregator.cli.runtime.setup import configured_database
+from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.servers.edit import open_config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
@@ -64,17 +66,19 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     for host in install:
         install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
         if host in hosts:
-            print(f"{host} has its own servers too: `aggregator install {host} --take-over` moves them here.")
-    print("Next: `aggregator check` connects to every server, `aggregator doctor` finds what is wrong.")
+            say(f"{host} has its own servers too: `aggregator install {host} --take-over` moves them here.")
+    say("Next: `aggregator check` connects to every server, `aggregator doctor` finds what is wrong.")
     return 0
 
 
 def _ask_import(there: Sequence[FoundFile], every: Sequence[str]) -> list[str]:
     if not there:
-        print(f"1. None of the {len(HOSTS)} known hosts has servers here, so there is nothing to import.")
+        say(f"1. None of the {len(HOSTS)} known hosts has servers here, so there is nothing to import.")
         return []
     for file in there:
-        print(f"   {file.host.id}: {', '.join(server.name for server in file.servers):.100}  ({file.file.path})")
+        say(
+            f"   {file.host.id}: {', '.join(one_line(server.name) for server in file.servers):.100}  ({file.file.path})"
+        )
     question = f"1. Import the servers of which hosts ({_listed(there)}, {_ALL} or {_NONE})"
     return answered(question, _ALL, lambda said: _hosts(said, every))
 
@@ -115,14 +119,14 @@ def _begin(config: Path | None) -> None:
     if edit.is_new:
         edit.document.put(("mcpServers",), {})
         edit.write()
-        print(f"Made {edit.path}. It has no servers yet: `aggregator add` adds them.")
+        say(f"Made {edit.path}. It has no servers yet: `aggregator add` adds them.")
 
 
 def _give_key(config: Path | None, agent: str) -> None:
     """Write the first policy file with this agent in it, and make its key."""
     edit = open_config(config, make=False)
     if not edit.servers:
-        print("There is no server yet, so no policy file was written: `aggregator policy init` does that later.")
+        say("There is no server yet, so no policy file was written: `aggregator policy init` does that later.")
         return
     named = edit.document.root.get("policies")
     folder = edit.path.absolute().parent / (named if isinstance(named, str) else "policies")
@@ -134,6 +138,6 @@ def _give_key(config: Path | None, agent: str) -> None:
         if backup is not None:
             os.unlink(backup)  # of a file that was made a moment ago
     else:
-        print(f"{folder} has policy files already: add the agent {agent} there.")
+        say(f"{folder} has policy files already: add the agent {agent} there.")
     database = configured_database(config)
     keys.new(database.url, agent, audited=database.audited, chain_key=database.chain_key)

@@ -11,6 +11,7 @@ from aggregator.cli.first_run.ask import at_terminal, yes
 from aggregator.cli.hosts import import_hosts
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import load_found
@@ -44,13 +45,13 @@ def run(help_instead: Callable[[], None]) -> int:
         found = find_config(None, Path.cwd(), os.environ)
     except ConfigMissing:
         return _first()
-    print(_stands(found))
-    print(_NEXT)
+    say(_stands(found))
+    say(_NEXT)
     return 0
 
 
 def _first() -> int:
-    print(_FIRST)
+    say(_FIRST)
     files = [file for file in discover(this_machine()) if file.servers]
     if not files:
         return 0

@@ -10,6 +10,7 @@ from typing import Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.config.files.report import nearest
 from aggregator.policy.flow.decide_flow import how_long_ago
 from aggregator.storage.database import open_database
@@ -22,10 +23,10 @@ def show(storage: str | None, agent: str | None = None, as_json: bool = False) -
     now = time.time()
     rows = run_loop(_rows(_url(storage), agent, now))
     if as_json:
-        print(json.dumps(_objects(rows), ensure_ascii=False, indent=2))
+        say(json.dumps(_objects(rows), ensure_ascii=False, indent=2))
         return 0
     if not rows:
-        print("Nothing that was read is kept." if agent is None else run_loop(_nothing(_url(storage), agent, now)))
+        say("Nothing that was read is kept." if agent is None else run_loop(_nothing(_url(storage), agent, now)))
         return 0
     table = [("AGENT", "OF", "SCOPE", "LABEL", "BY", "READ", "COUNTS UNTIL")]
     table += [
@@ -50,10 +51,10 @@ def clear(
     """Forget what was read, in all conversations of an agent or in those of one name; return 1 if there was nothing."""
     cleared = run_loop(_clear(_url(storage), agent, scope, audited, chain_key))
     if not cleared:
-        print(run_loop(_nothing(_url(storage), agent, time.time(), scope)))
+        say(run_loop(_nothing(_url(storage), agent, time.time(), scope)))
         return 1
     several = "1 scope" if cleared == 1 else f"{cleared} scopes"
-    print(f"{one_line(agent)}: what was read is forgotten in {several}.")
+    say(f"{one_line(agent)}: what was read is forgotten in {several}.")
     return 0
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from aggregator.cli.hosts.import_plan import ImportPlan, ImportRow, plan_import
 from aggregator.cli.hosts.import_secrets import FOLDER, SecretsChoice, moved
 from aggregator.cli.hosts.import_table import plan_json, plan_lines, redactor_of
+from aggregator.cli.runtime.prompts import agreed, prompted
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.secrets.store import can_store
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.settings import HttpConfig
@@ -67,7 +67,7 @@ def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> in
         report = {"config": str(edit.path), "written": written is not None, "files": plan_json(plan)}
         if written is not None:
             report["backup"] = written.backup and str(written.backup)
-        print(json.dumps(redact.known(report), indent=2))
+        say(json.dumps(redact.known(report), indent=2))
     return 0
 
 
@@ -89,16 +89,16 @@ def _show(
     plan: ImportPlan, files: Sequence[FoundFile], chosen: Sequence[HostProgram], machine: Machine, redact: Redactor
 ) -> None:
     for line in plan_lines(plan, machine.home):
-        print(redact(line))
+        say(redact(line))
     if plan.rows or any(found.problem for found in files):
         return
     looked = [file.path for host in chosen for file in host.files(machine)]
     if len(chosen) < len(HOSTS):
-        print(f"{', '.join(host.title for host in chosen)}: no server found. Looked at:")
+        say(f"{', '.join(host.title for host in chosen)}: no server found. Looked at:")
         for path in dict.fromkeys(looked):
-            print(f"  {one_line(str(path))}")
+            say(f"  {one_line(str(path))}")
     else:
-        print(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/import.md lists them.")
+        say(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/import.md lists them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,15 @@ class _Written:
 
 def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Written | None:
     """Write what the plan adds, if there is anything and it is wanted."""
-    say = _silent if options.as_json else print
+    tell = _silent if options.as_json else say
     rows = plan.added
     if not rows:
-        say("There is nothing to add.")
+        tell("There is nothing to add.")
         return None
     terminal = _at_terminal() and not options.as_json
     count = _counted(len(rows), "server")
     if not options.write and not (terminal and _yes(f"Add {count} to {edit.path}?")):
-        say(f"Nothing was written. Add --write to add {count} to {edit.path}.")
+        tell(f"Nothing was written. Add --write to add {count} to {edit.path}.")
         return None
     made = moved(rows, _choice(rows, options, terminal), edit.path)
     for row in made:
@@ -127,13 +127,13 @@ def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Writt
     backup = edit.write()
     if clear:
         keys = " ".join(row.key for row in made if row.places and row.key)
-        print(
+        say(
             f"warning: {_counted(clear, 'secret')} now in the clear in {edit.path} too. To keep them elsewhere: "
             f"`aggregator remove {keys}`, then `aggregator import --write --secrets keyring`.",
             file=sys.stderr,
         )
-    say(f"Added {count} to {edit.path}{f', which is kept as it was in {backup.name}' if backup else ''}.")
-    say("`aggregator check` looks them over; a gateway that is running takes them over by itself.")
+    tell(f"Added {count} to {edit.path}{f', which is kept as it was in {backup.name}' if backup else ''}.")
+    tell("`aggregator check` looks them over; a gateway that is running takes them over by itself.")
     return _Written(backup)
 
 
@@ -143,16 +143,16 @@ def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -
         return options.secrets or "keep"
     if options.write or not terminal:
         return "keep"
-    print(
+    say(
         f"{_counted(count, 'secret')} in the clear: `keyring` moves them into the keyring of this user, `file` into "
         f"files of their own in {FOLDER}/ beside the configuration, `keep` writes them into it."
     )
     problem = can_store()
     if problem is not None:
-        print(f"The keyring cannot be used now: {problem}")
+        say(f"The keyring cannot be used now: {problem}")
     default = "keyring" if problem is None else "file"
     while True:
-        answer = typer.prompt(f"Where to ({', '.join(_CHOICES)})", default=default).strip().lower()
+        answer = prompted(f"Where to ({', '.join(_CHOICES)})", default=default).strip().lower()
         for choice in _CHOICES:
             if answer == choice:
                 return choice
@@ -168,7 +168,7 @@ def _at_terminal() -> bool:
 
 
 def _yes(question: str) -> bool:
-    return bool(typer.confirm(question, default=False))
+    return agreed(question)
 
 
 def _silent(text: str) -> None:

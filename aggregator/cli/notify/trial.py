@@ -11,6 +11,7 @@ from aggregator.app.notices.programs import NoticePrograms
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.config.notify import ReceiverConfig
 from aggregator.domain.errors import OperatorError
@@ -35,11 +36,11 @@ def run(path: Path | None, name: str | None, as_json: bool) -> int:
             {"name": receiver.name, "to": receiver.shown, "accepted": answer.accepted, "said": answer.said}
             for receiver, answer in zip(receivers, answers, strict=True)
         ]
-        print(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
     else:
         for receiver, answer in zip(receivers, answers, strict=True):
             how = "told" if answer.accepted else "NOT told"
-            print(one_line(f"{receiver.name}: {how}, {receiver.shown}: {loaded.redactor(answer.said)}"))
+            say(one_line(f"{receiver.name}: {how}, {receiver.shown}: {loaded.redactor(answer.said)}"))
     return 0 if all(answer.accepted for answer in answers) else 1
 
 

@@ -9,6 +9,7 @@ from aggregator.cli.pins.open_items import OpenItem, open_items
 from aggregator.cli.pins.pin_files import PinFiles, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import note_pins, operator
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 
 
@@ -35,7 +36,7 @@ def approve(
             called = label(one.row.server, one.row.kind, one.row.name)
             raise OperatorError(f"{called} has the digest {one.row.seen_digest} by now: look at it again.")
     if not found:
-        print("Nothing differs from what was approved.")
+        say("Nothing differs from what was approved.")
         return 0
     return run_loop(_approve(files, found))
 
@@ -47,10 +48,10 @@ async def _approve(files: PinFiles, found: list[OpenItem]) -> int:
         for one in found:
             row, called = one.row, label(one.row.server, one.row.kind, one.row.name)
             if not await database.pins.approve(row.server, row.kind, row.name, row.seen_digest, by, time.time()):
-                print(f"{called} is another one by now, and was not approved: look at it again.", file=sys.stderr)
+                say(f"{called} is another one by now, and was not approved: look at it again.", file=sys.stderr)
                 continue
             approved.append(one)
-            print(f"Approved {called}: {one.change.sentence}.")
+            say(f"Approved {called}: {one.change.sentence}.")
             if audit.enabled:
                 details: dict[str, Any] = {"what": "approved", "kind": row.kind, "item": row.name, "by": by}
                 details |= {"digest": row.seen_digest, "pinned": row.digest, "classes": sorted(one.change.classes)}
@@ -68,7 +69,7 @@ def _lock(files: PinFiles, approved: list[OpenItem]) -> None:
         locked[one.row.server][one.change.key] = one.change.after
     if written:
         files.write({server: pins.values() for server, pins in locked.items()})
-        print(f"Wrote {shown(files.lock)}.")
+        say(f"Wrote {shown(files.lock)}.")
 
 
 def reset(path: Path | None, server: str) -> int:
@@ -80,9 +81,9 @@ def reset(path: Path | None, server: str) -> int:
     files = pin_files(path, lock_counts=False)
     name = files.server(server).id
     count = run_loop(_reset(files, name))
-    print(f"Forgot {count} pins of {name}: what it says next is pinned.")
+    say(f"Forgot {count} pins of {name}: what it says next is pinned.")
     if name in files.locked:
-        print(
+        say(
             f"{shown(files.lock)} has {name}, and counts before the database. `aggregator pins check {name} --write` "
             "writes there what the server says now."
         )

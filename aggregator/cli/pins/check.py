@@ -10,6 +10,8 @@ from typing import Any, cast
 from aggregator.cli.pins.connected import SaidNow, said_now
 from aggregator.cli.pins.pin_files import PinFiles, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.errors import OperatorError
@@ -60,16 +62,16 @@ def check(path: Path | None, servers: Sequence[str] = (), write: bool = False, a
     unknown = [] if write else [one for one in checked if one.problem is None and one.baseline is None]
     held = sum(len(one.held) for one in checked)
     if as_json:
-        print(json.dumps({"held": held, "servers": [_plain(one) for one in checked]}, indent=2))
+        say(json.dumps({"held": held, "servers": [_plain(one) for one in checked]}, indent=2))
     else:
         for one in checked:
             _print(one, files, write)
     if write and not unreached:
         _write(files, checked, everything=not servers)
-        print(f"Wrote {shown(files.lock)}.", file=sys.stderr if as_json else None)
+        say(f"Wrote {shown(files.lock)}.", file=sys.stderr if as_json else None)
         return 0
     if write:
-        print(f"{shown(files.lock)} was left as it is, since not every server could be reached.", file=sys.stderr)
+        say(f"{shown(files.lock)} was left as it is, since not every server could be reached.", file=sys.stderr)
     return 2 if unreached or unknown else 1 if held else 0
 
 
@@ -106,24 +108,24 @@ def _checked(said: SaidNow, locked: Pins | None, stored: Pins | None, index: Too
 def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
     server = one.config.id
     if one.problem is not None:
-        print(f"{server}: cannot be checked: {one.problem}.")
+        say(f"{server}: cannot be checked: {one_line(one.problem)}.")
         return
     if one.baseline is None:
         add = "" if write else f" `aggregator pins check {server} --write` pins them in {shown(files.lock)}."
-        print(f"{server}: {len(one.now)} items, of which nothing is pinned.{add}")
+        say(f"{server}: {len(one.now)} items, of which nothing is pinned.{add}")
         for (kind, name), flags in one.flags.items():
-            print(f"  {label(server, kind, name)}: suspicious: {', '.join(sorted(flags))}")
+            say(f"  {label(server, kind, name)}: suspicious: {', '.join(sorted(flags))}")
         return
     where = shown(files.lock) if one.baseline == "lock file" else "the database"
     changes, removed = one.found.changes, one.found.removed
     differ = "none differs" if not changes else "1 differs" if len(changes) == 1 else f"{len(changes)} differ"
-    print(f"{server}: {len(one.now)} items, {differ} from {where}, {len(one.held)} held by its settings.")
+    say(f"{server}: {len(one.now)} items, {differ} from {where}, {len(one.held)} held by its settings.")
     for change in changes:
         state = "held" if change.key in one.held else "accepted"
         classes = ", ".join(sorted(change.classes))
-        print(f"  {label(server, change.kind, change.name)}: {state}: {change.sentence} ({classes})")
+        say(f"  {label(server, change.kind, change.name)}: {state}: {change.sentence} ({classes})")
     for kind, name in removed:
-        print(f"  {label(server, kind, name)}: not listed any more")
+        say(f"  {label(server, kind, name)}: not listed any more")
 
 
 def _plain(one: CheckedServer) -> dict[str, Any]:

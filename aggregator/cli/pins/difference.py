@@ -10,6 +10,7 @@ from aggregator.cli.pins.open_items import OpenItem, open_items
 from aggregator.cli.pins.pin_files import label, pin_files
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.text.invisible import escaped
 from aggregator.pins.values import PinnedItem
 
@@ -27,25 +28,25 @@ def diff(path: Path | None, server: str | None = None, item: str | None = None) 
     found = run_loop(open_items(files, server, [item] if item is not None else []))
     for number, one in enumerate(found):
         if number:
-            print()
+            say()
         _print(one)
     if not found:
-        print("Nothing differs from what was approved.")
+        say("Nothing differs from what was approved.")
     return 0
 
 
 def _print(item: OpenItem) -> None:
     row, change = item.row, item.change
-    print(f"{label(row.server, row.kind, row.name)}: {change.sentence}")
+    say(f"{label(row.server, row.kind, row.name)}: {change.sentence}")
     approved = (
         f"approved {minute(row.approved)} by {escaped(row.approved_by or '-')}" if row.approved else "not approved"
     )
-    print(
+    say(
         f"  {', '.join(sorted(change.classes))}; {'held' if row.held else 'shown'}; {approved}; seen {minute(row.seen)}"
     )
     for line in _lines(change.before, change.after):
-        print(f"  {escaped(line)}")
-    print(f"  digest {change.after.digest}")
+        say(f"  {escaped(line)}")
+    say(f"  digest {change.after.digest}")
 
 
 def _lines(before: PinnedItem | None, after: PinnedItem) -> Iterable[str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from aggregator.cli.pins.pin_files import PinFiles, by_key, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
-from aggregator.cli.runtime.tables import minute, print_rows
+from aggregator.cli.runtime.tables import minute, one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.pins.values import ItemChange, ItemKey
 from aggregator.storage.records import PinRow
 
@@ -27,7 +28,7 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     found = [_server(files, name, rows.get(name, {}), faults.get(name)) for name in wanted]
     amiss = any(one["held"] or one["problem"] for one in found)
     if as_json:
-        print(json.dumps({"lock": str(files.lock) if files.was is not None else None, "servers": found}, indent=2))
+        say(json.dumps({"lock": str(files.lock) if files.was is not None else None, "servers": found}, indent=2))
         return 1 if amiss else 0
     table = [("SERVER", "BASELINE", "PINNED", "CHANGED", "HELD", "FLAGGED", "GONE")]
     for one in found:
@@ -36,11 +37,11 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     print_rows(table)
     for one in found:
         if one["problem"]:
-            print(f"{one['server']}: what is not pinned is held: {one['problem']}")
+            say(f"{one['server']}: what is not pinned is held: {one_line(one['problem'])}")
         for item in one["items"]:
-            print(_line(one["server"], item))
+            say(_line(one["server"], item))
     if any(one["held"] for one in found):
-        print("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER ITEM` approves it.")
+        say("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER ITEM` approves it.")
     return 1 if amiss else 0
 
 

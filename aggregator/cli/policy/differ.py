@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.records import ToolRecord
@@ -27,14 +28,14 @@ def print_difference(
     edit = PolicyEdit(file.name, None if remove else _text(file))
     tried = live.try_edit(edit, tools, trusted, beside_calls=False)
     for problem in tried.problems:
-        print(problem)
+        say(problem)
     if tried.diff is None:
-        print(f"{live.folder}: these files would not come into force.")
+        say(f"{live.folder}: these files would not come into force.")
         return 1
     for line in lines(tried.diff):
-        print(line)
+        say(line)
     if not tools:
-        print("No tools are known, so no decision could be compared. With --connect the servers are asked.")
+        say("No tools are known, so no decision could be compared. With --connect the servers are asked.")
     return 0
 
 

@@ -25,6 +25,7 @@ from aggregator.cli.policy.policy_setup import (
 from aggregator.cli.policy.token_claims import facts_in, read_claims
 from aggregator.cli.policy.token_claims import lines as token_lines
 from aggregator.cli.policy.unknown_names import said_of_missing
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
@@ -55,19 +56,17 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
         problems = [*problems, *lint(rulebook, setup.known(connect))]
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
-        print(json.dumps(_report(setup, rulebook, problems), ensure_ascii=False, indent=2))
+        say(json.dumps(_report(setup, rulebook, problems), ensure_ascii=False, indent=2))
         return 1 if errors else 0
     for problem in problems:
-        print(problem)
+        say(problem)
     if rulebook is not None:
         files, agents = _many(len(rulebook.documents.files), "file"), _many(len(rulebook.agents), "agent")
-        print(f"{setup.folder}: {files}, {agents}, revision {rulebook.revision}.")
+        say(f"{setup.folder}: {files}, {agents}, revision {rulebook.revision}.")
     elif not problems:
-        print(
-            f"{setup.folder}: no policy files, so the local agent may do everything. `aggregator policy init` begins."
-        )
+        say(f"{setup.folder}: no policy files, so the local agent may do everything. `aggregator policy init` begins.")
     else:
-        print(f"{setup.folder}: {_many(len(errors), 'error')}; these files would not come into force.")
+        say(f"{setup.folder}: {_many(len(errors), 'error')}; these files would not come into force.")
     return 1 if errors else 0
 
 
@@ -92,24 +91,24 @@ def explain(
         assert agent is not None
         allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted, earlier=earlier)
         for record, decision in allowed:
-            print(f"{decision.verdict:<7} {target_of(record)}")
+            say(f"{decision.verdict:<7} {target_of(record)}")
         return 0 if allowed else 1
     thing = find_by_full_name(tool, setup.servers, known.tools or ())
     missing = said_of_missing(thing, known, setup.config, setup.storage)
     if missing is not None:
-        print(missing)
+        say(missing)
         if agent is None:
             return 1
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
         for name, decision in agents_allowed(rulebook, thing, trusted=trusted, earlier=earlier):
-            print(f"{decision.verdict:<7} {name}")
+            say(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(rulebook, agent, thing, trusted=trusted, earlier=earlier)
     # Advice to change rules would mislead where the tool does not exist.
-    print(explanation if missing is None else replace(explanation, changes=()))
+    say(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
-        print("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
+        say("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
     return 0 if explanation.decision.visible else 1
 
 
@@ -135,7 +134,7 @@ def explain_token(
         raise OperatorError("The configuration names the issuers of tokens, and it cannot be read.")
     facts, refused = facts_in(read_claims(claims), setup.config.auth)
     found = rulebook.who(facts, one_issuer=len(setup.config.auth.issuers) == 1)
-    print("\n".join(token_lines(facts, refused, found)))
+    say("\n".join(token_lines(facts, refused, found)))
     if found.agent_id is None:
         return 1
     known = setup.known(connect or tool is None)
@@ -143,21 +142,21 @@ def explain_token(
     if tool is None:
         allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found, earlier)
         for record, decision in allowed:
-            print(f"{decision.verdict:<7} {target_of(record)}")
+            say(f"{decision.verdict:<7} {target_of(record)}")
         return 1 if refused is not None or not allowed else 0
     thing = find_by_full_name(tool, setup.servers, known.tools or ())
     missing = said_of_missing(thing, known, setup.config, setup.storage)
     if missing is not None:
-        print(missing)
+        say(missing)
     trusted = setup.trusted.get(thing.server, False)
     explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found, earlier=earlier)
-    print(explanation if missing is None else replace(explanation, changes=()))
+    say(explanation if missing is None else replace(explanation, changes=()))
     rules = rulebook.for_token(found)
     target = target_of(thing) if isinstance(thing, ToolRecord) else thing
     wanted = rules.scopes_of(target) if rules is not None else ()
     lacks = lacking(wanted, facts.scopes)
     if lacks:
-        print(f"  refused with 403 until a token has the scope {' '.join(lacks)}")
+        say(f"  refused with 403 until a token has the scope {' '.join(lacks)}")
     return 0 if explanation.decision.visible and refused is None and not lacks else 1
 
 
@@ -169,7 +168,7 @@ def _earlier(
         if "." in text:
             missing = said_of_missing(find_by_full_name(text, setup.servers, ()), known, setup.config, setup.storage)
             if missing is not None:
-                print(missing)
+                say(missing)
     return earlier_reads(after, rulebook, setup.servers, known.tools or (), setup.trusted)
 
 
@@ -184,7 +183,7 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
     folder = setup.folder / cases.FOLDER
     found, problems = cases.read_cases(folder)
     for problem in problems:
-        print(problem)
+        say(problem)
     if not found and not problems:
         raise OperatorError(f"There are no cases in {folder}. docs/policies.md shows how they are written.")
     tools = setup.known(connect).tools or ()
@@ -195,8 +194,8 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
     ]
     failed = [outcome for outcome in outcomes if not outcome.passed]
     for outcome in failed:
-        print(outcome)
-    print(f"{_many(len(outcomes), 'case')}, {len(failed)} failed.")
+        say(outcome)
+    say(f"{_many(len(outcomes), 'case')}, {len(failed)} failed.")
     return 1 if failed or problems else 0
 
 
@@ -239,13 +238,13 @@ def init(path: Path | None) -> int:
             file.write(starter(servers, schema.SCHEMA_FILE.as_uri()))
     except OSError as error:
         raise OperatorError(f"{target} cannot be written: {error.strerror}.") from None
-    print(f"Wrote {target}: what works now still works, and nothing else is allowed.")
+    say(f"Wrote {target}: what works now still works, and nothing else is allowed.")
     return 0
 
 
 def print_schema(of_cases: bool = False) -> int:
     """Print the JSON Schema of policy files, or of cases."""
-    print((schema.CASES_FILE if of_cases else schema.SCHEMA_FILE).read_text(encoding="utf-8"), end="")
+    say((schema.CASES_FILE if of_cases else schema.SCHEMA_FILE).read_text(encoding="utf-8"), end="")
     return 0
 
 
@@ -265,7 +264,7 @@ def _running(missing: ConfigMissing) -> Path:
         raise missing
     if os.name == "posix" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
         raise ConfigMissing(f"{missing} The aggregator at {base} has {file!r}, which is not a file of yours.")
-    print(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
+    say(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
     return Path(file)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from aggregator.cli.policy.kept_tools import kept_tools
 from aggregator.cli.policy.policy_setup import PolicySetup, rulebook_of, setup_for
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.flow.suggest_labels import suggest_labels
@@ -41,7 +42,7 @@ def suggest(path: Path | None, connect: bool = False) -> int:
         hint = "The servers have none." if connect else "With --connect the servers are asked."
         raise OperatorError(f"No tools are known, so no labels can be proposed. {hint}")
     rulebook, _ = rulebook_of(setup)
-    print("\n".join(suggestion_lines(tools, rulebook)))
+    say("\n".join(suggestion_lines(tools, rulebook)))
     return 0
 
 

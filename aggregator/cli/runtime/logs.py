@@ -5,7 +5,6 @@ Law: every message reaches stderr through the formatter, an exception during for
 
 import json
 import logging
-import re
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from aggregator.domain.call_record import current_call, current_trace
 from aggregator.domain.text.error_text import error_text
+from aggregator.domain.text.invisible import visible
 from aggregator.redaction.log_messages import message_of
 from aggregator.redaction.redactor import Redactor
 
@@ -22,9 +22,6 @@ _ROOT_LOGGER: Final = "aggregator"
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # Libraries that log every request at level `info`.
 _CHATTY: Final = ("uvicorn.error", "aiohttp.access", "mcp", "alembic")
-# Characters that could forge a line or move a terminal's cursor; a traceback keeps its line breaks.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_BUT_BREAKS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 # The longest message or traceback, in characters, and how much more is redacted: a secret may cross the limit.
 _LONGEST: Final = 64 * 1024
 _BORDER: Final = 8 * 1024
@@ -103,15 +100,16 @@ class Lines(logging.Formatter):
                 "message": message,
                 **_about(record),
             }
-            return json.dumps(event | ({"exception": trace} if trace else {}), ensure_ascii=False)
+            return visible(json.dumps(event | ({"exception": trace} if trace else {}), ensure_ascii=False))
         clock = f"{time.strftime('%H:%M:%S', at)}.{int(record.msecs):03d}"
         trace_id = _about(record).get("trace_id", "")[:_SHORT_ID]
         of_call = f" [trace {trace_id}]" if trace_id else ""
         of_worker = f" [worker {self.worker}]" if self.worker is not None else ""
         logger = record.name.removeprefix(f"{_ROOT_LOGGER}.")
         line = f"{clock} {record.levelname:<7} {logger}{of_worker}{of_call}: {message}"
-        line = _CONTROL.sub(_escaped, line)
-        return f"{line}\n{_CONTROL_BUT_BREAKS.sub(_escaped, trace)}" if trace else line
+        line = visible(line.replace("\r\n", "\n")).replace("\n", "\\n")
+        # A traceback keeps its line breaks.
+        return f"{line}\n{visible(trace)}" if trace else line
 
     def _below(self, record: logging.LogRecord) -> str:
         """Return the exception and the stack of a record; an empty text if it has none."""
@@ -188,7 +186,3 @@ def _unraisable(thrown: "sys.UnraisableHookArgs") -> None:
     if thrown.exc_value is not None:
         error = (thrown.exc_type, thrown.exc_value, thrown.exc_traceback)
         logging.getLogger(_ROOT_LOGGER).error("%s", thrown.err_msg or "an exception was ignored", exc_info=error)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()

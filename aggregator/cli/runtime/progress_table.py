@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from aggregator.app.app import App
+from aggregator.cli.runtime.screen import Screen
 from aggregator.cli.runtime.tables import one_line
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.upstream import Upstream
@@ -26,7 +26,7 @@ _LONGEST: Final = 200
 @contextmanager
 def live_table(app: App, redact: Redactor, *, keep: bool) -> Iterator[None]:
     """Show the table inside; a terminal that cannot move its cursor is left alone."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = Screen(stderr=True, markup=False)
     if not console.is_interactive or not app.upstreams:
         yield
         return
@@ -58,7 +58,7 @@ def live_table(app: App, redact: Redactor, *, keep: bool) -> Iterator[None]:
 class _AboveTable(io.TextIOBase):
     """A stream whose lines are written above the table, unbroken."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         self._console = console
         self._begun = ""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aggregator.audit.single_event import note
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.storage.errors import StorageError
 
@@ -38,4 +39,4 @@ async def _write(database: "Database", event: AuditEvent) -> None:
     try:
         await note(database.audit, event)
     except StorageError as error:
-        print(f"It is done, but the audit log does not say so: {error}", file=sys.stderr)
+        say(f"It is done, but the audit log does not say so: {error}", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.files.find import ConfigLocation, find_config
 from aggregator.config.load import Loaded, load, load_found, must_start
@@ -66,7 +67,7 @@ def find(path: Path | None) -> ConfigLocation:
     """
     found = find_config(path, Path.cwd(), os.environ)
     if path is None:
-        print(f"aggregator: {one_line(str(found))}", file=sys.stderr)
+        say(f"aggregator: {one_line(str(found))}", file=sys.stderr)
     return found
 
 

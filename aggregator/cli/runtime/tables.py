@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import IO
 
+from aggregator.cli.runtime.writer import say
+from aggregator.domain.text.invisible import visible
+
 
 def print_rows(rows: Sequence[tuple[str, ...]], out: IO[str] | None = None) -> None:
     """Print a table in plain text, to stdout or elsewhere; the first row has the titles."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=out)
+    shown = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=out)
 
 
 def minute(at: float | None, none: str = "-") -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import as_shown, say
 from aggregator.cli.secrets.store import backend_name, can_store, check_name, delete, store, stored_names
 from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config
@@ -43,11 +44,11 @@ def set_secret(name: str, given: bool, config: Path | None) -> int:
         raise OperatorError(problem)
     users = _users(config).get(name, ())
     store(name, _read(name))
-    print(f"The secret `{name}` is stored. Refer to it as ${{keyring:{name}}}.")
+    say(f"The secret `{name}` is stored. Refer to it as ${{keyring:{name}}}.")
     if users:
-        print(f"It counts with the next connection of {', '.join(users)}; one that is down tries again by itself.")
+        say(f"It counts with the next connection of {', '.join(users)}; one that is down tries again by itself.")
     if any(kind in backend_name() for kind in _IN_THE_CLEAR):
-        print("Beware: the keyring in use keeps secrets in a file in the clear.", file=sys.stderr)
+        say("Beware: the keyring in use keeps secrets in a file in the clear.", file=sys.stderr)
     return 0
 
 
@@ -57,7 +58,7 @@ def list_secrets(config: Path | None, as_json: bool) -> int:
     names = sorted({*stored, *users})
     if as_json:
         found = [{"name": name, "stored_here": name in stored, "servers": list(users.get(name, ()))} for name in names]
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+        say(json.dumps(found, ensure_ascii=False, indent=2))
         return 0
     rows = [("NAME", "STORED WITH `set`", "REFERRED TO BY")]
     rows += [
@@ -71,9 +72,9 @@ def delete_secret(name: str, config: Path | None) -> int:
     """Delete a secret. Raises OperatorError."""
     users = _users(config).get(name, ())
     delete(name)
-    print(f"The secret `{name}` is deleted.")
+    say(f"The secret `{name}` is deleted.")
     if users:
-        print(f"It is still referred to by {', '.join(users)}, which cannot connect without it.", file=sys.stderr)
+        say(f"It is still referred to by {', '.join(users)}, which cannot connect without it.", file=sys.stderr)
     return 0
 
 
@@ -93,7 +94,7 @@ def _users(config: Path | None) -> Mapping[str, tuple[str, ...]]:
         if config is not None:
             raise
         if not isinstance(error, ConfigMissing):
-            print(f"aggregator: no server is looked at: {one_line(str(error))}", file=sys.stderr)
+            say(f"aggregator: no server is looked at: {one_line(str(error))}", file=sys.stderr)
         return {}
     found: dict[str, tuple[str, ...]] = {}
     for server in loaded.config.servers:
@@ -107,7 +108,7 @@ def _read(name: str) -> str:
     """Return the value, typed at the terminal without echo, or read from stdin; its last line break does not count."""
     if sys.stdin.isatty():
         try:
-            value = getpass.getpass(f"Value of {name} (it is not shown): ")
+            value = getpass.getpass(as_shown(f"Value of {name} (it is not shown): "))
         except EOFError:
             value = ""
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.secrets.manage import references_of
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
 from aggregator.secret_sources.values import value_of
@@ -28,10 +29,10 @@ def run(path: Path | None, as_json: bool) -> int:
         found = [
             {"reference": one.shown, "servers": servers, "problem": problems.get(one)} for one, servers in users.items()
         ]
-        print(loaded.redactor(json.dumps(found, ensure_ascii=False, indent=2)))
+        say(loaded.redactor(json.dumps(found, ensure_ascii=False, indent=2)))
         return 1 if problems else 0
     if not users:
-        print("No server refers to a secret.", file=sys.stderr)
+        say("No server refers to a secret.", file=sys.stderr)
         return 0
     rows = [("REFERENCE", "SERVERS", "STATE")]
     rows += [

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.servers.bundle_folders import unused_bundles
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.cli.servers.mentions import ServerMention, ServerNames, in_config, in_policies
@@ -38,7 +39,7 @@ def remove(config: Path | None, names: Sequence[str]) -> int:
         found = (*in_config(edit.file, one), *(mention for _, mention in in_policies(_folder(edit), one)))
         _point_out(f"These name {one.key} still:", found)
     for folder in unused_bundles(entries, edit.servers.values()):
-        print(f"Its bundle is still in {folder}: delete that folder if no other configuration uses it.")
+        say(f"Its bundle is still in {folder}: delete that folder if no other configuration uses it.")
     return 0
 
 
@@ -54,7 +55,7 @@ def switch(config: Path | None, names: Sequence[str], *, on: bool) -> int:
     word = "enabled" if on else "disabled"
     for key in keys:
         if key not in changed:
-            print(f"{one_line(key)} is {word} already.")
+            say(f"{one_line(key)} is {word} already.")
     if changed:
         backup = edit.write()
         _done(f"{word.capitalize()} {_listed(changed)} in", edit, backup)
@@ -84,16 +85,16 @@ def rename(config: Path | None, old: str, new: str, *, policies: bool) -> int:
     if edit.file.changed:
         _done(f"Renamed {one_line(names.key)} to {new} in", edit, edit.write())
     for mention in mentions:
-        print(one_line(f"Renamed there too: {mention}"))
+        say(one_line(f"Renamed there too: {mention}"))
     if names.prefix == names.id and not done:
-        print(f"Its tools are called {new}.* now.")
+        say(f"Its tools are called {new}.* now.")
     for file in files.values():
         if file.changed:
-            print(f"Renamed it in {file.path} too. As it was: {file.write()}")
+            say(f"Renamed it in {file.path} too. As it was: {file.write()}")
     left = [mention for _, mention in in_files if mention.renamed is None or not policies]
     _point_out(f"These name {names.key} still, so they say nothing of {new}:", left)
     if left and not policies:
-        print(f"`aggregator rename {shlex.quote(names.key)} {new} --policies` renames it there too, but for wildcards.")
+        say(f"`aggregator rename {shlex.quote(names.key)} {new} --policies` renames it there too, but for wildcards.")
     return 0
 
 
@@ -144,16 +145,16 @@ def _folder(edit: ConfigEdit) -> Path:
 
 
 def _done(what: str, edit: ConfigEdit, backup: Path | None) -> None:
-    print(f"{what} {edit.path}. {_TAKEN_OVER}")
+    say(f"{what} {edit.path}. {_TAKEN_OVER}")
     if backup is not None:
-        print(f"As it was: {backup}")
+        say(f"As it was: {backup}")
 
 
 def _point_out(title: str, found: Sequence[ServerMention]) -> None:
     if found:
-        print(title)
+        say(title)
         for mention in found:
-            print(f"  {one_line(str(mention))}")
+            say(f"  {one_line(str(mention))}")
 
 
 def _listed(keys: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import IO, Any, Final
 from aggregator.audit.spill import waiting_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.store.printing import progress, rows_text, size_text
 from aggregator.storage.backup.copying import BackupReport, back_up
 from aggregator.storage.backup.errors import BackupError
@@ -105,10 +106,10 @@ def _print(report: BackupReport, target: Path | None, beside: list[Path], as_jso
             "tables": report.tables,
             "not_yet_in_the_log": [str(file) for file in beside],
         }
-        print(json.dumps(told, indent=2), file=out)
+        say(json.dumps(told, indent=2), file=out)
         return
     print_rows(rows_text(report.tables), out)
-    print(f"{target or 'stdout'}: {size_text(report.bytes)}, SHA-256 {report.sha256}", file=out)
+    say(f"{target or 'stdout'}: {size_text(report.bytes)}, SHA-256 {report.sha256}", file=out)
     for file in beside:
-        print(f"{file} holds audit rows that are not in the database yet, and so not in the backup.", file=out)
-    print(_SECRETS, file=out)
+        say(f"{file} holds audit rows that are not in the database yet, and so not in the backup.", file=out)
+    say(_SECRETS, file=out)

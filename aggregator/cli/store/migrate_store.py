@@ -11,6 +11,7 @@ from aggregator.audit.spill import waiting_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.store.printing import ShownProgress, audit_report, progress, rows_text
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.backup.copying import CopyReport
@@ -41,14 +42,14 @@ def run(settings: "DatabaseSettings", to: str, unproven: bool, as_json: bool) ->
         report = run_loop(_copied(settings, url, to, unproven, said))
     if as_json:
         told: dict[str, Any] = {"tables": report.tables, "audit": audit_report(report.audit), "storage": line}
-        print(json.dumps(told, indent=2))
+        say(json.dumps(told, indent=2))
         return 0
     print_rows(rows_text(report.tables))
     if report.audit is not None:
-        print(f"The audit log is whole: {report.audit.rows} rows, none missing, none changed.")
-    print("Everything is in the other database. Change this line of the configuration, then start what you stopped:")
-    print(f'  "storage": {json.dumps(line)}')
-    print("The database so far is as it was; nothing uses it any more after that.")
+        say(f"The audit log is whole: {report.audit.rows} rows, none missing, none changed.")
+    say("Everything is in the other database. Change this line of the configuration, then start what you stopped:")
+    say(f'  "storage": {json.dumps(line)}')
+    say("The database so far is as it was; nothing uses it any more after that.")
     return 0
 
 

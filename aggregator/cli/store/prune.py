@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.past_times import past
 from aggregator.storage.database import open_database
@@ -32,12 +33,12 @@ def run(settings: "DatabaseSettings", dry_run: bool, before: str | None, as_json
     removed = run_loop(_prune(settings, rules, now, dry_run))
     if as_json:
         told = [{"kind": one.kind, "rows": one.rows, "why": one.why} for one in removed]
-        print(json.dumps({"dry_run": dry_run, "removed": told}, indent=2))
+        say(json.dumps({"dry_run": dry_run, "removed": told}, indent=2))
         return 0
     head = ("WHAT", "WOULD GO" if dry_run else "REMOVED", "BECAUSE")
     print_rows([head, *((one.kind, str(one.rows), one.why) for one in removed)])
     if not dry_run and any(one.rows for one in removed):
-        print("The room is used again for what comes; the file does not shrink, a backup of it does.")
+        say("The room is used again for what comes; the file does not shrink, a backup of it does.")
     return 0
 
 

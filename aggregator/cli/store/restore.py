@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.store.backup import STREAM
 from aggregator.cli.store.printing import ShownProgress, audit_report, progress, rows_text
 from aggregator.storage.audit.chain import ChainKey
@@ -76,15 +77,15 @@ def _print(report: CopyReport, file: Path, unproven: bool, as_json: bool) -> Non
             "audit": audit_report(report.audit),
             "replaced": report.replaced,
         }
-        print(json.dumps(told, indent=2))
+        say(json.dumps(told, indent=2))
         return
     print_rows(rows_text(report.tables))
     if report.audit is not None:
-        print(f"The audit log is whole: {report.audit.rows} rows, none missing, none changed.")
+        say(f"The audit log is whole: {report.audit.rows} rows, none missing, none changed.")
     elif header.audit and unproven:
-        print("The audit log was taken as it is: `aggregator audit verify` says what is wrong with it.")
+        say("The audit log was taken as it is: `aggregator audit verify` says what is wrong with it.")
     else:
-        print("The backup has no audit log: a new one begins.")
+        say("The backup has no audit log: a new one begins.")
     if report.replaced is not None:
-        print(f"What was there before is now {report.replaced}: remove it when you are sure.")
-    print(f"Restored from a backup of {one_line(header.made)}.")
+        say(f"What was there before is now {report.replaced}: remove it when you are sure.")
+    say(f"Restored from a backup of {one_line(header.made)}.")

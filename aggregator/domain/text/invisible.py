@@ -6,6 +6,7 @@ variation selector behind what has variants.
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final
@@ -97,6 +98,31 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def visible(text: str) -> str:
+    """Return the lines of a text with an escape of JSON for each character that a terminal acts on or does not show.
+
+    A JSON text stays the same JSON. Line feeds stay; a carriage return before one is left out.
+    """
+    if text.isprintable():
+        return text
+    return "\n".join(line if line.isprintable() else _visible(line) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def _visible(line: str) -> str:
+    for taken_out in _passes():
+        line = taken_out.sub(lambda found: "".join(map(_escape, found[0])), line)
+    # Of joiners, only those that a script needs are left by now.
+    return "".join(
+        char if char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs" else _escape(char)
+        for char in line
+    )
+
+
+def _escape(char: str) -> str:
+    # JSON needs no escape for U+007F, even in ASCII.
+    return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]
 
 
 def changed_texts(value: Any, change: Callable[[str], str], exact: frozenset[str]) -> Any:

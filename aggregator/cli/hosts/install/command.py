@@ -32,6 +32,7 @@ from aggregator.cli.hosts.install.undo import (
 from aggregator.cli.hosts.install.writing import backup_path, write_changes
 from aggregator.cli.keys import end_key, store_key
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.servers.edit import open_config
 from aggregator.config.files.find import platform_folder, trust_list
 from aggregator.domain.errors import OperatorError
@@ -57,21 +58,21 @@ class InstallOutput:
     def say(self, text: str) -> None:
         """Print a text for people."""
         if not self.as_json:
-            print(text)
+            say(text)
 
     def show(self, previews: Iterable[Preview]) -> None:
         """Print diffs."""
         shown = list(previews)
         self.found["diffs"] = [preview.diff for preview in shown]
         for preview in shown:
-            self.say(preview.diff.rstrip("\n"))
+            self.say(preview.diff.rstrip("\n").expandtabs(4))
         if any(preview.hidden for preview in shown):
             self.say(_HIDDEN)
 
     def end(self, action: str, **more: Any) -> int:
         """Print the object for programs, and return the exit code."""
         if self.as_json:
-            print(json.dumps({**self.found, "action": action, **more}, ensure_ascii=False, indent=2))
+            say(json.dumps({**self.found, "action": action, **more}, ensure_ascii=False, indent=2))
         return 0
 
 

@@ -11,6 +11,7 @@ from aggregator.cli.hosts.install.entry import pointing
 from aggregator.cli.hosts.install.host_files import SCOPES
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import find_config, own_file
 from aggregator.config.load import load
@@ -42,7 +43,7 @@ def list_hosts(config: Path | None, as_json: bool) -> int:
     found = discover(machine)
     rows = [_row(host, machine, [file for file in found if file.host is host], path, ports) for host in HOSTS]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        say(json.dumps(rows, ensure_ascii=False, indent=2))
         return 0
     print_rows(
         [
@@ -58,7 +59,7 @@ def list_hosts(config: Path | None, as_json: bool) -> int:
             ),
         ]
     )
-    print("`aggregator install HOST` shows what would be written, and asks.")
+    say("`aggregator install HOST` shows what would be written, and asks.")
     return 0
 
 

@@ -5,7 +5,9 @@ from getpass import getpass
 
 import typer
 
+from aggregator.cli.runtime.prompts import agreed, prompted
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import as_shown, say
 from aggregator.packages.plan import AskedValue
 
 _ROUNDS = 20
@@ -18,16 +20,16 @@ def at_terminal() -> bool:
 
 def ask_value(question: AskedValue) -> list[str]:
     """Return what the person answers, empty for no answer; of a secret nothing is shown."""
-    print(one_line(_said(question)), file=sys.stderr)
+    say(one_line(_said(question)), file=sys.stderr)
     answers: list[str] = []
     for _ in range(_ROUNDS):
         more = "Another, or Enter to go on" if answers else f"Value or ${{...}}, or Enter for ${{{question.variable}}}"
-        answer = _hidden(more) if question.secret else typer.prompt(more, default="", show_default=False, err=True)
+        answer = _hidden(more) if question.secret else prompted(more, "", show_default=False, err=True)
         if not answer:
             break
         fault = question.fault(answer)
         if fault is not None:
-            print(f"That does not fit: {one_line(fault)}.", file=sys.stderr)
+            say(f"That does not fit: {one_line(fault)}.", file=sys.stderr)
             continue
         answers.append(answer)
         if not question.repeated:
@@ -38,14 +40,14 @@ def ask_value(question: AskedValue) -> list[str]:
 def _hidden(words: str) -> str:
     # The terminal shows nothing from before the words appear, so that not even a quick paste is seen.
     try:
-        return getpass(f"{words}: ", stream=sys.stderr)
+        return getpass(as_shown(f"{words}: "), stream=sys.stderr)
     except EOFError:
         raise typer.Abort from None
 
 
 def confirmed(what: str) -> bool:
     """Return whether the person agrees; without an answer, not."""
-    return typer.confirm(what, default=False, err=True)
+    return agreed(what, err=True)
 
 
 def _said(question: AskedValue) -> str:

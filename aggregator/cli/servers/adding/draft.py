@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.servers.adding.request import AddRequest
 from aggregator.cli.servers.bundle_folders import bundles_folder
 from aggregator.config.files.jsonfile import read_object
@@ -81,7 +82,7 @@ def _from_source(source: PackageSource, request: AddRequest, registry: str) -> E
         return _bundle(read_archive_file(Path(os.path.expanduser(source.name))))
     if source.kind == "registry":
         if not request.as_json:
-            print(f"aggregator: asking {registry} for {source.name}", file=sys.stderr)
+            say(f"aggregator: asking {registry} for {source.name}", file=sys.stderr)
         found = run_loop(look_up(registry, source.name, source.version or "latest"))
         return _chosen(found, request.use, loopback=is_loopback(registry))
     if source.kind == "file":
@@ -148,7 +149,7 @@ def _has_program(choice: ServerChoice) -> bool:
 def _downloaded(reference: BundleReference, *, loopback: bool) -> EntryDraft:
     """Fetch a bundle that a description names; only with a digest may another host send it."""
     limits = DownloadLimits(LARGEST_FILE, _DOWNLOAD_SECONDS, loopback=loopback, elsewhere=reference.sha256 is not None)
-    print(f"aggregator: fetching {reference.url.partition('?')[0]!r:.200}", file=sys.stderr)
+    say(f"aggregator: fetching {reference.url.partition('?')[0]!r:.200}", file=sys.stderr)
     answer = run_loop(download(reference.url, limits, "The bundle's address"))
     if answer.status != 200:
         raise PackageError(f"The bundle's address answered with status {answer.status}.")

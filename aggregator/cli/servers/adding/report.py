@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.tables import one_line, print_rows
+from aggregator.cli.runtime.writer import say
 from aggregator.cli.servers.adding.entries import BuiltEntry
 from aggregator.cli.servers.adding.printable import ClearSecret, PrintableEntry
 from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
@@ -46,14 +47,14 @@ class AddReport:
 
     def preview(self) -> None:
         """Print what is to be added, before anything is started."""
-        print(f"{self.name}: {self.shown.action()}")
-        print(f'goes into {self.file} as "{one_line(self.name)}": {self.shown.text()}')
+        say(f"{self.name}: {self.shown.action()}")
+        say(f'goes into {self.file} as "{one_line(self.name)}": {self.shown.text()}')
         for question in self.built.asked:
-            print(one_line(question_line(question)))
+            say(one_line(question_line(question)))
         for note in self.notes:
-            print(one_line(f"note: {note}"))
+            say(one_line(f"note: {note}"))
         for secret in self.shown.clear:
-            print(one_line(f"warning: {clear_line(secret, self.file)}"))
+            say(one_line(f"warning: {clear_line(secret, self.file)}"))
 
     def tried(self) -> None:
         """Print what came of the trial."""
@@ -61,37 +62,37 @@ class AddReport:
         if trial is None:
             return
         if trial.login:
-            print(f"{self.name} answers, and asks for a login (OAuth).")
+            say(f"{self.name} answers, and asks for a login (OAuth).")
             return
         if trial.problem is not None:
-            print(f"{self.name} did not connect: {trial.problem}")
+            say(f"{self.name} did not connect: {one_line(trial.problem)}")
             for line in trial.last_lines:
-                print(f"  its stderr: {line}")
+                say(f"  its stderr: {one_line(line)}")
             return
         took = f" in {trial.seconds:.1f} s" if trial.seconds is not None else ""
-        print(f"{self.name} connected{took} ({trial.era}).")
+        say(f"{self.name} connected{took} ({trial.era}).")
         self._tools(trial)
         for line in _some(trial.warnings, _WARNINGS_SHOWN, "warnings"):
-            print(f"warning: {line}")
+            say(f"warning: {one_line(line)}")
         for line in access_lines(trial.access, len(trial.tools)):
-            print(line)
+            say(line)
 
     def end(self) -> None:
         """Print whether it was written, and what is left to do."""
         if self.given_auth:
-            print(
+            say(
                 'Its entry got "auth": {"type": "oauth", "per": "shared"}: one account for all agents. For one each, '
                 "add it with --per agent or --per user."
             )
         if self.written:
             kept = f" What it was is in {self.backup}." if self.backup is not None else ""
-            print(f"Wrote {self.file}.{kept} A running gateway takes it over by itself.")
+            say(f"Wrote {self.file}.{kept} A running gateway takes it over by itself.")
         else:
-            print(self.said)
+            say(self.said)
         for variable in self.gone if self.written else ():
-            print(f"Set {variable} before the gateway starts; until then {self.name} stays switched off.")
+            say(f"Set {variable} before the gateway starts; until then {self.name} stays switched off.")
         if self.written and self.next is not None:
-            print(f"Next: `{self.next}` connects the account; its tools are listed after that.")
+            say(f"Next: `{self.next}` connects the account; its tools are listed after that.")
 
     def data(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
@@ -114,7 +115,7 @@ class AddReport:
 
     def print_json(self) -> None:
         """Print all of it as JSON."""
-        print(json.dumps(self.data(), ensure_ascii=False, indent=2))
+        say(json.dumps(self.data(), ensure_ascii=False, indent=2))
 
     def _tools(self, trial: TrialReport) -> None:
         tools = sorted(trial.tools, key=lambda tool: -tool.tokens)
@@ -124,7 +125,7 @@ class AddReport:
                 left = tools[_TOOLS_SHOWN:]
                 rows.append((f"{len(left)} more", f"{sum(tool.tokens for tool in left):,}"))
             print_rows(rows)
-        print(cost_line(trial, self.expose))
+        say(cost_line(trial, self.expose))
 
 
 def question_line(question: AskedValue) -> str:
@@ -170,7 +171,7 @@ def access_lines(access: Iterable[AgentAccess], tools: int) -> Iterator[str]:
 
 def warn(text: str) -> None:
     """Print a sentence to stderr."""
-    print(f"aggregator: {one_line(text)}", file=sys.stderr)
+    say(f"aggregator: {one_line(text)}", file=sys.stderr)
 
 
 def _some(lines: Iterable[str], most: int, what: str) -> Iterator[str]:

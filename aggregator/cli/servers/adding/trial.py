@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console
+from rich.text import Text
 
 from aggregator.app.accounts.stored import stored_accounts
 from aggregator.app.app import App
@@ -16,7 +16,9 @@ from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.app.policies import read_policies
 from aggregator.catalog.pages import render
+from aggregator.cli.runtime.screen import Screen
 from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
@@ -185,16 +187,16 @@ class _TrialProgress:
     def __init__(self, server: str, seconds: float, loaded: Loaded, *, quiet: bool) -> None:
         self._loaded = loaded
         self._said = f"connecting to {server}, for {seconds:g} s at most"
-        console = Console(stderr=True, highlight=False, markup=False)
+        console = Screen(stderr=True, markup=False)
         moving = sys.stderr.isatty() and not quiet
-        self._status = console.status(self._said) if moving else None
+        self._status = console.status(Text(self._said)) if moving else None
         self._quiet = quiet
 
     def __enter__(self) -> "_TrialProgress":
         if self._status is not None:
             self._status.start()
         elif not self._quiet:
-            print(f"aggregator: {self._said}", file=sys.stderr, flush=True)
+            say(f"aggregator: {self._said}", file=sys.stderr, flush=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -206,4 +208,4 @@ class _TrialProgress:
         if self._status is None:
             return
         last = _last_lines(upstream, self._loaded)
-        self._status.update(f"{self._said}: {passed:.0f} s{f', {last[-1][:80]}' if last else ''}")
+        self._status.update(Text(f"{self._said}: {passed:.0f} s{f', {one_line(last[-1])[:80]}' if last else ''}"))

@@ -1,0 +1,1 @@
+"""What reaches the operator's terminal from hostile servers and configurations."""
