@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from functools import partial
 from typing import Any, Final
 
 from aggregator.app.audit_events import AuditEvents
@@ -21,6 +22,7 @@ from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.model import Config
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
@@ -65,6 +67,7 @@ class App:
         replication: Replication,
         retention: Retention | None,
         status: Status,
+        kept: KeptWork,
         reconfiguration: Reconfiguration,
         events: AuditEvents,
         notices: NoticeEvents,
@@ -91,6 +94,7 @@ class App:
         self.replication = replication
         self.retention = retention
         self.status = status
+        self._kept = kept
         self.catalog_sync = catalog_sync
         self.key_sync = key_sync
         self.flow = flow
@@ -130,29 +134,31 @@ class App:
         """Connect the upstreams and watch the files inside; end everything on the way out."""
         async with (
             self.database,
-            self.replication.running(),
-            self.telemetry.running(self._started),
+            self.replication.running(self._kept),
+            self.telemetry.running(self._started, self._kept),
             self.grants.running() if self.grants is not None else nullcontext(),
             Tasks("the app") as tasks,
         ):
+            keep = self._kept.keep
             self._events.policies_loaded(self.live)
             if self.policy_reload is not None:
-                tasks.start(self.policy_reload.run())
+                tasks.start(keep("the reading of policy files", self.policy_reload.run))
             if self._config_reload is not None:
-                tasks.start(self._config_reload.run())
-            tasks.start(self.gateway.run())
-            tasks.start(self.updates.run())
-            tasks.start(self.access.run())
-            tasks.start(self.flow.run())
+                tasks.start(keep("the reading of the configuration", self._config_reload.run))
+            tasks.start(self.gateway.run(self._kept))
+            tasks.start(keep("the catalog", self.updates.run))
+            tasks.start(keep("the keys of issuers", self.access.run))
+            tasks.start(keep("the flow labels", self.flow.run))
             if self.key_sync.wanted:
-                tasks.start(self.key_sync.run())
+                tasks.start(keep("the keys of agents", self.key_sync.run))
             if self.retention is not None:
-                tasks.start(self.replication.alone("retention", self.retention.run))
+                work = partial(keep, "retention", self.retention.run)
+                tasks.start(self.replication.alone("retention", work))
             async with (
                 # Before the servers run: their lists are judged by what it reads.
                 self.pins.running(self._started) if self.pins is not None else nullcontext(),
                 self.supervisor.running(),
-                self.catalog_sync.running() if self.catalog_sync is not None else nullcontext(),
+                self.catalog_sync.running(self._kept) if self.catalog_sync is not None else nullcontext(),
                 # Before the upstreams end, since their end also ends the programs of notices.
                 self.notices.running(self.hurry),
             ):

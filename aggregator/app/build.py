@@ -33,6 +33,7 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import admission_of
 from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
@@ -202,6 +203,7 @@ def build_app(
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
         facts.hasten(POLICIES, policy_reload)
+    kept = KeptWork()
     status = Status(
         upstreams,
         gateway,
@@ -216,6 +218,7 @@ def build_app(
         policy_reload=policy_reload,
         facts=facts,
         finder=lists.finder,
+        kept=kept,
         book=book,
         pin_sync=pin_sync,
     )
@@ -233,6 +236,7 @@ def build_app(
         replication=replication,
         retention=Retention(database, config.audit) if kept_at is not None else None,
         status=status,
+        kept=kept,
         reconfiguration=reconfiguration,
         events=events,
         notices=notices,

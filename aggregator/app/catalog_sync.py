@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from aggregator.catalog.difference import ToolChanges, difference
 from aggregator.catalog.validate import definition_digest
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 from aggregator.storage.digest import canonical_json
@@ -107,10 +108,10 @@ class CatalogSync:
         return f"<CatalogSync {len(self._kept)} of {len(self._upstreams)} kept{problem}>"
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, kept: KeptWork) -> AsyncIterator[None]:
         """Restore the kept definitions, then write changes inside; on the way out, write the rest within a moment."""
         async with Tasks("the catalog cache") as tasks:
-            tasks.start(self._run())
+            tasks.start(kept.keep("the kept catalogs", self._run))
             try:
                 yield
             finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.app.database import LazyDatabase
 from aggregator.config.replicas import ReplicasConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.clock import GroupClock
@@ -128,16 +129,16 @@ class Replication:
             log.warning("the database has not answered yet, so this process is alone for now: %s", error)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, kept: KeptWork) -> AsyncIterator[None]:
         """Keep in touch with the others inside; leave the group on the way out."""
         self.usage.on = self.enabled
-        async with Tasks("the replica") as tasks, self.usage.running():
-            tasks.start(self._keep_entering())
+        async with Tasks("the replica") as tasks, self.usage.running(kept):
+            tasks.start(kept.keep("the entry into the group", self._keep_entering))
             if self.enabled:
-                tasks.start(self.membership.run())
-                tasks.start(self.changes.run())
-                tasks.start(self.changes.run_wakes())
-                tasks.start(self.leases.run())
+                tasks.start(kept.keep("the heartbeat", self.membership.run))
+                tasks.start(kept.keep("the look for changes of other replicas", self.changes.run))
+                tasks.start(kept.keep("the news of other replicas", self.changes.run_wakes))
+                tasks.start(self.leases.run(kept))
             try:
                 yield
             finally:

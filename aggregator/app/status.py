@@ -13,6 +13,7 @@ from aggregator.app.reload.group_facts import GroupFacts
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.policy_reload import report as policy_report
 from aggregator.app.telemetry import CallTelemetry
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
@@ -43,6 +44,7 @@ class Status:
         policy_reload: PolicyReload | None,
         facts: GroupFacts,
         finder: Finder,
+        kept: KeptWork,
         book: PinBook | None = None,
         pin_sync: PinSync | None = None,
     ) -> None:
@@ -50,6 +52,7 @@ class Status:
         self._pin_sync = pin_sync
         self._finder = finder
         self._facts = facts
+        self._kept = kept
         self._upstreams = upstreams
         self._gateway = gateway
         self._builder = builder
@@ -106,6 +109,8 @@ class Status:
             details["pins"] = self._pin_sync.problem
         if self._finder.problem is not None:
             details["search"] = self._finder.problem
+        if self._kept.problem is not None:
+            details["tasks"] = self._kept.problem
         receivers = self._notices.report()
         if receivers:
             details["notify"] = receivers

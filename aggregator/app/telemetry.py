@@ -15,6 +15,7 @@ from aggregator.audit.process_mark import Peers
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import OpenRows
 from aggregator.config.settings import AuditConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, EventKind
 from aggregator.gateway.call_log import CallObservers
@@ -81,14 +82,14 @@ class CallTelemetry:
         )
 
     @asynccontextmanager
-    async def running(self, quiet: WaitForStart) -> AsyncIterator[None]:
+    async def running(self, quiet: WaitForStart, kept: KeptWork) -> AsyncIterator[None]:
         """Keep records inside; on the way out, write the last of them. `quiet` returns when the start is over."""
         await self._start_spans()
         async with Tasks("the audit") as tasks:
             if self.audit is not None:
-                tasks.start(self.audit.run(quiet))
+                tasks.start(self.audit.run(quiet, kept))
             if self.last_hour is not None:
-                tasks.start(self.last_hour.run())
+                tasks.start(kept.keep("the figures of the last hour", self.last_hour.run))
             try:
                 yield
             finally:

@@ -13,6 +13,7 @@ from aggregator.audit.process_mark import Peers, ProcessMark
 from aggregator.audit.rows import RowMaker
 from aggregator.audit.spill import Spill
 from aggregator.audit.writer import Clock, OpenRows, Writer
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent, BegunCall, CallRecord
 from aggregator.domain.errors import NotRecorded
@@ -175,18 +176,22 @@ class AuditLog:
         async with asyncio.timeout(PATIENCE):
             await future
 
-    async def run(self, quiet: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+    async def run(
+        self, quiet: Callable[[], Coroutine[Any, Any, None]] | None = None, kept: KeptWork | None = None
+    ) -> None:
         """Make and write rows until cancelled; `close` does the rest.
 
         Opening the database takes the machine for a while: until `quiet` returns, only a call is worth that.
         """
         async with Tasks("the audit log") as tasks:
-            tasks.start(self._make_for_ever())
+            keep = (kept or KeptWork()).keep
+            tasks.start(keep("the making of audit rows", self._make_for_ever))
             if quiet is not None:
                 begins = tasks.start(quiet()), tasks.start(self._called.wait())
                 await asyncio.wait(begins, return_when=asyncio.FIRST_COMPLETED)
-            tasks.start(self._writer.look())
-            await self._writer.run()
+            tasks.start(keep("the look at the audit log", self._writer.look))
+            tasks.start(keep("the putting aside of audit rows", self._writer.ease_again_and_again))
+            await keep("the writer of the audit log", self._writer.run)
 
     async def close(self, bound: float = 5.0) -> None:
         """Write what waits, once `run` has ended; what takes more than `bound` seconds is put beside the database.
@@ -247,9 +252,11 @@ class AuditLog:
                     await self._hurry.wait()
             self._recorded.clear()
             self._hurry.clear()
-            await self._make()
-            if self._raw:
-                self._recorded.set()
+            try:
+                await self._make()
+            finally:
+                if self._raw:
+                    self._recorded.set()
             await self._writer.ease()
 
     async def _make(self) -> None:

@@ -172,11 +172,6 @@ class Writer:
 
     async def run(self) -> None:
         """Write what is queued, until cancelled."""
-        async with Tasks("the writer of the audit log") as tasks:
-            tasks.start(self._ease_again_and_again())
-            await self._run()
-
-    async def _run(self) -> None:
         while True:
             if not len(self):
                 self._ready.clear()
@@ -249,7 +244,8 @@ class Writer:
                 self._late += len(self._queue)
             await self._queue_aside(lambda: True)
 
-    async def _ease_again_and_again(self) -> None:
+    async def ease_again_and_again(self) -> None:
+        """Put rows aside that wait too long, until cancelled."""
         while True:
             await self._queued.wait()
             await asyncio.sleep(ASIDE_AFTER / 4)

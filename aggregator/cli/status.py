@@ -122,7 +122,7 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
         for name, server in servers.items()
         if server.get("unsearchable")
     ]
-    parts = ("keys", "issuers", "catalogs", "pins", "search", "audit")
+    parts = ("keys", "issuers", "catalogs", "pins", "search", "tasks", "audit")
     return told + [f"{name}: {found[name]}" for name in parts if found.get(name)]
 
 

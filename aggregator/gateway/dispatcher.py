@@ -8,6 +8,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
@@ -152,14 +153,18 @@ class Dispatcher:
         """Take note that an upstream was put in the place of another one of the same server."""
         self._subscriptions.reconfigure()
 
-    async def run(self) -> None:
+    async def run(self, kept: KeptWork | None = None) -> None:
         """Run the background work of the gateway until cancelled."""
+        keep = (kept or KeptWork()).keep
         async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
-            tasks.start(self._finder.run())
-            tasks.start(self._finder.meanings.run())
-            tasks.start(self._finder.skills.run())
-            await asyncio.to_thread(self._meta_tools.load)
-            await self._pipeline.keep_checks_ready(self._settle)
+            tasks.start(keep("the search index", self._finder.run))
+            tasks.start(keep("the search by meaning", self._finder.meanings.run))
+            tasks.start(keep("the index of skills", self._finder.skills.run))
+            await keep("the checks ahead of calls", self._prepare)
+
+    async def _prepare(self) -> None:
+        await asyncio.to_thread(self._meta_tools.load)
+        await self._pipeline.keep_checks_ready(self._settle)
 
     async def _settle(self) -> None:
         """Wait until the servers have come up: neither an index nor checks ahead of calls are worth a delay of them."""

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.clock import GroupClock, Monotonic
 from aggregator.replicas.lease_rules import RENEW_EVERY, Observation, OwnTime
@@ -210,20 +211,24 @@ class Leases:
         """Look at the table now: a lease was taken or released."""
         self._wake.set()
 
-    async def run(self) -> None:
+    async def run(self, kept: KeptWork | None = None) -> None:
         """Renew and take leases until cancelled."""
+        keep = (kept or KeptWork()).keep
         async with Tasks("leases") as tasks:
-            tasks.start(self._keep_watch())
-            tasks.start(self._announce())
-            while True:
-                self._wake.clear()
-                if self._table is not None and self._candidates:
-                    with suppress(StorageError, TimeoutError):
-                        async with asyncio.timeout(self.lease / 2):
-                            await self._round(self._table)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(_LOOK_EVERY, RENEW_EVERY * self.lease)):
-                        await self._wake.wait()
+            tasks.start(keep("the watch on leases", self._keep_watch))
+            tasks.start(keep("the news of leases", self._announce))
+            await keep("the leases", self._renew_and_take)
+
+    async def _renew_and_take(self) -> None:
+        while True:
+            self._wake.clear()
+            if self._table is not None and self._candidates:
+                with suppress(StorageError, TimeoutError):
+                    async with asyncio.timeout(self.lease / 2):
+                        await self._round(self._table)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(_LOOK_EVERY, RENEW_EVERY * self.lease)):
+                    await self._wake.wait()
 
     async def close(self) -> None:
         """Release every lease: all that was done with them has ended."""

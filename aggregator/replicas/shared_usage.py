@@ -14,6 +14,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, Protocol
 
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.clock import GroupClock
 from aggregator.replicas.membership import Membership
@@ -141,11 +142,11 @@ class SharedUsage:
         self.away = False
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, kept: KeptWork | None = None) -> AsyncIterator[None]:
         """Tell and ask inside, if this process is one of several."""
         async with Tasks("the limits of replicas") as self._tasks:
             if self.on:
-                self._tasks.start(self._run())
+                self._tasks.start((kept or KeptWork()).keep("the limits of replicas", self._run))
             yield
 
     async def end(self) -> None:

@@ -77,8 +77,10 @@ class PolicyReload:
             self._wake.clear()
             now = await self._look.take(signature, self._live.folder)
             if now != self._seen:
-                self._seen = await self._until_unchanged(now)
+                seen = await self._until_unchanged(now)
                 await self._reload()
+                # After it: files that could not be taken over are read again.
+                self._seen = seen
 
     async def _until_unchanged(self, seen: Signature) -> Signature:
         """Return the signature of the files once they are no longer being written."""

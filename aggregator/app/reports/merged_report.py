@@ -12,7 +12,7 @@ from aggregator.upstream.lifecycle.states import State
 # States of a server, the worst first.
 _STATES: Final[tuple[State, ...]] = ("unavailable", "reconnecting", "starting", "disabled", "ready", "stopped")
 # What a report has where something is wrong, as a text.
-_TEXTS: Final = ("keys", "issuers", "catalogs", "pins", "search", "audit")
+_TEXTS: Final = ("keys", "issuers", "catalogs", "pins", "search", "tasks", "audit")
 # What a server has beside its state where something is wrong, at whichever replica.
 _OF_SERVER: Final = ("held", "withheld", "unsearchable")
 

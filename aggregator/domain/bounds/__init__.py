@@ -6,6 +6,7 @@ Terms:
   token bucket: a rate with a burst.
   result memory: the bytes that the results of all calls under way may take.
   tasks: the home of asyncio tasks, which ends them all.
+  kept work: background work that is begun again when it raises.
 
 Entry point: `tasks.Tasks`, `slices.Slices`, `offload.for_each`; each module stands for itself.
 Must not import: anything of the package but the rest of `domain` (tests/test_layers.py).
