@@ -265,7 +265,8 @@ def keys_new(
 
     database = database_settings(config)
     shown = (agent, label, expires, print_hash, console)
-    run(new, database.url, *shown, audited=database.audited, chain_key=database.chain_key)
+    kept = {"audited": database.audited, "chain_key": database.chain_key}
+    run(new, database.url, *shown, **kept, policies=database.policies)
 
 
 @keys_app.command("list")

@@ -10,6 +10,8 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from aggregator.cli.runtime.event_loop import run_loop
@@ -19,6 +21,7 @@ from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
 from aggregator.identity.keys import NewKey, new_key, policy_line
+from aggregator.policy.live import LivePolicies
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url
 from aggregator.storage.records import ConsoleRole, KeyRecord
@@ -42,8 +45,11 @@ def new(
     *,
     audited: bool = True,
     chain_key: str | None = None,
+    policies: Path | None = None,
 ) -> int:
     """Make a key and print it; with `print_hash`, print its line for a policy file too and store nothing.
+
+    `policies` is the folder of the policy files: a warning says if none of them names the agent.
 
     Raises:
         OperatorError: the name or the time cannot be used, or the database cannot.
@@ -70,7 +76,26 @@ def new(
         _warn("The second line goes into a policy file. The first is the key: it is kept nowhere and not shown again.")
     else:
         _warn(f"This is the key of {agent}, {_end(made.record)}. It is not shown again.")
+    # The holder of a key for the console need not be an agent of the policies, and the printed line names the agent.
+    if policies is not None and console is None and not print_hash and (fault := unnamed_agent(agent, policies)):
+        _warn(f"warning: {fault}")
     return 0
+
+
+def unnamed_agent(agent: str, policies: Path) -> str | None:
+    """Return in two sentences that the policy files in a folder do not name an agent; None if they do, if there are
+    none, or if they cannot be used.
+    """
+    live = LivePolicies(policies)
+    if live.rulebook is None or live.broken or agent in live.rulebook.agents:
+        return None
+    known = {name.lower(): name for name in live.rulebook.agents}
+    near = [known[one] for one in get_close_matches(agent.lower(), known, 3)]
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    return (
+        f"No policy file names the agent {agent}, so it may do nothing.{meant} Add it under `agents:` in a file of "
+        f"{one_line(str(policies))}, or revoke this key."
+    )
 
 
 def store_key(storage: str | None, made: NewKey, *, audited: bool = True, chain_key: str | None = None) -> None:

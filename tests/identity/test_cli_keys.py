@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from aggregator.cli import keys
+from aggregator.cli.commands import app
 from aggregator.domain.errors import OperatorError
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import parse_key, parse_policy_line
@@ -52,6 +54,43 @@ def test_a_hash_for_a_policy_file_touches_no_database(path: Path, url: str, caps
     assert isinstance(ring.verify(parse_key(text), 1.0), KeyRecord)
     with pytest.raises(OperatorError, match="cannot carry an end"):
         keys.new(url, "bot", expires="1d", print_hash=True)
+
+
+def warned(url: str, capsys: pytest.CaptureFixture[str], agent: str, folder: Path | None, **options: object) -> str:
+    assert keys.new(url, agent, policies=folder, **options) == 0  # type: ignore[arg-type]
+    return "".join(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: "))
+
+
+def test_an_agent_that_no_policy_names(tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "policies"
+    assert warned(url, capsys, "alise", folder) == ""  # without files all is open
+    assert warned(url, capsys, "alise", None) == ""
+    folder.mkdir()
+    file = folder / "a.yaml"
+    file.write_text("agents:\n  alice: {allow: ['*']}\n  Alices: {allow: ['*']}\n  other: {allow: ['*']}\n")
+    assert warned(url, capsys, "alice", folder) == ""
+    end = f"Add it under `agents:` in a file of {folder}, or revoke this key."
+    start = "warning: No policy file names the agent"
+    assert warned(url, capsys, "alise", folder) == (
+        f"{start} alise, so it may do nothing. Did you mean alice or Alices? {end}"
+    )
+    assert warned(url, capsys, "zzzz", folder) == f"{start} zzzz, so it may do nothing. {end}"
+    assert warned(url, capsys, "ALICE", folder).startswith(f"{start} ALICE, so it may do nothing. Did you mean alice")
+    assert warned(url, capsys, "alise", folder, console="viewer") == ""
+    assert warned(url, capsys, "alise", folder, print_hash=True) == ""
+    file.write_text("agents: [")
+    assert warned(url, capsys, "alise", folder) == ""  # which agents there are is not known
+
+
+def test_the_command_looks_at_the_policies_of_its_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": {}, "storage": f"sqlite:///{tmp_path}/a.db"}))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yaml").write_text("agents:\n  alice: {allow: ['*']}\n")
+    made = CliRunner().invoke(app, ["keys", "new", "alise", "--config", str(config)])
+    assert made.exit_code == 0
+    assert made.stdout.startswith("agk_")
+    assert "warning: No policy file names the agent alise, so it may do nothing. Did you mean alice?" in made.stderr
 
 
 def test_ids_that_nobody_has(url: str) -> None:

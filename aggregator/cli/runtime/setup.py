@@ -123,7 +123,7 @@ def storage_url(loaded: Loaded) -> str:
 class DatabaseSettings(NamedTuple):
     """The settings of the database: its URL (None: the default one), whether the audit is on, the key of its chain.
 
-    `keep_for` and `keep_bytes` bound the audit log; None sets no bound.
+    `keep_for` and `keep_bytes` bound the audit log; None sets no bound. `policies` is the folder of the policy files.
     """
 
     url: str | None = None
@@ -131,6 +131,7 @@ class DatabaseSettings(NamedTuple):
     chain_key: str | None = None
     keep_for: float | None = AuditConfig.model_construct().keep_for
     keep_bytes: int | None = AuditConfig.model_construct().keep_bytes
+    policies: Path | None = None
 
 
 def configured_database(path: Path | None) -> DatabaseSettings:
@@ -146,4 +147,5 @@ def configured_database(path: Path | None) -> DatabaseSettings:
     loaded = _load(found)
     must_start(loaded)
     audit = loaded.config.audit
-    return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key, audit.keep_for, audit.keep_bytes)
+    kept = (audit.keep_for, audit.keep_bytes)
+    return DatabaseSettings(loaded.storage, audit.enabled, audit.chain_key, *kept, loaded.policies)
