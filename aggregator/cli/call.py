@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aggregator.app.build import build_app
 from aggregator.app.pins.locked import lock_beside
@@ -24,19 +24,36 @@ from aggregator.identity.launch import launch_agent
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel
 
+_TAKEN_FOR_ARGUMENTS: Final = (
+    "aggregator: --json prints the result as JSON. The object was taken for the arguments; give them with --arguments."
+)
 
-def run(path: Path | None, agent: str | None, name: str, pairs: list[str], json_arguments: str | None) -> int:
-    """Call the tool and print its result; return 1 if the result is an error.
+
+def run(
+    path: Path | None, agent: str | None, name: str, pairs: list[str], json_arguments: str | None, as_json: bool = False
+) -> int:
+    """Call the tool and print its result, whole with `as_json`; return 1 if the result is an error.
+
+    `pairs` may be one JSON object. With `as_json` it may stand before the name, as `--json` once took it.
 
     Raises:
         OperatorError: the arguments are no JSON object, or a pair is not `key=value`.
         RpcError: there is no such tool, or the upstream answered with a JSON-RPC error.
     """
     if pairs and json_arguments is not None:
-        raise OperatorError("Give the arguments as key=value or with --json, not both.")
+        raise OperatorError("Give the arguments as key=value or with --arguments, not both.")
+    if as_json and _is_object(name) and len(pairs) == 1:
+        name, pairs = pairs[0], [name]
+    if len(pairs) == 1 and _is_object(pairs[0]):
+        pairs, json_arguments = [], pairs[0]
+        if as_json:
+            say(_TAKEN_FOR_ARGUMENTS, file=sys.stderr)
     loaded = load_config(path, log_level="error")
     app_agent = launch_agent(agent, os.environ)
     result = run_loop(_call(loaded, app_agent, name, pairs, json_arguments))
+    if as_json:
+        say(json.dumps(result, ensure_ascii=False, indent=2))
+        return 1 if result.get("isError") else 0
     for block in result.get("content", []):
         if block.get("type") == "text":
             say(str(block.get("text", "")).expandtabs())
@@ -81,13 +98,18 @@ class _Silent:
         raise NoBackChannel
 
 
+def _is_object(text: str) -> bool:
+    """Return whether a word of the command line was meant as a JSON object, which no name and no key begins like."""
+    return text.lstrip().startswith("{")
+
+
 def _parse_json(text: str) -> dict[str, Any]:
     try:
         arguments = decode(text.encode())
     except ValueError as error:
-        raise OperatorError(f"--json is not JSON: {error_text(error)}.") from error
+        raise OperatorError(f"The arguments are not JSON: {error_text(error)}.") from error
     if not isinstance(arguments, dict):
-        raise OperatorError('--json must be an object, such as \'{"city": "Beijing"}\'.')
+        raise OperatorError('--arguments must be an object, such as \'{"city": "Beijing"}\'.')
     return arguments
 
 

@@ -197,18 +197,20 @@ def tools(
 def call(
     name: Annotated[str, typer.Argument(help="The tool, as `server.tool` or in any other spelling.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="key=value ...; a value is read as the tool's schema says.")
+        list[str] | None,
+        typer.Argument(help="key=value ...; a value is read as the tool's schema says. Or one JSON object."),
     ] = None,
     json_arguments: Annotated[
-        str | None, typer.Option("--json", help="All arguments as one JSON object.", show_default=False)
+        str | None, typer.Option("--arguments", help="All arguments as one JSON object.", show_default=False)
     ] = None,
     config: Config = None,
     agent: Agent = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Call one tool and print its result. Exit 1 if the tool reports an error."""
+    """Call one tool and print its result; with --json, the whole result. Exit 1 if the tool reports an error."""
     from aggregator.cli.call import run as run_call
 
-    run(run_call, config, agent, name, arguments or [], json_arguments)
+    run(run_call, config, agent, name, arguments or [], json_arguments, as_json)
 
 
 @app.command()

@@ -185,7 +185,7 @@ async def test_a_call_can_be_made_again_and_be_a_case(calls: Calls) -> None:
     """Proves: E13. The command line and the case of a policy say what was called, with arguments that are known."""
     async with calls.signed_in("approver") as client:
         (denied, _), (bad, page) = await one(client, "status:denied"), await one(client, "status:invalid tool:shop.get")
-    assert denied["repeat"]["line"].startswith("aggregator call --agent clerk shop.wipe --json '{")
+    assert denied["repeat"]["line"].startswith("aggregator call --agent clerk shop.wipe --arguments '{")
     assert json.loads(denied["repeat"]["case"][2:]) == {"agent": "clerk", "tool": "shop.wipe", "expect": "deny"}
     assert json.loads(bad["repeat"]["case"][2:])["arguments"] == {"id": 5}
     assert "aggregator call --agent clerk shop.get" in page

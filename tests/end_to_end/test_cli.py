@@ -186,7 +186,8 @@ async def test_tools_as_json(tmp_path: Path) -> None:
     ("arguments", "received"),
     [
         (["text=12", "n=34", "other=[1]", "word=plain"], {"text": "12", "n": 34, "other": [1], "word": "plain"}),
-        (["--json", '{"n": 5, "deep": {"a": [null]}}'], {"n": 5, "deep": {"a": [None]}}),
+        (["--arguments", '{"n": 5, "deep": {"a": [null]}}'], {"n": 5, "deep": {"a": [None]}}),
+        ([' {"n": 5, "text": "x=1"}'], {"n": 5, "text": "x=1"}),
         ([], {}),
     ],
 )
@@ -195,6 +196,27 @@ async def test_call(one: str, arguments: list[str], received: object) -> None:
     ended = await run("call", "box.echo", *arguments, "--config", one)
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out) == received
+
+
+async def test_json_prints_the_whole_result(one: str) -> None:
+    """As in every other command; an error is 1 all the same."""
+    ended = await run("call", "box.echo", "n=5", "--json", "--config", one)
+    assert (ended.code, ended.err) == (0, "")
+    result = json.loads(ended.out)
+    assert json.loads(result["content"][0]["text"]) == {"n": 5}
+    refused = await run("call", "box.refuse", "--json", "--config", one)
+    assert (refused.code, json.loads(refused.out)["isError"]) == (1, True)
+
+
+@pytest.mark.parametrize("words", [["box.echo", "--json", '{"n": 5}'], ["--json", '{"n": 5}', "box.echo"]])
+async def test_json_before_an_object_still_gives_arguments(one: str, words: list[str]) -> None:
+    ended = await run("call", *words, "--config", one)
+    assert ended.code == 0
+    assert json.loads(json.loads(ended.out)["content"][0]["text"]) == {"n": 5}
+    assert ended.err == (
+        "aggregator: --json prints the result as JSON. The object was taken for the arguments; give them with "
+        "--arguments.\n"
+    )
 
 
 async def test_call_of_a_server_in_the_process(tmp_path: Path) -> None:
@@ -210,9 +232,12 @@ async def test_call_of_a_server_in_the_process(tmp_path: Path) -> None:
         (["box.decline"], 2, ["The peer declines."]),
         (["box.ecko"], 2, ["Unknown tool", "box.echo"]),
         (["nobody.echo"], 2, ["Unknown tool"]),
-        (["box.echo", "--json", "{"], 2, ["--json is not JSON"]),
-        (["box.echo", "--json", "[]"], 2, ["must be an object"]),
-        (["box.echo", "n=1", "--json", "{}"], 2, ["not both"]),
+        (["box.echo", "--arguments", "{"], 2, ["The arguments are not JSON"]),
+        (["box.echo", "{"], 2, ["The arguments are not JSON"]),
+        (["box.echo", "--arguments", "[]"], 2, ["must be an object"]),
+        (["box.echo", "n=1", "--arguments", "{}"], 2, ["not both"]),
+        (["box.echo", "{}", "--arguments", "{}"], 2, ["not both"]),
+        (["box.echo", "n=1", "{}"], 2, ["key=value"]),
         (["box.echo", "novalue"], 2, ["key=value"]),
     ],
 )

@@ -129,4 +129,4 @@ def call_line(tool: str, arguments: Mapping[str, Any], agent: str | None) -> str
     """Return the command line that makes a call."""
     told = json.dumps(arguments, ensure_ascii=False)
     as_agent = f" --agent {shlex.quote(agent)}" if agent is not None else ""
-    return f"aggregator call{as_agent} {shlex.quote(tool)} --json {shlex.quote(told)}"
+    return f"aggregator call{as_agent} {shlex.quote(tool)} --arguments {shlex.quote(told)}"
