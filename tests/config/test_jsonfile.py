@@ -32,6 +32,10 @@ def test_comments_commas_and_encodings_are_forgiven(tmp_path: Path, content: byt
     ("content", "complaint"),
     [
         (b"", "file is empty"),
+        (b"mcpServers:\n  time:\n    command: uvx\n", "line 1, column 1: this is YAML, .* is JSON. Write it as JSON"),
+        (b"\n# servers\n---\nmcpServers: {}\n", "line 2, column 1: this is YAML"),
+        (b"mcpServers", "line 1, column 1: this is not JSON. Write a value here"),
+        (b'{"a": b: 1}', "line 1, column 7: this is not JSON. Write a value here"),
         (b'{\n  "a": 1\n  "b": 2\n}', "line 3, column 3.*comma"),
         (b'{\n  // why\n  "a": tru }', "line 3, column 8.*Write a value here"),
         (b'{"a": "C:\\Users"}', "line 1, column 10.*backslash twice"),

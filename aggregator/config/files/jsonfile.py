@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.domain.text.error_text import error_text
 
 _LARGEST = 16 * 2**20
+# The first line with content, after remarks and `---`, is a key with a colon.
+_YAML = re.compile(
+    r"""(?:\s*(?:#|---|%YAML)[^\n]*\n)*\s*(?:[\w.$-]{1,100}|"[^"\n]{1,100}"|'[^'\n]{1,100}')[ ]*:(?:\s|$)"""
+)
 
 
 class JsonObject(dict[str, object]):
@@ -95,6 +100,8 @@ def _sentence(error: json.JSONDecodeError) -> str:
     """Return the message of a parse error, with the fix."""
     if not error.doc.strip():
         return 'the file is empty. Write at least {"mcpServers": {}}.'
+    if not error.doc[: error.pos].strip() and _YAML.match(error.doc):
+        return 'this is YAML, and a configuration is JSON. Write it as JSON: {"mcpServers": {"NAME": {...}}}.'
     for start, fix in _FIXES.items():
         if error.msg.startswith(start):
             return fix
