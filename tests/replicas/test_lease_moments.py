@@ -251,6 +251,30 @@ def test_work_that_fails_is_not_begun_again_at_once() -> None:
     simulated(work())
 
 
+def test_a_replica_that_was_halted_for_long_has_no_lease_at_once() -> None:
+    """The machine slept, or the process was stopped: it is looked at before any task of the leases runs."""
+
+    async def work() -> None:
+        ahead = 0.0
+
+        def clock() -> float:
+            return now() + ahead
+
+        async with Tasks("replicas") as tasks:
+            leases = Leases("first", LEASE, GroupClock(clock), clock)
+            leases.start(MemoryTable())
+            tasks.start(leases.run())
+            held = await taken(leases)
+            began = held.time.began
+            ahead = began + STOPS_AFTER * LEASE - 0.1 - now()
+            assert leases.held("thing") is held
+            ahead += 0.1
+            assert leases.held("thing") is None
+            assert not held.good
+
+    simulated(work())
+
+
 # -- the rules
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aggregator.app.reports.merged_report import Told, merge_reports
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
-from aggregator.workers import orders
+from aggregator.workers import orders, worker
 from aggregator.workers.cores import cores
 from aggregator.workers.kept_counters import KeptCounters
 from aggregator.workers.table import WorkerTable, make_table_file
@@ -219,3 +219,29 @@ def test_an_order_comes_whole_with_its_socket() -> None:
         assert said == [{"is": orders.SERVES}, {"is": orders.LISTENS, "level": "info"}]
         assert len(descriptors) == 1
         os.close(descriptors[0])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_worker_inherits_goes_to_no_program_it_starts(
+    monkeypatch: pytest.MonkeyPatch, shared: int, first: bool
+) -> None:
+    """A server would hold the port open after the end, and could write orders."""
+    monkeypatch.setattr(worker, "_go_on_without_supervisor", lambda: None)
+    ours, theirs = socket.socketpair()
+    with ours, socket.socket() as bound:
+        given = [os.dup(shared), theirs.detach(), *([] if first else [os.dup(bound.fileno())])]
+        for descriptor in given:
+            os.set_inheritable(descriptor, True)
+        environ = {"PATH": "/bin", orders.VARIABLE: f"group 2 1 {' '.join(map(str, given))}"}
+        found = worker.inherited_worker(environ)
+        assert found is not None
+        assert environ == {"PATH": "/bin"}
+        assert [os.get_inheritable(descriptor) for descriptor in given] == [False] * len(given)
+        assert (found.group, found.number, found.line, found.first) == ("group", 2, 1, first)
+        found.report(orders.SERVES)
+        assert list(orders.OrderReader().feed(orders.receive(ours)[0])) == [{"is": orders.SERVES}]
+        found._end.close()
+        if found.listening is not None:
+            found.listening.close()
+        os.close(given[0])
+        assert worker.inherited_worker(environ) is None
