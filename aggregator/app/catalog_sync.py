@@ -1,4 +1,4 @@
-"""Tool definitions of upstreams, kept in the database for the next start.
+"""Definitions of upstreams, kept in the database for the next start: tools, prompts, resources and templates.
 
 Rule: nothing waits for this. Lists and calls go on even if the database fails.
 """
@@ -22,7 +22,8 @@ from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
-from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog
+from aggregator.storage.records import SEEN_TO_THE, Definition, ItemList, KeptCatalog, ServerCatalog
+from aggregator.upstream.list_kinds import KEPT, Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import HOP
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from aggregator.storage.catalogs import Catalogs
 
 log = logging.getLogger(__name__)
+
+Lists = Mapping[Kind, list[Any]]
+"""Lists of one server; those of tools are among them."""
 
 # Seconds that writing waits for further changes.
 COALESCE: Final = 1.0
@@ -55,6 +59,9 @@ def fingerprint(server: ServerConfig) -> str:
     another token may open another catalog.
     """
     return sha256(canonical_json(server.model_dump(include=_IDENTITY | {"entry"}))).hexdigest()
+
+
+_NO_LISTS: Final[Lists] = {}
 
 
 class CatalogStore(Protocol):
@@ -85,18 +92,22 @@ class CatalogSync:
         self._storage = storage
         self._store = store
         self._events = events
-        self._upstreams: list[Upstream] = []
         self._fingerprints: dict[str, str] = {}
         self._changed = changed
         self._turn = asyncio.Lock()
         self._known: dict[str, Mapping[str, str]] = {}
-        self._kept: dict[str, tuple[list[Any], float]] = {}
+        self._kept: dict[str, tuple[Lists, float]] = {}
         self._not_before: dict[str, float] = {}
         # Called once, with the lists that were kept.
-        self.on_restored: Callable[[Mapping[str, list[Any]]], None] = _nothing
+        self.on_restored: Callable[[Mapping[str, Lists]], None] = _nothing
         self._fault: str | None = None
         self._failed: dict[str, str] = {}
         self.reconfigure()
+
+    @property
+    def _upstreams(self) -> list[Upstream]:
+        """The enabled upstreams as they are now: one that is restarted is another object."""
+        return [upstream for upstream in self._supervisor.upstreams.values() if upstream.config.enabled]
 
     @property
     def problem(self) -> str | None:
@@ -123,7 +134,6 @@ class CatalogSync:
     def reconfigure(self) -> None:
         """Take the upstreams of a new configuration."""
         before = self._fingerprints
-        self._upstreams = [upstream for upstream in self._supervisor.upstreams.values() if upstream.config.enabled]
         self._fingerprints = {upstream.config.id: fingerprint(upstream.config) for upstream in self._upstreams}
         for server in before:
             if self._fingerprints.get(server) != before[server]:
@@ -147,8 +157,8 @@ class CatalogSync:
             complete = await self._keep(due) and len(due) == len(pending)
 
     async def _restore(self) -> None:
-        found: Mapping[str, KeptTools] = {}
-        lists: dict[str, list[Any]] = {}
+        found: Mapping[str, KeptCatalog] = {}
+        lists: Mapping[str, Lists] = {}
         try:
             path = sqlite_path(full_url(self._storage))
             if path is not None:
@@ -160,23 +170,26 @@ class CatalogSync:
         except Exception as error:  # the servers themselves still list their tools
             self._report_problem(error)
         recalled = {server: lists[one] for server, one in self._fingerprints.items() if one in lists}
-        for server, definitions in recalled.items():
+        for server, had in recalled.items():
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
-            self._kept[server] = definitions, kept.connected
+            self._kept[server] = had, kept.connected
         self.on_restored(recalled)
         await self._supervisor.restore(recalled)
 
-    def _without_secrets(self, lists: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        """Return the lists without values that are known as secrets by now; one that cannot be searched is left out."""
+    def _without_secrets(self, lists: Mapping[str, Lists]) -> dict[str, Lists]:
+        """Return the lists without values that are known as secrets by now; those of a server that cannot be searched
+        are left out.
+        """
         upstreams = {self._fingerprints[upstream.config.id]: upstream for upstream in self._upstreams}
-        found = {}
-        for one, items in lists.items():
+        found: dict[str, Lists] = {}
+        for one, had in lists.items():
             if one in upstreams:
+                clean = upstreams[one].redaction.definitions
                 try:
-                    found[one] = upstreams[one].redaction.definitions(items)
-                except Exception as error:  # it costs this server its kept list, no other
-                    log.error("%s: its kept list is not used", upstreams[one].config.id, exc_info=error)
+                    found[one] = {kind: clean(had[kind], named=kind in ("tool", "prompt")) for kind in had}
+                except Exception as error:  # it costs this server its kept lists, no other
+                    log.error("%s: its kept lists are not used", upstreams[one].config.id, exc_info=error)
         return found
 
     async def keep_seen(self) -> None:
@@ -203,10 +216,10 @@ class CatalogSync:
         return [upstream for upstream in seen if not self._is_kept(upstream)]
 
     def _is_kept(self, upstream: Upstream) -> bool:
-        definitions, noted = self._kept.get(upstream.config.id, (None, 0.0))
+        kept, noted = self._kept.get(upstream.config.id, (_NO_LISTS, 0.0))
         # A stopped server has nothing newer.
         old = upstream.state == "ready" and time.time() - noted >= SEEN_TO_THE
-        return definitions is upstream.definitions and not old
+        return all(kept.get(kind) is one for kind, one in _answered(upstream).items()) and not old
 
     async def _keep(self, upstreams: Iterable[Upstream]) -> bool:
         """Write the definitions of these upstreams; return whether all are written. One that cannot be written costs
@@ -227,11 +240,12 @@ class CatalogSync:
         return complete
 
     async def _keep_one(self, upstream: Upstream) -> None:
-        server, definitions = upstream.config.id, upstream.definitions
-        if upstream.negotiated is None or upstream not in self._upstreams or self._is_kept(upstream):
+        server, lists = upstream.config.id, _answered(upstream)
+        current = self._supervisor.upstreams.get(server)
+        if upstream.negotiated is None or current is not upstream or self._is_kept(upstream):
             return
         transport = upstream.transport or upstream.config.type
-        about = (server, self._fingerprints[server], transport, upstream.negotiated, definitions)
+        about = (server, self._fingerprints[server], transport, upstream.negotiated, lists)
         catalog = await asyncio.to_thread(catalog_of, *about)
         before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
         self._known[server] = versions
@@ -239,17 +253,20 @@ class CatalogSync:
             self._record_changes(server, await asyncio.to_thread(difference, before, versions))
         catalogs, now = await self._store.catalogs(), time.time()
         try:
-            await catalogs.keep(catalog, now=now)
+            for kind in await catalogs.keep(catalog, now=now):
+                log.warning("%s: its list of %ss is not kept: it is too long", server, kind)
         except ValueTooLong as error:
             log.warning("%s: what it has is not kept: %s", server, error)
-        self._kept[server] = definitions, now
+        kept, _ = self._kept.get(server, (_NO_LISTS, 0.0))
+        if any(kind in kept and kept[kind] is not one for kind, one in lists.items()):
+            self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
+        self._kept[server] = {**kept, **lists}, now
         if self._fault is not None:
             log.info("catalogs are kept again")
             self._fault = None
 
     def _record_changes(self, server: str, changes: ToolChanges) -> None:
         if changes:
-            self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
             log.info("server %s has other tools than before: %s", server, changes)
             if self._events is not None:
                 self._events.tools_changed(server, changes)
@@ -268,14 +285,17 @@ class CatalogSync:
         self._fault = error_text(error) if known else "an error of ours; the log says more"
 
 
-def _nothing(lists: Mapping[str, list[Any]]) -> None:
+def _answered(upstream: Upstream) -> dict[Kind, list[Any]]:
+    """Return the lists to keep: the tools, and those others that this connection or an earlier one has answered."""
+    return {kind: upstream.lists[kind] for kind in KEPT if kind == "tool" or upstream.lists.was_read(kind)}
+
+
+def _nothing(lists: Mapping[str, Lists]) -> None:
     """Do nothing: no part of the program waits for kept lists."""
 
 
-def catalog_of(
-    server: str, fingerprint: str, transport: str, negotiated: Negotiated, definitions: list[Any]
-) -> ServerCatalog:
-    """Return the database record of a server's definitions. A large list takes long: call it in a thread."""
+def catalog_of(server: str, fingerprint: str, transport: str, negotiated: Negotiated, lists: Lists) -> ServerCatalog:
+    """Return the database record of a server's lists. A large one takes long: call it in a thread."""
     return ServerCatalog(
         server,
         fingerprint,
@@ -284,17 +304,38 @@ def catalog_of(
         _text(negotiated.server_info),
         _text(negotiated.capabilities),
         negotiated.instructions,
-        tuple(Definition(_own_name(one), definition_digest(one), _text(one)) for one in definitions),
+        tuple(Definition(_own_name(one), definition_digest(one), _text(one)) for one in lists["tool"]),
+        tuple(_item_list(kind, items) for kind, items in lists.items() if kind != "tool"),
     )
 
 
-def lists_of(kept: Mapping[str, KeptTools]) -> dict[str, list[Any]]:
-    """Return the definitions by fingerprint; a list that cannot be read is left out."""
-    lists = {}
+def _item_list(kind: Kind, items: Iterable[Any]) -> ItemList:
+    return ItemList(kind, f"[{','.join(map(_text, items))}]")
+
+
+def lists_of(kept: Mapping[str, KeptCatalog]) -> dict[str, Lists]:
+    """Return the lists by fingerprint. One that cannot be read is left out; without its tools a server has none."""
+    found: dict[str, Lists] = {}
     for fingerprint, one in kept.items():
         with suppress(ValueError):
-            lists[fingerprint] = [decode(tool.text.encode(), inf) for tool in one.tools]
-    return lists
+            lists: dict[Kind, list[Any]] = {"tool": [_decoded(tool.text) for tool in one.tools]}
+            for kind in KEPT:
+                with suppress(ValueError):
+                    if kind in one.items and isinstance(items := _decoded(one.items[kind]), list):
+                        lists[kind] = items
+            found[fingerprint] = lists
+    return found
+
+
+def _decoded(text: Any) -> Any:
+    """Return the value of a text of a row.
+
+    Raises:
+        ValueError: it is no JSON, or no text: a row of SQLite can hold anything.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"a definition is {type(text).__name__}")
+    return decode(text.encode(), inf)
 
 
 def _text(value: Any) -> str:

@@ -297,17 +297,17 @@ class Dispatcher:
         return await self._host_lists.page(request, "tools", "tool", listing, style)
 
     async def list_resources(self, request: Request) -> Mapping[str, Any]:
-        await self._startup.items_settled()
+        await self._startup.settled("resource")
         items = await self._visible_items(request)
         return await self._host_lists.page(request, "resources", "resource", items.resources)
 
     async def list_templates(self, request: Request) -> Mapping[str, Any]:
-        await self._startup.items_settled()
+        await self._startup.settled("template")
         items = await self._visible_items(request)
         return await self._host_lists.page(request, "resourceTemplates", "template", items.templates)
 
     async def list_prompts(self, request: Request) -> Mapping[str, Any]:
-        await self._startup.items_settled()
+        await self._startup.settled("prompt")
         view = self._agent_items.view(request)
         style, prompts = view.style(request.host.style), (await self._visible_items(request)).prompts
         self.list_changes.record_sent(request.host, "prompts", (style, prompts.records))
@@ -318,7 +318,7 @@ class Dispatcher:
         return self._agent_items.of(self._agent_items.view(request))
 
     async def list_skills(self, request: Request) -> Mapping[str, Any]:
-        await self._startup.items_settled()
+        await self._startup.settled("skill")
         items = await self._visible_items(request)
         return await self._host_lists.page(request, "skills", "skill", items.skills)
 

@@ -1,6 +1,7 @@
 """The wait for upstreams that are still starting, before a first list or a miss is answered."""
 
 from aggregator.config.model import Config
+from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.supervisor import Supervisor
 
 
@@ -15,10 +16,8 @@ class StartupWait:
         """Take the waiting times of a new configuration."""
         self._config = config
 
-    async def settled(self) -> None:
-        """Wait until every upstream has come up or failed once, at most for the configured times."""
-        await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait)
-
-    async def items_settled(self) -> None:
-        """Wait as `settled` does, for lists of prompts, resources, templates and skills: these are not kept."""
-        await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait, items=True)
+    async def settled(self, kind: Kind | None = "tool") -> None:
+        """Wait until every upstream whose list of this kind is not known has come up or failed once, at most for the
+        configured times; without a kind, for every upstream.
+        """
+        await self._supervisor.wait_listed(self._config.startup_wait, self._config.straggler_wait, kind)

@@ -3,7 +3,7 @@
 Rule: a catalog changes in one transaction, so that a reader finds an old list or a new one, never a mixture.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -12,11 +12,12 @@ from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, i
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import ValueTooLong
-from aggregator.storage.records import SEEN_TO_THE, Definition, KeptTools, ServerCatalog, ToolVersion, VersionSeen
-from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
+from aggregator.storage.records import SEEN_TO_THE, Definition, KeptCatalog, ServerCatalog, ToolVersion, VersionSeen
+from aggregator.storage.tables import mcp_item_lists, mcp_servers, mcp_tool_versions, mcp_tools
 
 SUBJECT: Final = "mcp_servers"
-# A catalog that takes more is not kept: no real one comes near, and an endless one must not fill the disk.
+# A catalog whose tools take more is not kept, nor is another list that takes more: no real one comes near, and an
+# endless one must not fill the disk.
 CATALOG_BYTES: Final = 16 * 2**20
 # How much is kept of what a server's tools were before; the oldest goes first.
 HISTORY_BYTES: Final = 32 * 2**20
@@ -32,12 +33,12 @@ T = TypeVar("T")
 
 
 class Catalogs:
-    """The lists of tools by server, and their history. `now` is the time in seconds since 1970."""
+    """The lists by server, and the history of the tools. `now` is the time in seconds since 1970."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def fitting(self, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+    async def fitting(self, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
         """Return the lists that were kept under these fingerprints, by fingerprint; one that is missing was not kept.
 
         Raises:
@@ -48,20 +49,27 @@ class Catalogs:
             .select_from(mcp_servers.outerjoin(mcp_tools).outerjoin(mcp_tool_versions))
             .order_by(mcp_tools.c.position)
         )
+        lists = select(mcp_item_lists.c.kind, mcp_item_lists.c.definitions).select_from(
+            mcp_servers.join(mcp_item_lists)
+        )
         found = {}
         async with self._engine.read() as connection:
             for fingerprint in fingerprints:
                 rows = (await connection.execute(kept.where(mcp_servers.c.fingerprint == fingerprint))).all()
                 if rows:
                     listed = tuple(Definition(*row[1:]) for row in rows if row[1] is not None)
-                    found[fingerprint] = KeptTools(rows[0][0], listed)
+                    items = await connection.execute(lists.where(mcp_servers.c.fingerprint == fingerprint))
+                    found[fingerprint] = KeptCatalog(rows[0][0], listed, {kind: text for kind, text in items})
         return found
 
-    async def keep(self, catalog: ServerCatalog, *, now: float) -> None:
+    async def keep(self, catalog: ServerCatalog, *, now: float) -> list[str]:
         """Put this catalog in the place of the one before; one that has not changed is only noted as seen.
 
+        Lists of items that `catalog` has not stay as they were. Return the kinds of those that are too long, which are
+        not kept.
+
         Raises:
-            ValueTooLong: it is, and nothing was written.
+            ValueTooLong: the tools are, and nothing was written.
             StorageError: the database cannot do it; nothing was written.
         """
         if _size(catalog) > CATALOG_BYTES:
@@ -71,6 +79,7 @@ class Catalogs:
         mine = (mcp_tools.c.server == catalog.server) & (mcp_tools.c.fingerprint == catalog.fingerprint)
         listed = select(mcp_tools.c.name, mcp_tools.c.digest).where(mine).order_by(mcp_tools.c.position)
         entries = [(_name(tool.name), tool.digest) for tool in catalog.tools]
+        too_long = [one.kind for one in catalog.items if len(one.text) > CATALOG_BYTES]
 
         def work(connection: Connection) -> None:
             if self._engine.path is None:
@@ -83,11 +92,13 @@ class Catalogs:
                 _add_versions(connection, catalog, now)
                 _insert(connection, mcp_tools, _rows(catalog, entries))
                 _forget(connection, catalog.server, now)
+            _put_items(connection, catalog, too_long)
             connection.execute(_seen_again(catalog, now))
 
         # As one piece of work: going back and forth for each part, a busy program would take seconds, and who writes
         # after it would have to wait.
         await self._engine.write_in_thread(work)
+        return too_long
 
     async def by_digest(self, server: str, digest: str) -> ToolVersion | None:
         """Return one definition of a server by its digest.
@@ -202,6 +213,21 @@ def _rows(catalog: ServerCatalog, entries: Sequence[tuple[str, str]]) -> Iterato
             "name": name,
             "digest": digest,
         }
+
+
+def _put_items(connection: Connection, catalog: ServerCatalog, too_long: Collection[str]) -> None:
+    """Replace the lists of items that are others now; remove those that are too long."""
+    columns = mcp_item_lists.c
+    mine = (columns.server == catalog.server) & (columns.fingerprint == catalog.fingerprint)
+    for one in catalog.items:
+        of_kind = mine & (columns.kind == one.kind)
+        # The text itself is compared: one that was damaged is replaced.
+        same = select(1).where(of_kind, columns.definitions == one.text)
+        if one.kind in too_long or connection.execute(same).first() is None:
+            connection.execute(delete(mcp_item_lists).where(of_kind))
+            if one.kind not in too_long:
+                row = {"server": catalog.server, "fingerprint": catalog.fingerprint, "kind": one.kind}
+                connection.execute(insert(mcp_item_lists).values(row | {"definitions": one.text}))
 
 
 def _seen_again(catalog: ServerCatalog, now: float) -> Update:

@@ -1,4 +1,4 @@
-"""The lists of tools that were kept, straight from the SQLite file: a start has no time to import SQLAlchemy.
+"""The lists of servers that were kept, straight from the SQLite file: a start has no time to import SQLAlchemy.
 
 Rule: this file only reads, and waits for no lock. What is wrong with the database shows when it is opened.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from aggregator.storage.records import BASELINE, PIN_FAULT, Definition, KeptTools, PinRow
+from aggregator.storage.records import BASELINE, PIN_FAULT, Definition, KeptCatalog, PinRow
 
 # Readers wait only for a process that has locked the whole file.
 _PATIENCE: Final = 0.1
@@ -22,6 +22,11 @@ LEFT JOIN mcp_tools AS t ON t.server = s.id AND t.fingerprint = s.fingerprint
 LEFT JOIN mcp_tool_versions AS v ON v.server = t.server AND v.digest = t.digest
 WHERE s.fingerprint = ?
 ORDER BY t.position
+"""
+_KEPT_ITEMS: Final = """
+SELECT i.kind, i.definitions FROM mcp_servers AS s
+JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint
+WHERE s.fingerprint = ?
 """
 
 # Of each server the tools it had when it was last connected, for completion in a shell.
@@ -61,7 +66,7 @@ def _rows(path: Path, query: str) -> list[tuple[object, ...]]:
         return []
 
 
-def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
     """Return what `Catalogs.fitting` does, or nothing where the file has none. Reads the disk: call it in a thread."""
     found = {}
     try:
@@ -71,10 +76,20 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
                 rows = connection.execute(_KEPT, (fingerprint,)).fetchall()
                 if rows:
                     tools = tuple(Definition(*row[1:]) for row in rows if row[1] is not None)
-                    found[fingerprint] = KeptTools(rows[0][0], tools)
+                    # What is no time is one long ago.
+                    connected = rows[0][0] if isinstance(rows[0][0], float) else 0.0
+                    found[fingerprint] = KeptCatalog(connected, tools, _items(connection, fingerprint))
     except sqlite3.Error:
         return {}
     return found
+
+
+def _items(connection: sqlite3.Connection, fingerprint: str) -> dict[str, str]:
+    """Return the lists besides the tools. A file that an older version left has no table of them."""
+    try:
+        return dict(connection.execute(_KEPT_ITEMS, (fingerprint,)).fetchall())
+    except sqlite3.Error:
+        return {}
 
 
 QuickPins = tuple[list[PinRow], dict[str, frozenset[str]], dict[str, str]]

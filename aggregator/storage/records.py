@@ -155,10 +155,19 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemList:
+    """One list of a server besides its tools: the kind of its items, and all of them as one JSON array."""
+
+    kind: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerCatalog:
     """The catalog of a server as it was last connected, in its own order. `server_info` and `capabilities` are JSON.
 
-    `fingerprint` stands for the configuration of the server: with another one the catalog is another.
+    `fingerprint` stands for the configuration of the server: with another one the catalog is another. `items` are the
+    lists that the server has answered besides its tools.
     """
 
     server: str
@@ -169,14 +178,19 @@ class ServerCatalog:
     capabilities: str
     instructions: str | None
     tools: tuple[Definition, ...]
+    items: tuple[ItemList, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTools:
-    """The list of a server as it was when it was last connected, which is right to the day."""
+class KeptCatalog:
+    """The lists of a server as they were when it was last connected, which is right to the day.
+
+    items: those besides the tools, by the kind of their items, each as a JSON array. One that is missing was not kept.
+    """
 
     connected: float
     tools: tuple[Definition, ...]
+    items: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

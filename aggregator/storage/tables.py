@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0014"
+REVISION: Final = "0015"
 
 # What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
 # JSON. `origin` names the replica that wrote it, where one did.
@@ -242,6 +242,17 @@ mcp_tools: Final = Table(
     ForeignKeyConstraint(["server", "fingerprint"], ["mcp_servers.id", "mcp_servers.fingerprint"], ondelete="CASCADE"),
     ForeignKeyConstraint(["server", "digest"], ["mcp_tool_versions.server", "mcp_tool_versions.digest"]),
     Index(None, "server", "digest"),
+)
+
+# The other lists of a server, each whole: one row says that the server has answered the list, be it empty.
+mcp_item_lists: Final = Table(
+    "mcp_item_lists",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("kind", String(16), primary_key=True),
+    Column("definitions", Text, nullable=False),
+    ForeignKeyConstraint(["server", "fingerprint"], ["mcp_servers.id", "mcp_servers.fingerprint"], ondelete="CASCADE"),
 )
 
 # The audit log: two tables, numbered as one.

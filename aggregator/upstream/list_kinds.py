@@ -29,6 +29,8 @@ LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
     "prompt": _ListMethod("prompts/list", "prompts", "prompts", "name"),
     "skill": _ListMethod("skills/list", "skills", "resources", "uri", SKILLS),
 }
+# The lists that are kept for the next start. Skills are not: hosts compare them with files, which are not there yet.
+KEPT: Final[tuple[Kind, ...]] = ("tool", "prompt", "resource", "template")
 # The filters of 2026-07-28 for changes of lists, by capability.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
     "tools": "toolsListChanged",

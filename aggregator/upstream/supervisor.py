@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 # Seconds that work in the background waits for the servers to come up: starting them is more urgent.
 SETTLE: Final = 10.0
 
-_Waiting = Literal["starting", "holds_first_list", "holds_first_items"]
+# The upstreams that something waits for: all that are starting, or those that hold up a first list.
+_Waiting = Literal["starting"] | Kind | None
 
 
 class Supervisor:
@@ -62,7 +63,7 @@ class Supervisor:
         redact: removes from texts about one server the secrets of all.
         reaper: ends child processes, and is closed here; `hurry` is its own.
         secrets: resolves the references of the servers.
-        restores: `restore` will be called with the tools of earlier connections.
+        restores: `restore` will be called with the lists of earlier connections.
         places: the servers that one replica alone runs.
         accounts: the source of access tokens, for servers with `auth`.
         """
@@ -78,8 +79,8 @@ class Supervisor:
         self._places = places
         self._watchers: list[UpstreamWatcher] = []
         self._changed = asyncio.Event()
-        # By property: the event of the last look, if no upstream had the property. None has it before that event.
-        self._had_none: dict[str, asyncio.Event] = {}
+        # The event of the last look, if no upstream was to be waited for. None is before that event.
+        self._had_none: dict[_Waiting, asyncio.Event] = {}
         self._redact = redact
         self.slices = slices
         self._tasks = Tasks("the supervisor")
@@ -335,32 +336,32 @@ class Supervisor:
         for upstream in self.upstreams.values():
             self._tasks.start(upstream.notify_dedicated(host, method))
 
-    async def restore(self, known: Mapping[str, list[Any]]) -> None:
-        """Show the tools of earlier connections, by server id, for upstreams that are still starting."""
-        for server, definitions in known.items():
+    async def restore(self, known: Mapping[str, Mapping[Kind, list[Any]]]) -> None:
+        """Show the lists of earlier connections, by server id, for upstreams that are still starting."""
+        for server, lists in known.items():
             if (upstream := self._upstreams.get(server)) is not None:
-                await self.examine(upstream, "tool", definitions)
-        for server, definitions in known.items():
+                for kind, definitions in lists.items():
+                    await self.examine(upstream, kind, definitions)
+        for server, lists in known.items():
             if (upstream := self._upstreams.get(server)) is not None:
-                upstream.restore(definitions)
+                upstream.restore(lists)
         for upstream in self.upstreams.values():
             upstream.restored()
         self.changed()
 
     # -- waiting
 
-    async def wait_listed(self, at_most: float, between: float, *, items: bool = False) -> None:
-        """Wait for the upstreams that are being connected and whose tools are not known.
+    async def wait_listed(self, at_most: float, between: float, kind: Kind | None) -> None:
+        """Wait for the upstreams that are being connected and whose lists of a kind are not known.
 
         at_most: seconds in all.
         between: seconds for each further upstream, once one is listed.
-        items: prompts and resources are wanted, which are known of connected upstreams alone.
+        kind: None if what is wanted is in no list that is known.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
-        holds: _Waiting = "holds_first_items" if items else "holds_first_list"
-        while starting := self._having(holds):
-            known = any(one.negotiated is not None if items else one.listed for one in self.upstreams.values())
+        while starting := self._having(kind):
+            known = any(one.listed and not one.holds_first(kind) for one in self.upstreams.values())
             if not await self._wait_changed(min(deadline, loop.time() + between) if known else deadline):
                 names = ", ".join(upstream.config.id for upstream in starting)
                 log.info("the list goes out without %s, still connecting", names)
@@ -379,10 +380,11 @@ class Supervisor:
             pass
 
     def _having(self, what: _Waiting) -> list[Upstream]:
-        """Return the upstreams with a property; they are looked at once for each change, not for each request."""
+        """Return the upstreams to wait for; they are looked at once for each change, not for each request."""
         if self._had_none.get(what) is self._changed:
             return []
-        found = [upstream for upstream in self.upstreams.values() if getattr(upstream, what)]
+        upstreams = self.upstreams.values()
+        found = [one for one in upstreams if (one.starting if what == "starting" else one.holds_first(what))]
         if not found:
             self._had_none[what] = self._changed
         return found

@@ -166,15 +166,12 @@ class Upstream:
         """True if it has neither been connected nor failed since it was started."""
         return self.state == "starting"
 
-    @property
-    def holds_first_list(self) -> bool:
-        """True if a first list should wait: it is being connected for the first time, and its tools are not known."""
-        return self.starting and not self.listed and not self.lifecycle.tried
-
-    @property
-    def holds_first_items(self) -> bool:
-        """True if a first list of prompts or resources should wait: it is being connected for the first time."""
-        return self.starting and not self.lifecycle.tried
+    def holds_first(self, kind: Kind | None) -> bool:
+        """Return whether a first list of this kind should wait: it is being connected for the first time, and that list
+        is not known. Without a kind, what is wanted is in no list that is known.
+        """
+        known = kind is not None and self.listed and self.lists.is_known(kind)
+        return self.starting and not known and not self.lifecycle.tried
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -234,19 +231,21 @@ class Upstream:
         """Wait until no request is running, at most `limit` seconds; return True if none is."""
         return await self._idle.wait_unused(limit)
 
-    def restore(self, definitions: list[Any]) -> None:
-        """Show the tools of an earlier connection, until the upstream has listed its own or turns out to be away.
+    def restore(self, lists: Mapping[Kind, list[Any]]) -> None:
+        """Show the tools and other items of an earlier connection, until the upstream has listed its own or turns out
+        to be away.
 
-        Of one that is away already they are known all the same, for how much is listed (`exposure`).
+        Of one that is away already the tools are known all the same, for how much is listed (`exposure`).
         """
         if self.shared.session is None and self.state == "starting":
-            self.definitions = definitions
+            for kind, items in lists.items():
+                self.lists.put(kind, items)
             self.lifecycle.known = True
         elif self.shared.session is None and self.state == "unavailable" and not self.definitions:
-            self.definitions = definitions
+            self.definitions = lists["tool"]
 
     def restored(self) -> None:
-        """Take note that the stored tools have been restored, or that there are none."""
+        """Take note that the stored lists have been restored, or that there are none."""
         self._idle.restored()
 
     def update(self, config: ServerConfig) -> None:
@@ -257,9 +256,7 @@ class Upstream:
     def replace(self, other: "Upstream") -> None:
         """Show the lists of the upstream that this one replaces, until it has listed its own."""
         if other.listed:
-            self.restore(other.definitions)
-            for kind in LIST_METHODS:
-                self.lists.put(kind, other.lists[kind])
+            self.restore({kind: other.lists[kind] for kind in LIST_METHODS if other.lists.is_known(kind)})
         elif other.definitions:
             # They are not shown, but count: how much is listed does not depend on who is away.
             self.definitions = other.definitions

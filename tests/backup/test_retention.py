@@ -76,6 +76,8 @@ ROWS: Final[list[tuple[str, dict[str, Any]]]] = [
     ("replicas", {**BEAT, "id": "new", "slot": 2, "seen": NOW - 0.5 * DAY}),
     ("mcp_servers", {**SERVER, "id": "old", "fingerprint": "f", "connected": NOW - 91 * DAY}),
     ("mcp_servers", {**SERVER, "id": "s", "fingerprint": "f", "connected": NOW - 89 * DAY}),
+    ("mcp_item_lists", {"server": "old", "fingerprint": "f", "kind": "prompt", "definitions": "[]"}),
+    ("mcp_item_lists", {"server": "s", "fingerprint": "f", "kind": "prompt", "definitions": "[]"}),
     ("mcp_tool_versions", {**VERSION, "digest": "listed", "last_seen": NOW - 300 * DAY}),
     ("mcp_tool_versions", {**VERSION, "digest": "unused", "last_seen": NOW - 99 * DAY}),
     ("mcp_tool_versions", {**VERSION, "digest": "old", "last_seen": NOW - 101 * DAY}),
@@ -112,6 +114,7 @@ async def test_what_has_expired_goes_and_nothing_else(url: str, monkeypatch: pyt
     for table in ("approvals", "console_links", "console_sessions", "used_states", "host_sessions", "limit_usage"):
         assert [row[0] for row in left[table]] == ["new"], table
     assert [row[0] for row in left["mcp_servers"]] == ["s"]
+    assert [row[0] for row in left["mcp_item_lists"]] == ["s"]
     assert [row[1] for row in left["mcp_tool_versions"]] == ["listed", "unused"]
     assert {one.kind: one.rows for one in expected if one.rows} == {
         "approvals": 1,

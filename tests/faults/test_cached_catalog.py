@@ -497,11 +497,15 @@ async def test_commands_that_look_once_keep_nothing(gated: GatedServer) -> None:
 
 
 @pytest.mark.parametrize("method", ["prompts/list", "resources/list", "resources/templates/list", "skills/list"])
-async def test_a_first_list_of_other_items_waits_for_a_server_whose_tools_are_kept(
+async def test_a_first_list_of_other_items_waits_for_a_server_whose_tools_alone_are_kept(
     gated: GatedServer, method: str
 ) -> None:
-    """B1, F4: these are not kept, so that an empty list would say that there are none."""
+    """B1, F4: an empty list would say that there are none. Skills are never kept."""
     await seen_once(gated)
+    if method != "skills/list":
+        with closing(sqlite3.connect(gated.database)) as connection, connection:
+            kind = {"prompts/list": "prompt", "resources/list": "resource"}.get(method, "template")
+            connection.execute("DELETE FROM mcp_item_lists WHERE kind = ?", (kind,))
     async with running(gated) as harness:
         assert await listed(harness) == ["shop.echo", "shop.hang"]
         asked = asyncio.ensure_future(harness.ask(method, {}))

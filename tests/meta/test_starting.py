@@ -35,7 +35,7 @@ async def test_the_list_of_meta_tools_waits_for_no_server(tmp_path: Path) -> Non
         assert "search_tools" in await names(harness)
         searching = asyncio.ensure_future(harness.call("search_tools", query="echo"))
         upstream = harness.upstream("shop")
-        await until(lambda: upstream.holds_first_list, "the server is starting")
+        await until(lambda: upstream.holds_first("tool"), "the server is starting")
         assert not searching.done()
         gated.open()
         assert "shop.echo" in text_of(await searching)
@@ -46,7 +46,7 @@ async def test_a_list_with_tools_of_servers_waits_for_them(tmp_path: Path, setti
     gated = GatedServer(tmp_path)
     async with starting(gated, **settings) as harness:
         listing = asyncio.ensure_future(names(harness))
-        await until(lambda: harness.upstream("shop").holds_first_list, "the server is starting")
+        await until(lambda: harness.upstream("shop").holds_first("tool"), "the server is starting")
         assert not listing.done()
         gated.open()
         assert "shop.echo" in await listing

@@ -1,8 +1,8 @@
 """A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
 
-FILE holds `tools`, `prompts`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is read for each
-request. The tool `announce` makes the server tell that all its lists changed; every other call is answered with its
-name.
+FILE holds `tools`, `prompts`, `resources`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is
+read for each request. While it has `silent`, nothing is answered. The tool `announce` makes the server tell that all
+its lists changed; every other call is answered with its name.
 """
 
 import json
@@ -47,7 +47,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         case "prompts/list":
             return {"prompts": now.get("prompts", [])}
         case "resources/list":
-            return {"resources": []}
+            return {"resources": now.get("resources", [])}
         case "resources/templates/list":
             return {"resourceTemplates": now.get("templates", [])}
         case "skills/list":
@@ -75,7 +75,7 @@ def main() -> None:
     """Answer until stdin ends."""
     for line in sys.stdin:
         message = json.loads(line)
-        if "id" not in message or "method" not in message:
+        if "id" not in message or "method" not in message or state().get("silent"):
             continue
         answer = result(message["method"], message.get("params") or {})
         if answer is None:

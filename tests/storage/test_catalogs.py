@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +25,22 @@ from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageBusy, StorageFull, ValueTooLong
 from aggregator.storage.opening import Database, open_here
 from aggregator.storage.quick_read import glance
-from aggregator.storage.records import Definition, KeptTools, ServerCatalog
-from aggregator.storage.tables import mcp_servers, mcp_tool_versions, mcp_tools
+from aggregator.storage.records import Definition, ItemList, KeptCatalog, ServerCatalog
+from aggregator.storage.tables import mcp_item_lists, mcp_servers, mcp_tool_versions, mcp_tools
+from aggregator.upstream.list_kinds import KEPT
 from aggregator.upstream.sessions.negotiate import Negotiated
 from tests.storage.processes import ROOT, other_process
 from tests.unit.strategies import ANY_TEXT, json_values
 
 DAY = 86400.0
-Read = Callable[[Database, Iterable[str]], Awaitable[dict[str, KeptTools]]]
+Read = Callable[[Database, Iterable[str]], Awaitable[dict[str, KeptCatalog]]]
 
 
-async def by_machinery(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+async def by_machinery(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
     return await database.catalogs.fitting(fingerprints)
 
 
-async def at_a_glance(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptTools]:
+async def at_a_glance(database: Database, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
     if database.engine.path is None:
         return await by_machinery(database, fingerprints)
     return glance(database.engine.path, fingerprints)
@@ -56,7 +58,7 @@ async def rows(database: Database, table: Any) -> int:
         return await connection.scalar(select(func.count()).select_from(table)) or 0
 
 
-def names(kept: KeptTools) -> list[str]:
+def names(kept: KeptCatalog) -> list[str]:
     return [tool.name for tool in kept.tools]
 
 
@@ -68,7 +70,7 @@ async def test_a_list_comes_back_as_it_was(database: Database, read: Read) -> No
     for catalog in (one, none, different):
         await database.catalogs.keep(catalog, now=5.0)
     found = await read(database, ["f", "g", "nobody", "' OR 1=1 --"])
-    assert found == {"f": KeptTools(5.0, one.tools), "g": KeptTools(5.0, ())}
+    assert found == {"f": KeptCatalog(5.0, one.tools), "g": KeptCatalog(5.0, ())}
     await database.catalogs.keep(had("a", "c"), now=6.0)
     assert names((await read(database, ["f"]))["f"]) == ["a", "c"]
     assert names((await read(database, ["h"]))["h"]) == ["c"]
@@ -84,12 +86,14 @@ def test_any_definition_comes_back_as_it_was(tmp_path: Path) -> None:
         @settings(max_examples=40, deadline=None)
         @given(st.lists(entries, max_size=4))
         def holds(definitions: list[Any]) -> None:
-            catalog = catalog_of("srv", "f", "stdio", negotiated, definitions)
+            catalog = catalog_of("srv", "f", "stdio", negotiated, dict.fromkeys(KEPT, definitions))
             runner.run(database.catalogs.keep(catalog, now=1.0))
             found = glance(tmp_path / "a.db", ["f"])
             # The order of names in an object is that in which a definition was first seen.
-            assert lists_of(found)["f"] == definitions
-            assert [repr(_sorted(one)) for one in lists_of(found)["f"]] == [repr(_sorted(one)) for one in definitions]
+            lists = lists_of(found)["f"]
+            assert lists == dict.fromkeys(KEPT, definitions)
+            for kind in KEPT:
+                assert [repr(_sorted(one)) for one in lists[kind]] == [repr(_sorted(one)) for one in definitions]
             assert runner.run(database.catalogs.fitting(["f"])) == found
 
         holds()
@@ -111,11 +115,13 @@ def test_what_is_no_json_and_what_has_no_bottom(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    catalog = catalog_of("srv", "f", "stdio", Negotiated("2025-11-25"), [{"name": "t", "default": float("inf")}, deep])
-    lists = lists_of({"f": KeptTools(1.0, catalog.tools)})
-    assert lists == {"f": [{"name": "t", "default": None}, None]}
+    catalog = catalog_of(
+        "srv", "f", "stdio", Negotiated("2025-11-25"), {"tool": [{"name": "t", "default": float("inf")}, deep]}
+    )
+    lists = lists_of({"f": KeptCatalog(1.0, catalog.tools)})
+    assert lists == {"f": {"tool": [{"name": "t", "default": None}, None]}}
     spoiled = Definition("t", "d", '{"name":')
-    assert lists_of({"f": KeptTools(1.0, (spoiled,)), "g": KeptTools(1.0, ())}) == {"g": []}
+    assert lists_of({"f": KeptCatalog(1.0, (spoiled,)), "g": KeptCatalog(1.0, ())}) == {"g": {"tool": []}}
 
 
 async def test_every_definition_is_there_once_with_its_times(database: Database) -> None:
@@ -328,3 +334,69 @@ async def test_what_the_documentation_runs(path: Path, database: Database) -> No
         connection.executescript(forget)
     assert glance(path, ["f"]) == {}
     assert await database.catalogs.versions("github", "create_issue") == []
+
+
+@pytest.mark.parametrize("read", [by_machinery, at_a_glance])
+async def test_other_lists_are_kept_each_by_itself(database: Database, read: Read) -> None:
+    """F4: one that is not given stays, one that is another replaces its own alone, and an empty one counts."""
+    prompts, none = ItemList("prompt", '[{"name":"p"}]'), ItemList("resource", "[]")
+    assert await database.catalogs.keep(replace(had("a"), items=(prompts, none)), now=1.0) == []
+    await database.catalogs.keep(replace(had("a", server="other", fingerprint="o"), items=(none,)), now=1.0)
+    found = await read(database, ["f", "o"])
+    assert found["f"].items == {"prompt": prompts.text, "resource": "[]"}
+    assert found["o"].items == {"resource": "[]"}
+    await database.catalogs.keep(replace(had("a"), items=(replace(prompts, text="[1]"),)), now=2.0)
+    found = await read(database, ["f", "o"])
+    assert found["f"].items == {"prompt": "[1]", "resource": "[]"}
+    assert found["o"].items == {"resource": "[]"}
+
+
+@pytest.mark.parametrize("read", [by_machinery, at_a_glance])
+async def test_another_list_that_is_too_long_is_not_kept(
+    database: Database, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F4: it costs neither the tools nor the other lists; what it was before is kept no longer."""
+    short, other = ItemList("prompt", "[]"), ItemList("template", "[]")
+    await database.catalogs.keep(replace(had("a"), items=(short, other)), now=1.0)
+    monkeypatch.setattr(module, "CATALOG_BYTES", 100)
+    long = ItemList("prompt", f"[{'1' * 99}]")
+    assert await database.catalogs.keep(replace(had("b"), items=(long,)), now=2.0) == ["prompt"]
+    found = (await read(database, ["f"]))["f"]
+    assert names(found) == ["b"]
+    assert found.items == {"template": "[]"}
+
+
+async def test_other_lists_go_with_their_server(database: Database) -> None:
+    """F4: with the configuration that they were kept under."""
+    for number in range(module.CONFIGURATIONS + 1):
+        catalog = replace(had("t", fingerprint=f"f{number}"), items=(ItemList("prompt", "[]"),))
+        await database.catalogs.keep(catalog, now=float(number))
+    assert await rows(database, mcp_item_lists) == module.CONFIGURATIONS
+
+
+async def test_a_file_of_an_older_version_has_tools_alone(path: Path, url: str) -> None:
+    """F4: it is read before it is brought up to date."""
+    make_file(path)
+    await asyncio.to_thread(migrate.upgrade, url, path, None, "0014")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            """INSERT INTO mcp_servers VALUES ('srv', 'f', 'stdio', '2025-11-25', '{}', '{}', NULL, 5.0, 1);
+            INSERT INTO mcp_tool_versions VALUES ('srv', 'd', 'a', 1.0, 1.0, 2, '{}');
+            INSERT INTO mcp_tools VALUES ('srv', 'f', 0, 'a', 'd')"""
+        )
+    found = glance(path, ["f"])["f"]
+    assert names(found) == ["a"]
+    assert found.items == {}
+    async with open_database(url) as database:
+        assert (await database.catalogs.fitting(["f"]))["f"] == found
+
+
+@pytest.mark.parametrize("text", ['{"name":', "{}", "null", b"[]", None, 5])
+def test_a_list_that_cannot_be_read_costs_itself(text: Any) -> None:
+    """F4: and without its tools a server has none."""
+    tools = (Definition("t", "d", "{}"),)
+    lists = lists_of({"f": KeptCatalog(1.0, tools, {"prompt": text, "resource": "[1]"}), "g": KeptCatalog(1.0, tools)})
+    assert lists == {"f": {"tool": [{}], "resource": [1]}, "g": {"tool": [{}]}}
+    if text not in ("{}", "null"):
+        spoiled = KeptCatalog(1.0, (Definition("t", "d", text),), {"resource": "[1]"})
+        assert lists_of({"f": spoiled, "g": KeptCatalog(1.0, tools)}) == {"g": {"tool": [{}]}}

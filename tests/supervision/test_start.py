@@ -50,7 +50,7 @@ async def remembering(storage: str, *servers: ServerConfig) -> AsyncIterator[App
     """The product with a database in which all of these have been seen; a list would wait for minutes."""
     async with open_database(storage) as database:
         for config in servers:
-            kept = catalog_of(config.id, fingerprint(config), "stdio", GREETING, TOOLS)
+            kept = catalog_of(config.id, fingerprint(config), "stdio", GREETING, {"tool": TOOLS})
             await database.catalogs.keep(kept, now=1e9)
     async with running(storage, *servers) as harness:
         yield harness

@@ -100,7 +100,7 @@ class PinSync:
         self._generation = 0
         self._awaits_kept = awaits_kept
         self._are_kept_read = False
-        self._kept: dict[str, Sequence[Any]] = {}
+        self._kept: dict[str, Mapping[Kind, Sequence[Any]]] = {}
         self._turn = asyncio.Lock()
         self._fault: str | None = None
         self._failures = 0
@@ -173,8 +173,8 @@ class PinSync:
         """Return the definitions of a server that are held, and why."""
         return self._book.held(server)
 
-    def take_kept(self, lists: Mapping[str, Sequence[Any]]) -> None:
-        """Take the tools that servers listed before this process ran, and that are kept: a first list was seen then.
+    def take_kept(self, lists: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> None:
+        """Take the lists that servers had before this process ran, and that are kept: a first list was seen then.
 
         lists: by server; those without a baseline are compared with them.
         """
@@ -307,8 +307,9 @@ class PinSync:
         if not self._kept or self._book.default_unread:
             return
         kept, self._kept = self._kept, {}
-        items = {server: await asyncio.to_thread(items_of, tools) for server, tools in kept.items()}
-        others = [server for server in items if self._book.saw_before(server, "tool", items[server])]
+        items = {server: await asyncio.to_thread(items_of, lists) for server, lists in kept.items()}
+        saw = self._book.saw_before
+        others = dict.fromkeys(server for server, of in items.items() for kind in of if saw(server, kind, of[kind]))
         if others:
             log.info("compared with what was kept of an earlier start: %s", ", ".join(others))
             await self._judge_again()

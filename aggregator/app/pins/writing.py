@@ -1,9 +1,9 @@
 """Writing what one list is to be remembered by, and kept definitions as pins."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from aggregator.app.pins.known import seen_of, text_of
 from aggregator.app.pins.news import PinNews
@@ -12,11 +12,16 @@ from aggregator.domain.text.unstorable import unstorable
 from aggregator.gateway.pins.state import JudgedList
 from aggregator.pins.definition import pinned_item
 from aggregator.pins.values import PinKind, PinnedItem
+from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from aggregator.storage.opening import Database
     from aggregator.storage.pins import Pins
+
+# The lists that are kept and pinned.
+_Compared = Literal["tool", "prompt", "template"]
+_COMPARED: Final[tuple[_Compared, ...]] = get_args(_Compared)
 
 BY_FIRST_SIGHT: Final = "first sight"
 BY_SETTINGS: Final = "on_change"
@@ -70,14 +75,18 @@ async def _adopt(pins: "Pins", judged: JudgedList, news: PinNews, now: float) ->
     news.adopted(judged, new)
 
 
-def items_of(tools: Iterable[Any]) -> list[PinnedItem]:
-    """Return kept definitions of tools as pins. Takes a while for a long list: call it in a thread."""
-    found: dict[str, PinnedItem] = {}
-    for definition in tools:
-        name = definition.get("name") if isinstance(definition, dict) else None
+def items_of(lists: Mapping[Kind, Iterable[Any]]) -> dict[PinKind, list[PinnedItem]]:
+    """Return kept lists as pins, by kind. Takes a while for a long list: call it in a thread."""
+    return {kind: list(_items_of(kind, lists[kind])) for kind in _COMPARED if kind in lists}
+
+
+def _items_of(kind: _Compared, definitions: Iterable[Any]) -> Iterator[PinnedItem]:
+    found: set[str] = set()
+    for definition in definitions:
+        name = definition.get(LIST_METHODS[kind].named_by) if isinstance(definition, dict) else None
         if isinstance(name, str) and name not in found and unstorable((name,)) is None:
-            found[name] = pinned_item("tool", name, definition, definition_digest(definition))
-    return list(found.values())
+            found.add(name)
+            yield pinned_item(kind, name, definition, definition_digest(definition))
 
 
 def was_read(upstream: Upstream, kind: PinKind) -> bool:

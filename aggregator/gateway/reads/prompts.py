@@ -96,7 +96,7 @@ class Prompts:
         found = self._seen(view, name)
         if found is None and (decision is None or not view.open):
             # Hidden items are looked up like absent ones, so that timing does not distinguish them.
-            await self._startup.items_settled()
+            await self._startup.settled(None)
             found = self._seen(view, name)
         if found is not None:
             return found

@@ -161,7 +161,7 @@ class Resources:
         found = self.lookup.find_known(view, uri)
         if found is None or decided(found, view).hidden:
             # Hidden items are looked up like absent ones, so that timing does not distinguish them.
-            await self._startup.items_settled()
+            await self._startup.settled(None)
             found = self.lookup.find_known(view, uri)
         if found is None or not _reads(found.upstream):
             raise UnknownResource(uri)

@@ -110,7 +110,7 @@ class Skills:
         found = self._lookup.skill(view, uri)
         if found is None or decided(found, view).hidden:
             # Hidden skills are looked up like absent ones, so that timing does not distinguish them.
-            await self._startup.items_settled()
+            await self._startup.settled(None)
             found = self._lookup.skill(view, uri)
         if found is None or _settings(found.upstream) is None:
             raise UnknownSkill(uri)
@@ -165,7 +165,7 @@ class Skills:
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         found = self._lookup.directory(view, uri)
         if found is None or decided(found, view).hidden:
-            await self._startup.items_settled()
+            await self._startup.settled(None)
             found = self._lookup.directory(view, uri)
         if found is None or decided(found, view).hidden:
             raise UnknownDirectory(uri)

@@ -68,6 +68,7 @@ class UpstreamLists:
         self._examine = examine
         self._faults = faults
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
+        self._known: set[Kind] = set()
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._negotiated: Negotiated | None = None
         self._silent = False
@@ -86,8 +87,13 @@ class UpstreamLists:
         return self._items[kind]
 
     def put(self, kind: Kind, items: list[Any]) -> None:
-        """Replace a list."""
+        """Replace a list by one that an earlier connection left."""
         self._items[kind] = items
+        self._known.add(kind)
+
+    def is_known(self, kind: Kind) -> bool:
+        """Return whether the server has answered a request for this list, now or in an earlier connection."""
+        return kind in self._known
 
     def was_read(self, kind: Kind) -> bool:
         """Return whether the server has answered a request for this list."""
@@ -209,6 +215,7 @@ class UpstreamLists:
     async def _take(self, kind: Kind, drained: DrainedList) -> bool:
         """Put a list in place; return True if it differs from the one before."""
         self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
+        self._known.add(kind)
         self._faults.note_list(LIST_METHODS[kind].method, drained.fault)
         items = drained.items
         if drained.cut:
