@@ -179,6 +179,20 @@ async def test_a_token_that_has_ended_is_no_newer_one(moved: Time) -> None:
         assert found.header == "Bearer two"
 
 
+async def test_a_refused_token_is_renewed_though_another_attempt_only_looked(moved: Time) -> None:
+    due = replace(token("one"), renewed_from=NOW + 5.0)
+    async with Tasks("test") as tasks:
+        source = Source(due, due, token("two"))
+        found = of_alice(source, tasks)
+        await found.ready()
+        moved.now += 5.0
+        # It is due, so a look begins beside its use.
+        assert found.header == "Bearer one"
+        assert await found.refused("Bearer one", 401, ["Bearer"])
+        assert found.header == "Bearer two"
+        assert [forced for _, forced, _ in source.asked] == [False, False, True]
+
+
 INSUFFICIENT: Final = 'Bearer error="insufficient_scope", scope="{}"'
 
 
@@ -216,6 +230,16 @@ async def test_more_rights_are_asked_for_once_and_by_whom_they_are_given(
         else:
             assert len(source.asked) == 1
             assert found.header == "Bearer one"
+
+
+async def test_a_request_that_lacked_rights_is_sent_again_with_a_token_of_now(moved: Time) -> None:
+    """The person agreed while it was under way."""
+    async with Tasks("test") as tasks:
+        source = Source(token("one"))
+        found = of_alice(source, tasks)
+        await found.ready()
+        assert await found.refused("Bearer old", 403, [INSUFFICIENT.format("write")])
+        assert len(source.asked) == 1
 
 
 async def test_a_server_that_needs_no_account_is_asked_without_until_it_refuses(moved: Time) -> None:
