@@ -98,6 +98,9 @@ SCHEMAS: Final[dict[str, Json]] = {
     "a type there is not": {"type": "object", "properties": {"limit": {"type": "whole"}}},
 }
 
+# Their faults leave one reading only, so that the catalog repairs them.
+MENDED: Final = {"allOf is null", "properties is a list", "required is a text"}
+
 
 @pytest.mark.parametrize("name", SCHEMAS)
 @pytest.mark.parametrize("agent", ["one", "two"])
@@ -113,9 +116,13 @@ async def test_an_unusable_schema_costs_its_tool_only(config: MakeConfig, name: 
     listed = await harness.listed(harness.host(agent))
     assert [one["name"] for one in listed] == [f"crm.{own}" for own in kept]
     assert "isError" not in (await harness.call(harness.host(agent), "crm.orders", {"limit": 5}))["result"]
-    if "odd" in kept:
+    sent = [("crm", "orders")]
+    if name in MENDED:
+        assert "isError" not in (await harness.call(harness.host(agent), "crm.odd", {"limit": 5}))["result"]
+        sent.append(("crm", "odd"))
+    elif "odd" in kept:
         assert error_data(await harness.call(harness.host(agent), "crm.odd", {"limit": 5}))["code"] == "schema_unusable"
-    assert harness.sent == [("crm", "orders")]
+    assert harness.sent == sent
 
 
 ROUND: Final[Json] = {

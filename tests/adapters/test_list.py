@@ -118,15 +118,21 @@ BOOM: Final[Json] = {f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} f
 
 
 @pytest.mark.parametrize(
-    ("properties", "more"),
+    ("properties", "more", "said"),
     [
-        pytest.param({"a": {"$ref": "#/$defs/d0"}}, {"$defs": {**BOOM, "d40": TEXT}}, id="two to the fortieth"),
-        pytest.param({"a": {"$ref": "#/$defs/gone"}}, {}, id="a reference to nothing"),
-        pytest.param({"$ref": {"type": "string"}}, {}, id="an argument called $ref"),
+        pytest.param(
+            {"a": {"$ref": "#/$defs/d0"}},
+            {"$defs": {**BOOM, "d40": TEXT}},
+            "shop__bad is left out",
+            id="two to the fortieth",
+        ),
+        # The catalog itself leaves it out, for every host.
+        pytest.param({"a": {"$ref": "#/$defs/gone"}}, {}, "tool 'bad' is left out", id="a reference to nothing"),
+        pytest.param({"$ref": {"type": "string"}}, {}, "shop__bad is left out", id="an argument called $ref"),
     ],
 )
 async def test_a_schema_that_langchain_cannot_read_costs_its_tool(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, properties: Json, more: Json
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, properties: Json, more: Json, said: str
 ) -> None:
     """Proves: E4. Left in the list it would keep every other tool from being bound."""
     bad = {"name": "bad", "inputSchema": {"type": "object", "properties": properties, **more}}
@@ -135,7 +141,7 @@ async def test_a_schema_that_langchain_cannot_read_costs_its_tool(
             ConfigFolder(tmp_path, {"shop": RecordingToolbox([bad, tool("good", "")]).config_entry()})
         ) as tools:
             assert [convert_to_openai_tool(one)["function"]["name"] for one in tools] == ["shop__good"]
-    assert "shop__bad is left out" in caplog.text
+    assert said in caplog.text
 
 
 async def test_what_langchain_cannot_read_of_a_policy_is_enforced_unseen(
