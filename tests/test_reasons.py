@@ -61,9 +61,12 @@ def bare(tree: ast.AST, ours: frozenset[str]) -> list[int]:
                 )
                 # The second part of a reason is the words of the server, of which there may be none.
                 words = (
-                    isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "Reason"
+                    isinstance(parent, ast.Call)
+                    and isinstance(parent.func, ast.Name)
+                    and parent.func.id == "Reason"
+                    and node in parent.args[1:]
                 )
-                if not fallback and not isinstance(parent, ast.Compare) and not (words and node in parent.args[1:]):
+                if not fallback and not isinstance(parent, ast.Compare) and not words:
                     found.append(node.lineno)
             case _:
                 pass

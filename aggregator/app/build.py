@@ -203,7 +203,7 @@ def build_app(
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
         facts.hasten(POLICIES, policy_reload)
-    kept = KeptWork()
+    background = KeptWork()
     status = Status(
         upstreams,
         gateway,
@@ -218,7 +218,7 @@ def build_app(
         policy_reload=policy_reload,
         facts=facts,
         finder=lists.finder,
-        kept=kept,
+        kept=background,
         book=book,
         pin_sync=pin_sync,
     )
@@ -236,7 +236,7 @@ def build_app(
         replication=replication,
         retention=Retention(database, config.audit) if kept_at is not None else None,
         status=status,
-        kept=kept,
+        kept=background,
         reconfiguration=reconfiguration,
         events=events,
         notices=notices,

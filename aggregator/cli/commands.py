@@ -267,8 +267,14 @@ def keys_new(
 
     database = database_settings(config)
     shown = (agent, label, expires, print_hash, console)
-    kept = {"audited": database.audited, "chain_key": database.chain_key}
-    run(new, database.url, *shown, **kept, policies=database.policies)
+    run(
+        new,
+        database.url,
+        *shown,
+        audited=database.audited,
+        chain_key=database.chain_key,
+        policies=database.policies,
+    )
 
 
 @keys_app.command("list")

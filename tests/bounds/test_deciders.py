@@ -68,7 +68,8 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     @invariant()
     def it_is_counted(self) -> None:
-        assert self.room.in_use == {**{kind: self.taken(kind) for kind in MOST}, "connections": 0}
+        places: dict[str, int] = {kind: self.taken(kind) for kind in MOST}
+        assert self.room.in_use == {**places, "connections": 0}
         assert self.room.refused.total() == self.refused
 
 

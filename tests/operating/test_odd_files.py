@@ -136,9 +136,12 @@ async def test_a_look_that_takes_long_is_told_until_it_ends(
     try:
         await until(lambda: look.problem is not None)
         assert "/mnt/policies" in str(look.problem)
-        (condition,) = problems_of({"policies": report(None, look.problem)})
+        (condition,) = problems_of({"policies": report(None, look.problem)}, values=True)
         assert condition == {"area": "policies", "text": look.problem}
-        assert problems_of({"config": {"broken": False, "problems": [look.problem]}})[0]["area"] == "configuration"
+        assert (
+            problems_of({"config": {"broken": False, "problems": [look.problem]}}, values=True)[0]["area"]
+            == "configuration"
+        )
     finally:
         answers.set()
     assert await looking == "b"

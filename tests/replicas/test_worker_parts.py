@@ -181,7 +181,8 @@ def test_a_file_that_one_replica_cannot_read_is_told() -> None:
 
 @pytest.mark.parametrize("key", ["keys", "issuers", "catalogs", "pins", "search", "audit"])
 def test_what_is_wrong_at_one_replica_is_told(key: str) -> None:
-    well, wrong = {"servers": {}}, {"servers": {}, key: "it cannot be written"}
+    well: dict[str, Any] = {"servers": {}}
+    wrong = {**well, key: "it cannot be written"}
     told = [Told(replica(0), well), Told(replica(1), wrong)]
     assert merge_reports(well, "id0", told)[key] == "worker 2: it cannot be written"
     assert merge_reports({**well, key: "mine"}, "id0", told)[key] == "mine"

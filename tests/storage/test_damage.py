@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.slices import Slices
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
@@ -155,7 +156,7 @@ async def test_catalogs_are_not_kept_in_a_read_only_file(
 
     changed = asyncio.Event()
     cache = catalog_cache.CatalogSync(supervisor, url, Store(), changed)
-    async with cache.running(), asyncio.timeout(10):
+    async with cache.running(KeptWork()), asyncio.timeout(10):
         changed.set()
         for _ in range(3):
             await tried.get()

@@ -3,8 +3,9 @@
 import pytest
 
 from aggregator.schemas.look_alikes import look_alikes
+from tests.peers.toolbox import Json
 
-RULE = {"properties": {"limit": {}, "max_items": {}, "filter": {}}}
+RULE: Json = {"properties": {"limit": {}, "max_items": {}, "filter": {}}}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOBase
 from pathlib import Path
-from typing import Final, TextIO, cast, get_args
+from typing import Final, cast, get_args
 
 from aggregator.cli.audit import stats as audit_stats
 from aggregator.cli.audit.formats import COLUMNS, Aligned, csv_lines, fields, json_line, shown
@@ -173,7 +174,7 @@ async def _find(url: str, reference: str) -> list[LogRow]:
         return await reader.find(reference.lower())
 
 
-async def _export(url: str, wanted: LogFilter, format: str, file: TextIO) -> int:
+async def _export(url: str, wanted: LogFilter, format: str, file: TextIOBase) -> int:
     count = 0
     async with open_reader(url) as reader:
         if format == "csv":
@@ -193,7 +194,7 @@ async def _count(url: str, wanted: LogFilter, by: By | None) -> audit_stats.Grou
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
+def _opened(output: Path | None) -> Iterator[TextIOBase]:
     if output is None:
         yield VisibleStdout()
         return
