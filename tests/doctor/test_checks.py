@@ -22,6 +22,7 @@ from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding
 from aggregator.doctor.report import DoctorReport, in_order
+from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.problems import Problem
 from aggregator.frontends.tls.certificate_facts import CertificateFacts
 from aggregator.hosts.every_host import HOSTS
@@ -203,6 +204,11 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
     slow, unused = (
         ServerFacts("box", "stdio", "f", "ready", tools=3, **one) for one in ({"seconds": 9.0}, {"calls": 0})
     )
+    away = [
+        ServerFacts("box", "http", "f", "unavailable", address="https://x", reason=cause.words)
+        for cause in CAUSES.values()
+        if cause.kind in ("certificate", "tls", "server")
+    ]
     odd = ServerFacts("box", "stdio", "f", "unavailable", reason="it speaks protocol '1999-01-01'")
     of_folder = OwnEntry("us", PLACE, True, "aggregator", "/bin/aggregator", held_back=True)
     files = {"file": "/o.json", "broken": True, "wait_for_restart": ["http.port"]}
@@ -213,7 +219,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_accounts(far),
         *of_accounts(AccountFacts("f", ["box"], PLACE, None, grants=2)),
         *of_accounts(AccountFacts("f", ["box"], PLACE, 0o644)),
-        *of_servers([slow, unused, odd]),
+        *of_servers([slow, unused, odd, *away]),
         *of_gateway(GatewayFacts("http://x", True, report, "0.0.1", cores=2, programs=("a",) * 9), PLACE, "0.1.0"),
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),

@@ -131,7 +131,8 @@ async def test_no_secret_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert b"nonsense" in everything["log"]
     assert b"Traceback" in everything["log"]
     redacted = {where: data.count(b"[redacted]") for where, data in everything.items()}
-    assert min(redacted.values()) > 10, redacted
+    # Hosts get our own words about a server, which need no redaction.
+    assert min(redacted["log"], redacted["database"]) > 10, redacted
     seen = {where: canaries.seen_in(data) for where, data in everything.items()}
     assert seen == {"log": [], "answers": [], "database": []}
 
