@@ -32,7 +32,6 @@ TYPES: list[tuple[dict[str, Any] | bool, str]] = [
     ({"type": "string", "pattern": "^a"}, "string~"),
     ({"type": "string", "format": "date"}, "string(date)"),
     ({"$ref": "#/$defs/unit"}, "c|f"),
-    ({"$ref": "#/$defs/none"}, "any~"),
     (True, "any"),
     ({}, "any"),
 ]
