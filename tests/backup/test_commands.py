@@ -20,6 +20,7 @@ from aggregator.cli.first_run.complete import candidates
 from aggregator.cli.runtime.setup import DatabaseSettings
 from aggregator.cli.store import backup, migrate_store, prune, restore
 from aggregator.domain.errors import OperatorError
+from aggregator.storage.backup.contents import LEFT_OUT
 from tests.backup.databases import made_archive, make_database, url_of
 from tests.storage.conftest import ordinary_folder as ordinary_folder
 from tests.storage.processes import ROOT
@@ -60,6 +61,8 @@ def test_from_one_database_into_another(folder: Path) -> None:
     said = made.stdout.decode()
     assert "mcp_tool_call_log  5" in said
     assert "SHA-256" in said
+    assert "kept_results (results that models read on for an hour or so)" in said
+    assert "by --no-audit" not in said
     assert "keep it as secret as the database" in said
     assert stat.S_IMODE((folder / "one.tar.gz").stat().st_mode) == 0o600
     done = command("restore", "one.tar.gz", "--config", "b.json")
@@ -199,11 +202,13 @@ def test_the_line_to_change(folder: Path, capsys: pytest.CaptureFixture[str], po
     assert migrate_store.run(given, postgres_url, False, False) == 0
     said = capsys.readouterr().out
     assert password not in said
+    assert all(f"{name} ({what})" in said for name, what in LEFT_OUT.items())
     assert '"storage": "postgresql://aggregator:${DATABASE_PASSWORD}@127.0.0.1:' in said
     with pytest.raises(OperatorError, match="is not empty"):
         migrate_store.run(given, postgres_url, False, False)
     assert migrate_store.run(DatabaseSettings(postgres_url), "sqlite:///new.db", False, True) == 0
     told = json.loads(capsys.readouterr().out)
+    assert told["left_out"] == LEFT_OUT
     assert told["storage"] == f"sqlite+aiosqlite:///{folder / 'new.db'}"
     assert told["tables"]["api_keys"] == 1
 
@@ -213,6 +218,15 @@ def test_a_url_that_cannot_be_meant_is_told_without_its_password(folder: Path, t
     with pytest.raises(OperatorError, match="--to is no URL of a database") as raised:
         migrate_store.run(settings(folder, "a.db"), to, False, False)
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_backup_says_what_it_leaves_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert backup.run(url_of(folder / "a.db"), folder / "x", False, False, False) == 0
+    said = capsys.readouterr().out
+    assert all(f"{name} ({what})" in said for name, what in LEFT_OUT.items())
+    assert "Left out by --no-audit: the audit log." in said
+    assert backup.run(url_of(folder / "a.db"), folder / "y", True, False, True) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == LEFT_OUT
 
 
 def test_rows_that_wait_beside_the_database(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from aggregator.audit.spill import waiting_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.cli.runtime.writer import say
-from aggregator.cli.store.printing import progress, rows_text, size_text
+from aggregator.cli.store.printing import left_out_text, progress, rows_text, size_text
+from aggregator.storage.backup.contents import LEFT_OUT
 from aggregator.storage.backup.copying import BackupReport, back_up
 from aggregator.storage.backup.errors import BackupError
 from aggregator.storage.locate import default_url, full_url, sqlite_path
@@ -104,11 +105,15 @@ def _print(report: BackupReport, target: Path | None, beside: list[Path], as_jso
             "made": header.made,
             "audit": header.audit,
             "tables": report.tables,
+            "left_out": dict(LEFT_OUT),
             "not_yet_in_the_log": [str(file) for file in beside],
         }
         say(json.dumps(told, indent=2), file=out)
         return
     print_rows(rows_text(report.tables), out)
+    say(left_out_text(), file=out)
+    if not header.audit:
+        say("Left out by --no-audit: the audit log.", file=out)
     say(f"{target or 'stdout'}: {size_text(report.bytes)}, SHA-256 {report.sha256}", file=out)
     for file in beside:
         say(f"{file} holds audit rows that are not in the database yet, and so not in the backup.", file=out)

@@ -12,8 +12,9 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import noted, operator
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.cli.runtime.writer import say
-from aggregator.cli.store.printing import ShownProgress, audit_report, progress, rows_text
+from aggregator.cli.store.printing import ShownProgress, audit_report, left_out_text, progress, rows_text
 from aggregator.storage.audit.chain import ChainKey
+from aggregator.storage.backup.contents import LEFT_OUT
 from aggregator.storage.backup.copying import CopyReport
 from aggregator.storage.backup.copying import migrate_store as copy_into
 from aggregator.storage.backup.errors import BackupError
@@ -41,13 +42,19 @@ def run(settings: "DatabaseSettings", to: str, unproven: bool, as_json: bool) ->
     with progress() as said:
         report = run_loop(_copied(settings, url, to, unproven, said))
     if as_json:
-        told: dict[str, Any] = {"tables": report.tables, "audit": audit_report(report.audit), "storage": line}
+        told: dict[str, Any] = {
+            "tables": report.tables,
+            "left_out": dict(LEFT_OUT),
+            "audit": audit_report(report.audit),
+            "storage": line,
+        }
         say(json.dumps(told, indent=2))
         return 0
     print_rows(rows_text(report.tables))
     if report.audit is not None:
         say(f"The audit log is whole: {report.audit.rows} rows, none missing, none changed.")
-    say("Everything is in the other database. Change this line of the configuration, then start what you stopped:")
+    say(left_out_text())
+    say("All else is in the other database. Change this line of the configuration, then start what you stopped:")
     say(f'  "storage": {json.dumps(line)}')
     say("The database so far is as it was; nothing uses it any more after that.")
     return 0

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from aggregator.storage.backup.contents import LEFT_OUT
+
 _EVERY: Final = 0.2
 
 
@@ -72,3 +74,8 @@ def audit_report(verdict: Any) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {"whole": True, "rows": verdict.rows, "head": verdict.head._asdict()}
+
+
+def left_out_text() -> str:
+    """Return which tables of the database are not copied, and what they hold."""
+    return f"Left out: {'; '.join(f'{name} ({what})' for name, what in LEFT_OUT.items())}."
