@@ -299,15 +299,15 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     machine = empty_machine(tmp_path)
     file = machine.home / ".cursor" / "mcp.json"
     put(file, "{}")
-    opened = Path.open
+    opened = os.open
 
-    def refuse(path: Path, *args: Any, **options: Any) -> Any:
+    def refuse(path: Any, *args: Any, **options: Any) -> int:
         """Refuse this file, which a mode does not do for root."""
         if path == file:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return opened(path, *args, **options)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     (found,) = discover(machine)
     assert "cannot be read: Permission denied" in (found.problem or "")
 

@@ -54,12 +54,12 @@ NO_SCHEMAS = [
 
 @pytest.mark.parametrize("schema", NO_SCHEMAS)
 async def test_a_schema_that_is_none_breaks_nothing(open_harness: OpenHarness, schema: Json) -> None:
-    """Proves: D6. The check of the arguments says what is wrong with the schema, in whatever form they come."""
+    """Proves: D6. Its tool is left out, in whatever form the arguments come."""
     async with open_harness(tools={"maps": [{"name": "odd", "inputSchema": schema}]}) as harness:
         forms: list[Json] = [{"input": {"city": "Oslo"}}, {"args": {"input": {}}}, {"input": "{}"}]
         for sent in forms:
             error = error_data(await harness.call(harness.host("local"), "call_tool", {"name": "maps.odd", **sent}))
-            assert "its arguments cannot be checked" in error["message"]
+            assert error["message"] == "Unknown tool: 'maps.odd'."
         assert harness.sent == []
 
 
