@@ -1,10 +1,9 @@
 """A server of the handshake era on stdio, with the manners of real ones: `python -m tests.operating.server`.
 
-Its tool `ask` asks the host something, and its resource `box://wait` is never read to its end.
-
-`--marks FILE` is made once a read has begun. `--deaf` neither ends with its stdin nor at SIGTERM; `--sidecar FILE`
-starts a process in a session of its own, which nothing ends with us, and writes down its process id; `--prints` says
-its environment variable TOKEN on stderr.
+`--marks FILE` adds the tool `ask`, which asks the host something, and the resource `box://wait`, which is never read to
+its end; the file is made once a read of it has begun. `--deaf` neither ends with its stdin nor at SIGTERM; `--sidecar
+FILE` starts a process in a session of its own, which nothing ends with us, and writes down its process id; `--prints`
+says its environment variable TOKEN on stderr.
 """
 
 import argparse
@@ -20,7 +19,8 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 _TEXT: Final[Json] = {"type": "object", "properties": {"file": {"type": "string"}}}
-_TOOLS: Final = [{"name": name, "inputSchema": _TEXT} for name in ("who", "wait", "ask")]
+_TOOLS: Final = [{"name": name, "inputSchema": _TEXT} for name in ("who", "wait")]
+_ASKING: Final = {"name": "ask", "inputSchema": _TEXT}
 _RESOURCES: Final = [{"uri": "box://wait", "name": "wait"}]
 _POLL: Final = 0.01
 
@@ -48,9 +48,10 @@ async def answer(message: Json, marks: Path | None) -> None:
     result: Json | None = None
     if method == "initialize":
         info = {"name": "operated", "version": "1"}
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}}, "serverInfo": info}
+        more: Json = {"resources": {}} if marks is not None else {}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, **more}, "serverInfo": info}
     elif method == "tools/list":
-        result = {"tools": _TOOLS}
+        result = {"tools": [*_TOOLS, _ASKING] if marks is not None else _TOOLS}
     elif method == "resources/list":
         result = {"resources": _RESOURCES}
     elif method == "resources/read":

@@ -203,7 +203,8 @@ class UpstreamLists:
             sessions.lose(session, "it no longer knows our session")
             return True
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            what = operator_text(error) or f"no answer within {self._config.value.connect_timeout:g} s"
+            late = f"no answer within {self._config.value.connect_timeout:g} s"
+            what = late if isinstance(error, TimeoutError) else operator_text(error)
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._config.value.id, kind, what)
             return isinstance(error, RpcError)
         self._negotiated = session.negotiated

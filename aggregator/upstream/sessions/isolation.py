@@ -363,7 +363,8 @@ class IsolatedSessions:
         except LoginRequired as error:
             missing = error
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
-            why = reason_of(error) or Reason(f"no answer within {self._config.value.connect_timeout:g} s")
+            late = Reason(f"no answer within {self._config.value.connect_timeout:g} s")
+            why = late if isinstance(error, TimeoutError) else reason_of(error)
             side.refused = _refuses(error)
         finally:
             self._forget(side)
