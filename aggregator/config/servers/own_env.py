@@ -27,7 +27,8 @@ def complete_entry(
     for name in (name for name in raw if name == ENV_FILE or _is_env(name)):
         given[name], found = _variables(raw[name], expander, name, late)
         gaps += found
-    if not any(gap.where[0] == ENV_FILE for gap in gaps):
+    # A secret cannot stand there: that is a problem of its own.
+    if not any(one.where[0] == ENV_FILE for one in (*gaps, *late)):
         gaps += add_env_file(given, expander)
     own: dict[str, Parts] = {}
     for name in (name for name in given if _is_env(name)):
