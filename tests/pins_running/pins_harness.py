@@ -41,7 +41,10 @@ class ChangingServer:
 
     def write(self) -> None:
         """Have the server say from now on what stands in `tools` and `more`."""
-        self.file.write_text(json.dumps({"tools": self.tools, **self.more}))
+        whole = self.file.with_suffix(".new")
+        whole.write_text(json.dumps({"tools": self.tools, **self.more}))
+        # The server may read at any moment, and never half a file.
+        whole.replace(self.file)
 
     def says(self, *tools: Json, **more: Any) -> None:
         """Have the server say something else from now on: `prompts`, `templates`, `instructions` by keyword."""

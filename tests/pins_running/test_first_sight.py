@@ -75,6 +75,7 @@ async def test_what_settings_accept_counts_before_it_is_written(shop: ChangingSe
         await say(harness, shop, *shop.tools, REFUND)
         assert await harness.listed() == ["order", "invoice", "refund"]
         await say(harness, shop, *shop.tools[:2], {**REFUND, "description": "Pay back everything to this account."})
+        await until(lambda: "shop.refund" not in harness.tools(), "it is held")
         assert await harness.listed() == ["order", "invoice"]
     rows = await shop.rows()
     assert (rows["tool", "refund"].approved_by, rows["tool", "refund"].held) == ("on_change", True)

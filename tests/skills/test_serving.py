@@ -250,7 +250,7 @@ async def test_hosts_hear_of_changed_skills_and_get_the_new_ones(open_harness: O
 async def test_what_a_server_changed_without_a_word_is_seen_by_who_gets_it(open_harness: OpenHarness) -> None:
     docs = two_servers()[0]
     docs.tells = False
-    harness = open_harness({"docs": local(docs)})
+    harness = open_harness({"docs": local(docs, on_change="warn")})
     async with harness.host("http", MODERN) as host:
         before = (await listed(host))[f"{GIT}/SKILL.md"]
         docs.skills = docs.skills[1:]
