@@ -84,7 +84,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     said = [str(problem) for problem in check(*read_folder(tmp_path)).problems]
     assert said == [
         f"error: {tmp_path}/big.yaml: The file is larger than 1 MiB. Split it; all files count together.",
-        f"error: {tmp_path}/folder.yaml: The file cannot be read: Is a directory. Correct its permissions.",
+        f"error: {tmp_path}/folder.yaml: The file cannot be read: it is a folder, and an ordinary file is "
+        "wanted. Remove it from this folder, or put an ordinary file there.",
         f"error: {tmp_path}/latin.yaml: The file is not UTF-8 text. Save it as UTF-8.",
     ]
 

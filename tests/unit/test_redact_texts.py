@@ -146,6 +146,8 @@ def test_our_own_prose_and_code_stay() -> None:
     assert len(lines) > 10_000
     hidden = [line for line in lines if redact.value(line) != line]
     examples = ("agk_", "$AUTH", "USER:PASSWORD@", "DATABASE_PASSWORD", "${file:/run/secrets", "LoadCredential=")
+    # Names of files, which nothing tells from keys.
+    examples = (*examples, '"client_key": "')
     assert [line for line in hidden if not any(example in line for example in examples)] == []
 
 
