@@ -188,7 +188,7 @@ def _broken(folder: Path, authority: Authority, fault: str) -> TlsConfig:
     ("fault", "named", "fix"),
     [
         ("no file", "tls.key.away", "`key`"),
-        ("a folder", "Is a directory", "`certificate`"),
+        ("a folder", "it is a folder", "`certificate`"),
         ("no PEM", "tls.crt", "`certificate`"),
         ("no key", "holds no private key", "`key`"),
         ("another key", "is not that of the certificate", "`key` and `certificate`"),

@@ -114,7 +114,7 @@ async def test_after_a_mismatch_the_list_is_read_again(open_harness: OpenHarness
     """A server that changed a skill without a word is read once more, and then serves it."""
     docs = server()
     docs.tells = False
-    harness = open_harness({"docs": local(docs)})
+    harness = open_harness({"docs": local(docs, on_change="warn")})
     async with harness.host("http", MODERN) as host:
         files = {**git_workflow(), "references/FORMS.md": "other"}
         docs.skills = []
