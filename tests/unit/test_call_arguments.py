@@ -1,5 +1,6 @@
 """`aggregator call`: what is typed becomes what the tool's schema asks for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from aggregator.wire.codec import encode
 from .strategies import json_values, server, tool
 
 
-def _tools(properties: Any) -> list[ToolRecord]:
+def _tools(properties: Any) -> Sequence[ToolRecord]:
     """Return the tool with these arguments; nothing if the catalog leaves it out."""
     definition = tool("t", inputSchema={"type": "object", "properties": properties})
     return validate_tools(server(), [definition], ambiguous=False, name_limit=47)[0]

@@ -145,9 +145,16 @@ def test_our_own_prose_and_code_stay() -> None:
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     assert len(lines) > 10_000
     hidden = [line for line in lines if redact.value(line) != line]
-    examples = ("agk_", "$AUTH", "USER:PASSWORD@", "DATABASE_PASSWORD", "${file:/run/secrets", "LoadCredential=")
+    examples: tuple[str, ...] = (
+        "agk_",
+        "$AUTH",
+        "USER:PASSWORD@",
+        "DATABASE_PASSWORD",
+        "${file:/run/secrets",
+        "LoadCredential=",
+    )
     # Names of files, which nothing tells from keys.
-    examples = (*examples, '"client_key": "')
+    examples += ('"client_key": "',)
     assert [line for line in hidden if not any(example in line for example in examples)] == []
 
 

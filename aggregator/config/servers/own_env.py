@@ -28,7 +28,8 @@ def complete_entry(
         given[name], found = _variables(raw[name], expander, name, late)
         gaps += found
     # A secret cannot stand there: that is a problem of its own.
-    if not any(one.where[0] == ENV_FILE for one in (*gaps, *late)):
+    places = [gap.where for gap in gaps] + [text.where for text in late]
+    if not any(where[0] == ENV_FILE for where in places):
         gaps += add_env_file(given, expander)
     own: dict[str, Parts] = {}
     for name in (name for name in given if _is_env(name)):
