@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -236,7 +237,10 @@ async def test_a_server_that_wants_a_certificate_of_ours(site: Site) -> None:
         url = f"https://localhost:{port}/mcp"
         with refusing(context) as refusing_port:
             bare = f"https://localhost:{refusing_port}/mcp"
-            assert CAUSES["client_certificate"].words in await reason_of(bare, tls=ServerTlsConfig(ca=ca))
+            said = await reason_of(bare, tls=ServerTlsConfig(ca=ca))
+        # From CPython 3.12 on the alert after the handshake of TLS 1.3 may be lost with the connection.
+        told = ["client_certificate"] if sys.version_info < (3, 12) else ["client_certificate", "ended"]
+        assert any(CAUSES[cause].words in said for cause in told), said
         wrong = ServerTlsConfig(ca=ca, **ours)
         assert "the password of the key is wrong or missing" in await reason_of(url, tls=wrong)
         tls = ServerTlsConfig(ca=ca, client_key_password="open sesame", **ours)
