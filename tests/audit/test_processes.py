@@ -130,7 +130,10 @@ for number in range(100, 2000):
 |    log.record(make_call(number))
 |    if number % 50 == 0:
 |        await asyncio.sleep(0.005)
-await until(lambda: log.report()["waiting"] == (len(log._writer._batch.entries) if log._writer._batch else 0))
+def being_written():
+|    batch = log._writer._batch
+|    return len(batch.entries) if batch and {waiting} else 0
+await until(lambda: log.report()["waiting"] == being_written())
 say("aside")
 hear()
 """
