@@ -18,6 +18,7 @@ from aggregator.policy.compare.diff import PolicyDiff, diff_steps
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit, edited
 from aggregator.policy.compare.tool_sets import KeptToolSets
 from aggregator.policy.files.folder import CheckedPolicies, CheckSchema, PolicySource, read_folder
+from aggregator.policy.files.idle_agents import idle_agents
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 
@@ -37,7 +38,8 @@ class LivePolicies:
     """The holder of the current rulebook, with the `problems` of the files as they are now.
 
     `rulebook` is None as long as there has been no policy file: then all is open. `sources` are the files as they are
-    now, `in_force` those that the rulebook was made from: the same, unless there are errors in the files.
+    now, `in_force` those that the rulebook was made from: the same, unless there are errors in the files. `warnings`
+    name the agents that the rules in force allow nothing.
     """
 
     def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
@@ -50,8 +52,10 @@ class LivePolicies:
         self.in_force: tuple[PolicySource, ...] = ()
         checked = self._read()
         self.problems: tuple[Problem, ...] = checked.problems
+        self.warnings: tuple[Problem, ...] = ()
         if checked.documents is not None:
             self.rulebook = Rulebook(checked.documents)
+            self.warnings = tuple(idle_agents(self.rulebook))
             self.in_force = self.sources
         elif checked.found:
             self.rulebook = _CLOSED
@@ -77,6 +81,7 @@ class LivePolicies:
         new = Rulebook(checked.documents)
         difference = at_once(diff_steps(old, new, self.tool_sets.of(tools, trusted)))
         self.rulebook = new
+        self.warnings = tuple(idle_agents(new))
         self.in_force = self.sources
         return Reloaded(True, problems, difference)
 
@@ -100,7 +105,7 @@ class LivePolicies:
             return TriedEdit(checked.problems)
         new = Rulebook(checked.documents)
         sets = self.tool_sets.of(tools, trusted)
-        return TriedEdit(checked.problems, new, at_once(diff_steps(self.rulebook, new, sets)))
+        return TriedEdit((*checked.problems, *idle_agents(new)), new, at_once(diff_steps(self.rulebook, new, sets)))
 
     def _read(self) -> CheckedPolicies:
         sources, problems = read_folder(self.folder)

@@ -94,6 +94,36 @@ async def test_a_broken_file_changes_nothing_and_is_shown(
     assert (await harness.ready())["policies"]["broken"] is False
 
 
+IDLE: Final = "agents.two: Nothing is allowed to this agent, so it may do nothing."
+
+
+@pytest.mark.parametrize("idle", [{}, {"deny": ["crm.put"]}, {"roles": ["none"]}], ids=["empty", "denied", "role"])
+async def test_an_agent_that_may_do_nothing_is_in_the_log(
+    open_harness: OpenHarness, caplog: pytest.LogCaptureFixture, idle: Json
+) -> None:
+    """Once at the start and once at the reload that makes it so; never one with an `allow`, or that reads metrics."""
+    others = {"one": {"allow": ["crm.get"]}, "meter": {"roles": ["metrics"]}}
+    roles = {"none": {"deny": ["crm.*"]}, "some": {"allow": ["crm.get"]}, "metrics": {}}
+    with caplog.at_level(logging.WARNING):
+        harness = open_harness(
+            {"crm": RecordingToolbox(TOOLS).config_entry()}, {"agents": {**others, "two": idle}, "roles": roles}
+        )
+        # The log at the start comes from a task that the reload begins.
+        await until(lambda: IDLE in caplog.text)
+        assert sum("Nothing is allowed" in line for line in caplog.messages) == 1
+        assert "agents.one: Nothing" not in caplog.text
+        assert "agents.meter: Nothing" not in caplog.text
+        caplog.clear()
+        before = harness.revision
+        harness.set_policies({"agents": {**others, "two": {"roles": ["some"]}}, "roles": roles})
+        await harness.wait_for_policies(before)
+        before = harness.revision
+        assert "Nothing is allowed" not in caplog.text
+        harness.set_policies({"agents": {**others, "two": idle}, "roles": roles})
+        await harness.wait_for_policies(before)
+        await until(lambda: IDLE in caplog.text)
+
+
 async def test_files_that_vanish_leave_the_rules(open_harness: OpenHarness) -> None:
     """F6: never open because there is no file any more."""
     harness = open_harness({"crm": RecordingToolbox(TOOLS).config_entry()}, ruled("crm.get"))

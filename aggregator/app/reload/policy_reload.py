@@ -20,6 +20,8 @@ EVERY: Final = 0.5
 # Seconds that the files must stay unchanged, and the longest wait for that: half a file may lack its deny rules.
 STILL: Final = 0.1
 PATIENCE: Final = 2.0
+# Agents without an allowed tool that the log names one by one.
+_WARNINGS: Final = 20
 
 Signature = tuple[Stamp, ...]
 
@@ -114,11 +116,16 @@ class PolicyReload:
 
 
 def log_problems(live: LivePolicies) -> None:
-    """Log the problems of the files as they are now."""
+    """Log the problems of the files as they are now, and the agents that the rules in force allow nothing."""
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
     if live.broken:
         log.error("policies: the files have errors, so the rules that were in force stay")
+        return
+    for problem in live.warnings[:_WARNINGS]:
+        log.warning("%s", problem)
+    if len(live.warnings) > _WARNINGS:
+        log.warning("%s more such agents; `aggregator policy check` names them", len(live.warnings) - _WARNINGS)
 
 
 def report(live: LivePolicies | None, slow: str | None = None) -> dict[str, Any]:

@@ -6,9 +6,9 @@ Law: only warnings; the policy in force does not depend on them.
 from collections.abc import Iterator, Mapping
 
 from aggregator.config.files.report import nearest
-from aggregator.domain.principal import METRICS_ROLE
 from aggregator.domain.problems import Problem
 from aggregator.policy.annotations import is_trusted
+from aggregator.policy.files.idle_agents import idle_agents
 from aggregator.policy.files.known_names import KnownNames, nothing_matches
 from aggregator.policy.files.lint_flow import lint_flow
 from aggregator.policy.patterns import Pattern
@@ -20,7 +20,7 @@ from aggregator.policy.who import covers
 def lint(rulebook: Rulebook, known: KnownNames) -> list[Problem]:
     """Return every warning, by place."""
     reached = _reached(rulebook)
-    found = [*_idle(rulebook, reached)]
+    found = [*idle_agents(rulebook), *_unused_roles(rulebook, reached)]
     for body in _bodies(rulebook):
         for rule in body.rules:
             unmatched = nothing_matches(rule.pattern, known)
@@ -54,7 +54,7 @@ def _reached(rulebook: Rulebook) -> dict[str, list[AgentRules]]:
 
 
 def _who(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
-    """Yield warnings about rules `who` that no token reaches, or that give nothing."""
+    """Yield warnings about rules `who` that no token reaches."""
     rules = rulebook.documents.who
     for rule in rules:
         fault = _issuer(rule, known.issuers) if known.issuers is not None else None
@@ -66,25 +66,9 @@ def _who(rulebook: Rulebook, known: KnownNames) -> Iterator[Problem]:
             yield Problem(
                 rule.place.whole, f"who.{rule.number - 1}", message, "Put it first, or take it out.", "warning"
             )
-    allows = {
-        rules.source
-        for rules in rulebook.made_by_rules()
-        if any(each.field == "allow" for step in rules.steps for each in step.body.rules) or METRICS_ROLE in rules.roles
-    }
-    for rule in rules:
-        if rule.agent not in rulebook.agents and str(rule.place) not in allows:
-            message = f"Nothing is allowed to the agents it makes ({rule.agent}), so they may do nothing."
-            fix = "Give it `roles` that allow something, or name an agent of the files."
-            yield Problem(rule.place.whole, f"who.{rule.number - 1}.agent", message, fix, "warning")
 
 
-def _idle(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
-    for name, rules in rulebook.agents.items():
-        allows = any(rule.field == "allow" for step in rules.steps for rule in step.body.rules)
-        if not allows and METRICS_ROLE not in rules.roles:
-            body = rulebook.documents.agents[name]
-            fix = "Add `allow:`, or a role that has one."
-            yield _warning(body.place, body, None, "Nothing is allowed to this agent, so it may do nothing.", fix)
+def _unused_roles(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
     for role in rulebook.documents.roles.values():
         if role.owner not in reached:
             yield _warning(role.place, role, None, "No agent has this role.", "Name it under `roles:` of an agent.")

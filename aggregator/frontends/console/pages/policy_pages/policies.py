@@ -119,7 +119,7 @@ class PoliciesPage:
             "total": len(lines),
             "in_force": source in live.in_force,
             "changed": now is None or now.text != source.text,
-            "problems": problem_data(self._texts, live.problems),
+            "problems": problem_data(self._texts, (*live.problems, *live.warnings)),
             "before": max(1, first - _LINES // 2) if first else None,
             "after": first + _LINES + _LINES // 2 if first + _LINES < len(lines) else None,
             "lines": [
@@ -156,7 +156,7 @@ class PoliciesPage:
             "seen": await self._seen(agent) if agent else None,
             "open": live is None or live.rulebook is None,
             "revision": live.rulebook.revision if live is not None and live.rulebook is not None else None,
-            "problems": problem_data(self._texts, live.problems) if live is not None else [],
+            "problems": problem_data(self._texts, (*live.problems, *live.warnings)) if live is not None else [],
             "files": self._texts.names()[:_AGENTS],
             "refusals": [] if request.fragment else await self._refusals(),
             "newest": _NEWEST,
