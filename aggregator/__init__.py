@@ -54,8 +54,8 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("commands",),
         ("first_run",),
-        ("policy", "hosts", "doctor", "pins"),
-        ("servers",),
+        ("policy", "hosts", "doctor"),
+        ("servers", "pins"),
         ("secrets",),
         (".", "audit", "connections", "flow", "notify", "store"),
         ("runtime",),

@@ -13,6 +13,8 @@ from aggregator.cli.commands import app as commands
 from aggregator.cli.commands import cli
 from aggregator.cli.pins import approval, check, difference, status
 from aggregator.cli.pins.open_items import open_items
+from aggregator.cli.pins.pin_files import pin_files
+from aggregator.cli.policy import policy
 from aggregator.domain.errors import OperatorError
 from tests.observability.observed_harness import events_in
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, running, tool
@@ -260,3 +262,92 @@ def test_a_server_that_is_not_trusted_is_shown_once_it_is_approved(
     assert shop.is_seen(trust="ask") == ["order"]
     assert approval.approve(shop.path, "shop", [], every=True) == 0
     assert shop.is_seen(trust="ask") == ["invoice", "order"]
+
+
+EVERYONE = {
+    "agents": {"one": {"allow": ["shop.*", "prompt:shop.*", "resource:shop.*"]}, "two": {"allow": ["shop.order"]}}
+}
+
+
+def explained(
+    shop: Shop, capsys: pytest.CaptureFixture[str], *named: str | None, connect: bool = False
+) -> tuple[int, str]:
+    """Return the exit code of `policy explain` and what it prints."""
+    capsys.readouterr()
+    code = policy.explain(shop.path, *((*named, None))[:2], connect)
+    return code, capsys.readouterr().out
+
+
+def test_a_policy_is_explained_with_what_is_held(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """A held tool is said to be held, why, and how to look at it, whatever the rules allow."""
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps(EVERYONE))
+    shop.is_seen()
+    code, said = explained(shop, capsys, "one", "shop.order")
+    assert (code, "held" in said) == (0, False)
+    shop.says(tool("order", "Other."), tool("invoice"))
+    shop.is_seen()
+    for named in (("one", "shop.order"), (None, "shop.order")):
+        code, said = explained(shop, capsys, *named)
+        assert code == (1 if named[0] else 0)
+        assert said.startswith("shop.order: held: its description changed (description), seen ")
+        assert "look at it with `aggregator pins diff shop order`" in said
+    assert "one, shop.order: allow" in explained(shop, capsys, "one", "shop.order")[1]
+    assert "held" not in explained(shop, capsys, "one", "shop.invoice")[1]
+    lines = explained(shop, capsys, "one")[1].splitlines()
+    assert [line.partition(", seen")[0] for line in lines] == [
+        "allow   shop.order  held: its description changed (description)",
+        "allow   shop.invoice",
+        "allow   shop.announce",
+    ]
+    # The same by what the server says now, and for an approval no more.
+    assert explained(shop, capsys, "one", "shop.order", connect=True)[0] == 1
+    assert approval.approve(shop.path, "shop", ["order"]) == 0
+    code, said = explained(shop, capsys, "one", "shop.order")
+    assert (code, "held" in said) == (0, False)
+
+
+def test_other_held_items_and_pins_that_cannot_be_read(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop.folder / "policies").mkdir()
+    files = shop.folder / "policies" / "main.yaml"
+    files.write_text(json.dumps(EVERYONE))
+    templates = [{"name": "pages", "uriTemplate": "page://{number}"}]
+    shop.says(prompts=[{"name": "order", "description": "Order."}], templates=templates)
+    shop.is_seen()
+    assert explained(shop, capsys, "one", "resource:shop.page://4")[0] == 0
+    changed = [{**templates[0], "description": "Read them all."}]
+    shop.says(tool("order", "Other."), prompts=[{"name": "order", "description": "Other."}], templates=changed)
+    shop.is_seen()
+    for name, item in (("prompt:shop.order", "prompt:order"), ("resource:shop.page://4", "'page://{number}'")):
+        code, said = explained(shop, capsys, "one", name)
+        assert (code, said.splitlines()[0].startswith(f"{name}: held: its description changed")) == (1, True), said
+        assert f"`aggregator pins diff shop {item}`" in said
+    assert "held" not in explained(shop, capsys, "one", "resource:shop.other://4")[1]
+    files.unlink()
+    with pytest.raises(OperatorError, match="no policy files"):
+        policy.explain(shop.path, "one", "shop.order")
+    assert "shop.order: held: " in capsys.readouterr().out
+    files.write_text(json.dumps(EVERYONE))
+    shop.lock.write_text("{")
+    assert policy.explain(shop.path, "one", "shop.order") == 0
+    assert "Which definitions are held is not known: " in capsys.readouterr().err
+
+
+def test_a_server_whose_pins_cannot_be_written_is_explained(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is not pinned is held then; what is pinned is not."""
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps(EVERYONE))
+    shop.is_seen()
+
+    async def note() -> None:
+        async with pin_files(shop.path).database() as database:
+            await database.pins.note_fault("shop", "the row is refused", 1.0)
+
+    asyncio.run(note())
+    assert "held" not in explained(shop, capsys, "one", "shop.order")[1]
+    shop.says(tool("order"), tool("invoice"), tool("refund"))
+    code, said = explained(shop, capsys, "one", "shop.refund", connect=True)
+    assert (code, said.splitlines()[0]) == (1, "shop.refund: held: the row is refused.")
+    assert "`aggregator pins status shop`" in said
+    shop.configure(on_change="warn")
+    assert "held" not in explained(shop, capsys, "one", "shop.refund", connect=True)[1]

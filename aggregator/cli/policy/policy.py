@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aggregator.app.health_page import address, asked
 from aggregator.cli.policy.differ import print_difference
+from aggregator.cli.policy.held_pins import HeldPin, HeldPins, held_pins
 from aggregator.cli.policy.kept_tools import kept_tools
 from aggregator.cli.policy.policy_setup import (
     PolicySetup,
@@ -28,6 +29,7 @@ from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.settings import HttpConfig
+from aggregator.domain.decision import Decision
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
@@ -41,8 +43,11 @@ from aggregator.policy.files.starter import FILE, starter
 from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.live import LivePolicies
+from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, target_of
 from aggregator.policy.scopes import lacking
+
+_UNKNOWN: Final = "Which definitions are held is not known"
 
 
 def check(path: Path | None, connect: bool = False, as_json: bool = False) -> int:
@@ -73,7 +78,7 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
 def explain(
     path: Path | None, agent: str | None, tool: str | None, connect: bool = False, after: Sequence[str] = ()
 ) -> int:
-    """Print why an agent may or may not call a tool; return 1 for a denial.
+    """Print why an agent may or may not call a tool; return 1 for a denial, and for a tool that is held.
 
     Without `tool` print all that the agent may call, without `agent` all agents that may call the tool. `after`: the
     full names, or labels, of what was read before in the conversation.
@@ -84,14 +89,19 @@ def explain(
     if agent is None and tool is None:
         raise OperatorError("Name an agent, a tool, or both.")
     setup = setup_for(path)
-    rulebook = usable(setup)
+    try:
+        rulebook = usable(setup)
+    except OperatorError:
+        # Without rules too, and while they cannot be used, a tool can be held.
+        if tool is not None:
+            _held(path, find_by_full_name(tool, setup.servers, ()))
+        raise
     known = setup.known(connect or tool is None)
     earlier = _earlier(after, rulebook, setup, known)
     if tool is None:
         assert agent is not None
         allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted, earlier=earlier)
-        for record, decision in allowed:
-            say(f"{decision.verdict:<7} {target_of(record)}")
+        _say_allowed(allowed, held_pins(path))
         return 0 if allowed else 1
     thing = find_by_full_name(tool, setup.servers, known.tools or ())
     missing = said_of_missing(thing, known, setup.config, setup.storage)
@@ -99,6 +109,7 @@ def explain(
         say(missing)
         if agent is None:
             return 1
+    held = _held(path, thing) if missing is None else None
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
         for name, decision in agents_allowed(rulebook, thing, trusted=trusted, earlier=earlier):
@@ -109,7 +120,7 @@ def explain(
     say(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
         say("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
-    return 0 if explanation.decision.visible else 1
+    return 0 if explanation.decision.visible and held is None else 1
 
 
 def explain_token(
@@ -141,13 +152,13 @@ def explain_token(
     earlier = _earlier(after, rulebook, setup, known)
     if tool is None:
         allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found, earlier)
-        for record, decision in allowed:
-            say(f"{decision.verdict:<7} {target_of(record)}")
+        _say_allowed(allowed, held_pins(path))
         return 1 if refused is not None or not allowed else 0
     thing = find_by_full_name(tool, setup.servers, known.tools or ())
     missing = said_of_missing(thing, known, setup.config, setup.storage)
     if missing is not None:
         say(missing)
+    held = _held(path, thing) if missing is None else None
     trusted = setup.trusted.get(thing.server, False)
     explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found, earlier=earlier)
     say(explanation if missing is None else replace(explanation, changes=()))
@@ -157,7 +168,28 @@ def explain_token(
     lacks = lacking(wanted, facts.scopes)
     if lacks:
         say(f"  refused with 403 until a token has the scope {' '.join(lacks)}")
-    return 0 if explanation.decision.visible and refused is None and not lacks else 1
+    return 0 if explanation.decision.visible and refused is None and not lacks and held is None else 1
+
+
+def _say_allowed(allowed: Sequence[tuple[ToolRecord, Decision]], pins: HeldPins) -> None:
+    """Print the tools that an agent may call, with the reason of each that is held."""
+    if pins.unknown is not None:
+        say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
+    for record, decision in allowed:
+        held = pins.of(record)
+        say(f"{decision.verdict:<7} {target_of(record)}{f'  held: {held.why}' if held is not None else ''}")
+
+
+def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
+    """Return why a thing is held, and say so before what the rules decide; None if it is not."""
+    pins = held_pins(path)
+    if pins.unknown is not None:
+        say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
+    held = pins.of(thing)
+    if held is not None:
+        say(f"{target_of(thing) if isinstance(thing, ToolRecord) else thing}: held: {held.why}.")
+        say(f"  It is refused to every agent until it is approved; look at it with `{held.command}`.")
+    return held
 
 
 def _earlier(
