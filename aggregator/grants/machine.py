@@ -78,7 +78,7 @@ class MachineTokens:
         self, account: Account, held: AccessToken | None, challenge: Challenge | None, *, forced: bool
     ) -> AccessToken | None:
         """See `credentials.TokenSource`."""
-        if challenge is None and held is None:
+        if challenge is None:
             # The server has not said yet what it wants; its first refusal does.
             return None
         try:

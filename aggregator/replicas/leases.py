@@ -272,7 +272,7 @@ class Leases:
         renewed = await table.renew(self.me, generations, self._group_clock.now() + self.lease)
         for name, one in held.items():
             candidate = self._candidates.get(name)
-            if candidate is None or candidate.held is not one:
+            if candidate is None:
                 continue
             if name not in renewed:
                 self._lose(candidate, "another replica has it")

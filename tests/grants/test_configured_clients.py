@@ -107,3 +107,15 @@ async def test_the_account_of_the_aggregator_itself(sqlite_url: str) -> None:
         assert found.header is None
         await found.ready()
         assert found.header is not None
+
+
+@pytest.mark.parametrize("challenges", [[], ["Basic realm=docs"], ["Bearer"]])
+async def test_a_refusal_that_does_not_say_what_is_wanted(sqlite_url: str, challenges: list[str]) -> None:
+    """The server's well-known address says which issuer it trusts."""
+    async with accounts(sqlite_url, per="shared", grant="client_credentials", **CLIENT) as here:
+        here.idp.add_client("robot", CLIENT["client_secret"])
+        found = here.grants.credentials(here.config, SHARED)
+        assert await found.refused(None, 401, challenges)
+        first = found.header
+        assert await found.refused(first, 401, challenges)
+        assert found.header not in (None, first)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas import changes_tail, hops, membership
 from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.clock import GroupClock
@@ -315,16 +317,28 @@ class Table:
     def __init__(self) -> None:
         self.told: list[tuple[int, Sequence[UsageRow]]] = []
         self.others: dict[str, Sequence[UsageRow]] = {}
-        self.away = False
+        self.failure: str | None = None
+        # While it is clear, what is asked of the table waits.
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.asked = asyncio.Event()
 
     async def report(self, replica: str, number: int, rows: Sequence[UsageRow]) -> None:
-        if self.away:
-            raise StorageBusy("away")
+        await self._fail()
         self.told.append((number, rows))
 
-    async def of_others(self, replica: str, counters: Collection[str], now: float) -> Mapping[str, Sequence[UsageRow]]:
-        if self.away:
+    async def _fail(self) -> None:
+        self.asked.set()
+        await self.answers.wait()
+        if self.failure == "refused":
             raise StorageBusy("away")
+        if self.failure == "failed":
+            raise ZeroDivisionError("a fault of our own")
+        if self.failure == "silent":
+            await asyncio.Event().wait()
+
+    async def of_others(self, replica: str, counters: Collection[str], now: float) -> Mapping[str, Sequence[UsageRow]]:
+        await self._fail()
         return {key: self.others[key] for key in counters if key in self.others}
 
 
@@ -374,22 +388,54 @@ async def test_each_group_and_each_limit_has_a_counter_of_its_own() -> None:
     assert alone.window("a").key is None
 
 
-def test_what_could_not_be_told_is_told_with_the_next_report() -> None:
+@pytest.mark.parametrize("kind", ["window", "level"])
+@pytest.mark.parametrize("failure", ["refused", "silent", "failed"])
+def test_what_could_not_be_told_is_told_with_the_next_report(kind: str, failure: str) -> None:
+    """The calls of a minute are told once only: nothing else brings them into a later report."""
+
     async def work() -> None:
         usages, table = shared(), Table()
         now = asyncio.get_running_loop().time
         await usages.start(table)
-        level = usages.level("t")
-        level.add(now(), 4)
-        usages.charged(level, 4, now())
-        table.away = True
-        await usages.exchange()
-        assert (usages.away, table.told) == (True, [])
-        table.away = False
+        usage = usages.window("t") if kind == "window" else usages.level("t")
+        usage.add(now(), 4)
+        usages.charged(usage, 4, now())
+        table.failure = failure
+        with suppress(ZeroDivisionError):
+            await usages.exchange()
+        assert table.told == []
+        assert usages.away is (failure != "failed")
+        assert usage.unknown(now()) == 1
+        table.failure = None
         await usages.exchange()
         assert not usages.away
         assert [[row.used for row in rows] for _, rows in table.told] == [[1]]
-        assert level.unknown(now()) == 0
+        assert usage.unknown(now()) == 0
+
+    simulated(work())
+
+
+@pytest.mark.parametrize("failure", [None, "refused", "silent", "failed"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_call_that_waits_for_a_report_goes_on_however_that_ends(failure: str | None, ends: bool) -> None:
+    """One asks before the report is sent, and one while it is under way."""
+
+    async def work() -> None:
+        usages, table = shared(), Table()
+        await usages.start(table)
+        async with Tasks("calls") as calls:
+            async with usages.running():
+                table.failure, table.answers, table.asked = failure, asyncio.Event(), asyncio.Event()
+                waiting = [calls.start(usages.ask(usages.window("first")))]
+                await table.asked.wait()
+                waiting.append(calls.start(usages.ask(usages.window("second"))))
+                if not ends:
+                    table.answers.set()
+                    await asyncio.wait(waiting, timeout=10.0)
+                    assert [one.done() for one in waiting] == [True, True]
+            await asyncio.wait(waiting, timeout=10.0)
+            assert [one.done() for one in waiting] == [True, True]
+            assert usages.away
 
     simulated(work())
 

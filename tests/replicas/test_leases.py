@@ -173,7 +173,13 @@ async def test_only_the_row_that_was_seen_is_taken(database: Database) -> None:
     assert await rows.take("thing", "b", first, 0.0) is None
     assert await rows.renew("b", {"thing": 1}, 1.0) == frozenset()
     assert await rows.renew("a", {"thing": 2}, 1.0) == frozenset()
-    assert [one.renewals for one in await rows.all()] == [1]
+    seen = await rows.all()
+    assert [one.renewals for one in seen] == [1]
+    await rows.release("a", {"thing": 1})
+    assert await rows.take("thing", "b", seen[0], 0.0) is None
+    released = (await rows.all())[0]
+    assert released.owner is None
+    assert await rows.take("thing", "b", released, 0.0) is not None
 
 
 async def test_groups_have_leases_of_their_own(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aggregator.app.reports.merged_report import Told, merge_reports
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
-from aggregator.workers import orders, worker
+from aggregator.workers import kept_counters, orders, worker
 from aggregator.workers.cores import cores
 from aggregator.workers.kept_counters import KeptCounters
 from aggregator.workers.table import WorkerTable, make_table_file
@@ -106,25 +106,70 @@ def test_the_newest_counters_of_each_line_are_kept(kept: list[tuple[int, bytes]]
         os.close(descriptor)
 
 
-def test_counters_that_were_half_written_are_those_before(shared: int) -> None:
+class Stopped(Exception):
+    """The end of a process in the middle of its writing."""
+
+
+class StoppingFiles:
+    """The files of a process that is stopped in one of its writes, after some bytes of it; `reading` comes before each
+    read but the first.
+    """
+
+    def __init__(self, stop_in: int | None = None, after: int = 0) -> None:
+        self.stop_in = stop_in
+        self.after = after
+        self.reading: Callable[[], None] | None = None
+        self._reads = 0
+
+    def pwrite(self, descriptor: int, text: bytes, at: int) -> int:
+        if self.stop_in == 0:
+            os.pwrite(descriptor, text[: self.after], at)
+            raise Stopped
+        if self.stop_in is not None:
+            self.stop_in -= 1
+        return os.pwrite(descriptor, text, at)
+
+    def pread(self, descriptor: int, length: int, at: int) -> bytes:
+        self._reads += 1
+        if self._reads > 1 and self.reading is not None:
+            between, self.reading = self.reading, None
+            between()
+        return os.pread(descriptor, length, at)
+
+
+@pytest.mark.parametrize("text", [b"third", b"a third one, which is longer"])
+@pytest.mark.parametrize("stop_in", [0, 1])
+def test_counters_that_were_half_written_are_those_before(
+    monkeypatch: pytest.MonkeyPatch, shared: int, stop_in: int, text: bytes
+) -> None:
+    """The writer is stopped at any byte of the text, or of what says where the text ends."""
+    counters = KeptCounters(shared)
+    for after in range(len(text) if stop_in == 0 else 23):
+        counters.keep(1, b"first")
+        counters.keep(1, b"second")
+        with monkeypatch.context() as patch:
+            patch.setattr(kept_counters, "os", StoppingFiles(stop_in, after))
+            with pytest.raises(Stopped):
+                counters.keep(1, text)
+        assert counters.read(1) in (b"second", text)
+    assert not counters.keep(1, bytes(64 * 1024 * 1024)), "longer than there is room for"
+    assert counters.read(1) in (b"second", text)
+
+
+def test_counters_that_change_while_they_are_read_are_whole(monkeypatch: pytest.MonkeyPatch, shared: int) -> None:
+    """Between two reads of one process another one writes."""
     counters = KeptCounters(shared)
     counters.keep(1, b"first")
     counters.keep(1, b"second")
+    files = StoppingFiles()
 
-    class Stopped(Exception):
-        pass
+    def write() -> None:
+        assert counters.keep(1, b"third")
 
-    def pwrite(descriptor: int, text: bytes, at: int) -> int:
-        os.pwrite(descriptor, text[:3], at)
-        raise Stopped
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aggregator.workers.kept_counters.os", type("Os", (), {"pread": os.pread, "pwrite": pwrite}))
-        with pytest.raises(Stopped):
-            counters.keep(1, b"third")
-    assert counters.read(1) == b"second"
-    assert not counters.keep(1, bytes(64 * 1024 * 1024)), "longer than there is room for"
-    assert counters.read(1) == b"second"
+    files.reading = write
+    monkeypatch.setattr(kept_counters, "os", files)
+    assert counters.read(1) in (b"second", b"third")
+    assert counters.read(1) == b"third"
 
 
 def test_pages_become_one_with_one_header_each() -> None:
