@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.text.error_text import error_text
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 # The function that leaves the sandbox, under the name that a plain and an awaited program has for it.
 NOW: Final = "_call_now"
@@ -120,7 +120,7 @@ def read_call(given: tuple[Any, ...]) -> FunctionCall:
         raise BadCall("one text is expected")
     try:
         # As a message of a host is read: so deep, and so many values.
-        read = decode(given[0].encode("utf-8", "surrogatepass"))
+        read = decode_from_host(given[0].encode("utf-8", "surrogatepass"))
     except ValueError as error:
         raise BadCall(f"the arguments are no JSON: {error_text(error)}") from None
     match read:

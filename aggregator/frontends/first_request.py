@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from aggregator.domain.errors import HostError
 from aggregator.gateway.handshake import MakeInstructions, first_answer
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import Incoming, incoming
 
 _READ_SIZE: Final = 64 * 1024
@@ -35,7 +35,7 @@ def answer_first_request(stdin: BinaryIO, stdout: BinaryIO, most: int, instructi
     if not end or len(line) > most:
         return FirstInput(None, data)
     try:
-        request = incoming(decode(line))
+        request = incoming(decode_from_host(line))
         if request is None or request.id is None:
             return FirstInput(None, data)
         result = first_answer(request.method, request.params, instructions)

@@ -22,7 +22,7 @@ from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
 from aggregator.wire.message import Incoming
 from aggregator.wire.peer import Channel, Peer
@@ -73,7 +73,7 @@ class StdioFrontend(LineReader):
         if line.isspace():
             return
         try:
-            message = decode(line)
+            message = decode_from_host(line)
         except ValueError as error:
             self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error_text(error)}")
         else:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aggregator.wire.values import VALUES_AT_MOST, check_count
+from aggregator.wire.values import NAMES_AT_MOST, VALUES_AT_MOST, TooManyValues, check_count
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ _encoder: Final = msgspec.json.Encoder()
 _sorting: Final = msgspec.json.Encoder(order="sorted")
 # Servers whose numbers without a JSON form were logged.
 _logged: Final[set[str]] = set()
+# Values, and names of fields, of a host's message that may be read by the slower reader, which calls Python for each.
+_SLOWLY_AT_MOST: Final = 20_000
 # The tokens that nesting consists of; a string without an end takes the rest, so that every scan is linear.
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -46,6 +48,26 @@ def decode(data: bytes | bytearray | memoryview, most: float = VALUES_AT_MOST) -
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
+        return _decode_slowly(data, _refused)
+
+
+def decode_from_host(data: bytes | bytearray | memoryview) -> Any:
+    """Return the value of a JSON text that a host sent: at most `VALUES_AT_MOST` values and `NAMES_AT_MOST` names.
+
+    Raises:
+        ValueError: the text is not JSON, holds a number that cannot be passed on, or has more than `_SLOWLY_AT_MOST`
+            values and can be read by the slower reader alone.
+        TooDeep, TooManyValues: the text is JSON, but nests too deeply or is too large.
+    """
+    if len(data) > NAMES_AT_MOST:
+        check_count(data, VALUES_AT_MOST, NAMES_AT_MOST)
+    try:
+        return _decoder.decode(data)
+    except RecursionError:
+        return _decode_slowly(data, _refused)
+    except msgspec.DecodeError as problem:
+        if len(data) > _SLOWLY_AT_MOST:
+            _check_slow(data, problem)
         return _decode_slowly(data, _refused)
 
 
@@ -94,6 +116,18 @@ def lenient_decoder(server: str) -> json.JSONDecoder:
     """Return a decoder for the text of an upstream that takes control characters in strings, as they are."""
     fraction, integer = _numbers(not_finite := partial(_log_not_finite, server))
     return json.JSONDecoder(strict=False, parse_float=fraction, parse_int=integer, parse_constant=not_finite)
+
+
+def _check_slow(data: bytes | bytearray | memoryview, problem: msgspec.DecodeError) -> None:
+    """Raise the problem of the usual reader with a text that would take the slower one long.
+
+    Raises:
+        ValueError: the text holds too many values.
+    """
+    try:
+        check_count(data, _SLOWLY_AT_MOST, _SLOWLY_AT_MOST)
+    except TooManyValues as many:
+        raise ValueError(f"{many}, and is not plain JSON: {problem}") from problem
 
 
 def _decode_slowly(data: bytes | bytearray | memoryview, not_finite: Callable[[str], float]) -> Any:

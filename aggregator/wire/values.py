@@ -1,17 +1,24 @@
-"""A bound on the number of values in a JSON text, counted in its bytes before any object is built."""
+"""Bounds on the numbers of values and names in a JSON text, counted in its bytes before any object is built."""
 
 import re
 import secrets
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
 # Values that a host may send in one message, and a server by default.
 VALUES_AT_MOST: Final = 250_000
+# Names of fields that a host may send in one message: one that is not like others takes as long as nine numbers.
+NAMES_AT_MOST: Final = 50_000
 # Bytes searched at a time; a block without the sign costs next to nothing.
 _BLOCK: Final = 64 * 1024
 # A value takes two bytes at least: itself, and the separator to the next.
 _SHORTEST: Final = 2
+# A name takes two quotes and a colon, its value a byte and the separator.
+_SHORTEST_MEMBER: Final = 5
+# One of these precedes each value but the first; a colon follows each name.
 _SIGNS: Final = (b",", b"[", b"{")
+_NAME_SIGN: Final = (b":",)
 # A number of many digits takes its parser much longer than others: with an exponent for the exact computation, a whole
 # one in proportion to the square of its digits. It counts as so many values.
 _LONG_NUMBER: Final = re.compile(rb"[0-9][0-9.]{19,}([eE]?)")
@@ -23,43 +30,55 @@ _STEP: Final = 4096
 
 
 class TooManyValues(ValueError):
-    """A text that holds more values than are read."""
+    """A text that holds more values, or names of fields, than are read."""
 
-    def __init__(self, most: float) -> None:
-        super().__init__(f"it holds more than {most:,.0f} values")
+    def __init__(self, most: float, what: str = "values") -> None:
+        super().__init__(f"it holds more than {most:,.0f} {what}")
 
 
-def check_count(data: bytes | bytearray | memoryview, most: float) -> None:
-    """Raise if a JSON text holds more than `most` values.
+def check_count(data: bytes | bytearray | memoryview, most: float, names: float = inf) -> None:
+    """Raise if a JSON text holds more than `most` values, or more than `names` names of fields.
 
-    Names of members do not count; an empty array or object may count twice, a number of many digits as several.
+    Names are no values; an empty array or object may count twice, a number of many digits as several.
 
     Raises:
         TooManyValues: the text holds more.
     """
-    if most == inf or len(data) <= most * _SHORTEST:
+    if len(data) <= min(most * _SHORTEST, names * _SHORTEST_MEMBER):
         return
     text = bytes(data)
-    seemingly, long_numbers = _signs(text, most), _may_have_long_numbers(text, most)
-    if seemingly < most and not long_numbers:
+    long_numbers = most != inf and _may_have_long_numbers(text, most)
+    counts_values = long_numbers or _has(_SIGNS, text, most)
+    counts_names = _has(_NAME_SIGN, text, names + 1)
+    if not counts_values and not counts_names:
         return
-    plain = _without_strings(text, most)
-    count = _signs(plain, most)
-    if count >= most or (long_numbers and count + _more_for_long_numbers(plain, most) >= most):
+    values = members = 0
+    for block in _outside_strings(text):
+        if counts_values:
+            values += sum(map(block.count, _SIGNS))
+        if counts_names:
+            members += sum(map(block.count, _NAME_SIGN))
+        if values >= most:
+            raise TooManyValues(most)
+        if members > names:
+            raise TooManyValues(names, "names of fields")
+    if long_numbers and values + _more_for_long_numbers(b"".join(_outside_strings(text)), most) >= most:
         raise TooManyValues(most)
 
 
-def _signs(text: bytes, enough: float) -> int:
-    """Count the commas and opening brackets, one of which precedes each value but the first; stop at `enough`."""
+def _has(signs: tuple[bytes, ...], text: bytes, many: float) -> bool:
+    """Return True if these signs are `many` or more in a text, strings included."""
+    if many == inf:
+        return False
     count = 0
     for start in range(0, len(text), _BLOCK):
         end = start + _BLOCK
-        for sign in _SIGNS:
+        for sign in signs:
             if text.find(sign, start, end) >= 0:
                 count += text.count(sign, start, end)
-        if count >= enough:
-            break
-    return count
+        if count >= many:
+            return True
+    return False
 
 
 def _may_have_long_numbers(text: bytes, most: float) -> bool:
@@ -79,15 +98,15 @@ def _more_for_long_numbers(plain: bytes, most: float) -> float:
     return more
 
 
-def _without_strings(text: bytes, most: float) -> bytes:
-    """Return the text outside of strings.
-
-    Raises:
-        TooManyValues: the strings alone are too many values.
-    """
-    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Each string has two quotes, and is a value or the name of one.
-    parts = plain.split(b'"', int(most) * 4 + 2)
-    if len(parts) > most * 4 + 2:
-        raise TooManyValues(most)
-    return b"".join(parts[::2])
+def _outside_strings(text: bytes) -> Iterator[bytes]:
+    """Return what a text holds outside of strings, a block at a time, so that a count can stop early."""
+    start, is_inside = 0, False
+    while start < len(text):
+        block = text[start : start + _BLOCK]
+        if (len(block) - len(block.rstrip(b"\\"))) % 2:
+            # What is escaped stays with its backslash.
+            block = text[start : start + _BLOCK + 1]
+        start += len(block)
+        parts = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        yield b"".join(parts[is_inside::2])
+        is_inside ^= len(parts) % 2 == 0

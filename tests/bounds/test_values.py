@@ -11,14 +11,19 @@ from aggregator.domain.bounds.result_memory import SMALL
 from aggregator.frontends.v1.result_text import as_text
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.redaction import server_redaction
-from aggregator.wire.values import VALUES_AT_MOST
+from aggregator.wire.codec import decode_from_host
+from aggregator.wire.values import NAMES_AT_MOST, VALUES_AT_MOST
 from tests.bounds.web_harness import MODERN, call, web_harness
 from tests.faults.app_harness import Json, code_of, raw_stdio, running_app, server_config, text_of
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http, raw_sse
 
 MOST: Final = 1_000
 MANY: Final[list[Any]] = [{}] * 3 * MOST
-FLOOD: Final = b"[" + b"{}," * VALUES_AT_MOST + b"{}]"
+# By what a message has too many of.
+FLOODS: Final = {
+    "250,000 values": b"[" + b"{}," * VALUES_AT_MOST + b"{}]",
+    "50,000 names of fields": json.dumps({f"k{at}": 1 for at in range(NAMES_AT_MOST + 1)}).encode(),
+}
 
 
 async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> None:
@@ -71,8 +76,9 @@ async def test_what_a_server_says_unasked_is_bounded_too() -> None:
         assert text_of(await harness.call("odd.raw", lines=[note, good])) == "good"
 
 
+@pytest.mark.parametrize("most", FLOODS)
 @pytest.mark.parametrize(("path", "status"), [("/mcp", 400), ("/v1/tool_calls", 400), ("/sse", 400)])
-async def test_a_host_is_held_to_it_at_every_web_frontend(tmp_path: Path, path: str, status: int) -> None:
+async def test_a_host_is_held_to_it_at_every_web_frontend(tmp_path: Path, path: str, status: int, most: str) -> None:
     """Proves: D11. Nothing is made of its message, and another is answered."""
     async with web_harness(tmp_path) as it, it.connect() as connection, it.connect() as stream:
         target = path
@@ -80,23 +86,44 @@ async def test_a_host_is_held_to_it_at_every_web_frontend(tmp_path: Path, path: 
             stream.send(b"GET /sse HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n")
             await stream.answer()
             target = (await stream.event()).decode()
-        message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":' + FLOOD + b"}}}"
+        message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":' + FLOODS[most] + b"}}}"
         answer = await connection.ask(target, message, **({} if path != "/mcp" else MODERN))
         assert answer.status == status
-        assert b"more than 250,000 values" in answer.body
+        assert f"more than {most}".encode() in answer.body
         assert (await it.call()).status == 200
 
 
-async def test_arguments_written_as_a_text_count_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", FLOODS)
+async def test_arguments_written_as_a_text_count_too(tmp_path: Path, most: str) -> None:
     """Proves: D11. What is JSON inside of a string is read as well, by frontends and tools that take it so."""
     async with web_harness(tmp_path) as it, it.connect() as connection:
-        wanted = {"name": "up.echo", "arguments": '{"a":' + FLOOD.decode() + "}"}
+        wanted = {"name": "up.echo", "arguments": '{"a":' + FLOODS[most].decode() + "}"}
         answer = await connection.ask("/v1/tool_calls", {"tool_call": wanted})
         assert answer.json()["error"]["code"] == "invalid_arguments"
-        assert "more than 250,000 values" in answer.json()["error"]["message"]
+        assert f"more than {most}" in answer.json()["error"]["message"]
         inner = {**MODERN, "mcp_name": "call_tool"}
         refused = (await connection.ask("/mcp", call("call_tool", **wanted), **inner)).json()["result"]
         assert code_of(refused) == "invalid_arguments"
+
+
+async def test_a_long_message_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D11. A call that a connection repeats is not read there and then again, where it turns out to be slow."""
+    read: list[int] = []
+
+    def counted(data: bytes) -> Any:
+        read.append(len(data))
+        return decode_from_host(data)
+
+    for place in ("known_posts", "streamable_http"):
+        monkeypatch.setattr(f"aggregator.frontends.web.{place}.decode_from_host", counted)
+    async with web_harness(tmp_path) as it, it.connect() as connection:
+        for _ in range(2):
+            assert (await connection.ask("/mcp", call(say="before"), **MODERN)).status == 200
+        read.clear()
+        for many in (1_000, 40_000):
+            said = call(say="x", more=dict.fromkeys(map(str, range(many)), 0))
+            assert (await connection.ask("/mcp", said, **MODERN)).status == 200
+        assert len(read) == 2
 
 
 async def test_results_together_have_a_bound(tmp_path: Path) -> None:

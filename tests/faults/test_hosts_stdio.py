@@ -12,6 +12,7 @@ import pytest
 from aggregator.config.settings import StdioConfig
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
+from aggregator.wire.values import NAMES_AT_MOST
 from tests.polling import until
 
 from .app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app
@@ -88,6 +89,7 @@ ANSWERED: dict[str, tuple[Any, int]] = {
     "null": (b"null", -32600),
     "an empty batch": (b"[]", -32600),
     "too deep": (b"[" * 100_000, -32700),
+    "too many names": (json.dumps({f"k{at}": 0 for at in range(NAMES_AT_MOST + 1)}).encode(), -32700),
     "id null": ({"id": None, "method": "ping"}, -32600),
     "id a float": ({"id": 1.5, "method": "ping"}, -32600),
     "id true": ({"id": True, "method": "ping"}, -32600),

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 
 from aggregator.config.settings import V1Config
+from aggregator.domain.bounds.slices import at_once
 from aggregator.frontends.v1.openapi import document
-from aggregator.frontends.v1.parse_calls import read_calls
+from aggregator.frontends.v1.parse_calls import read_steps
 from aggregator.frontends.v1.parse_query import PARAMETERS, read_intent, read_tools_query
 from aggregator.frontends.v1.render_results import STATUSES
 from aggregator.frontends.v1.routes import ROUTES
@@ -54,4 +55,4 @@ def test_questions_are_questions() -> None:
     assert [name for name, _ in POSTED] == ["intent", "tool_calls", "tool_calls"]
     for name, body in POSTED:
         read = json.loads(body)
-        assert read_intent(read) if name == "intent" else read_calls(read, 16)
+        assert read_intent(read) if name == "intent" else at_once(read_steps(read, 16))

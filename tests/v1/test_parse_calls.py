@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.domain.bounds.slices import at_once
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_calls
+from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_steps
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
 MOST = 4
+
+
+def read_calls(body: Any, most: int, conversation: str | None = None) -> CallBatch:
+    return at_once(read_steps(body, most, conversation))
 
 
 def openai_call(name: str = "w__get", arguments: Any = '{"city": "北京"}', call_id: Any = "c1") -> Json:
@@ -145,3 +150,12 @@ def test_any_body_is_calls_or_a_fault(body: Any) -> None:
         return
     assert 1 <= len(batch.calls) <= MOST
     assert all(isinstance(call.arguments, dict) == (call.fault is None) for call in batch.calls)
+
+
+def test_each_call_is_a_step() -> None:
+    """Their arguments may each be a long text, and others have their turn between two of them."""
+    for body in (
+        {"tool_calls": [openai_call(call_id=f"c{at}") for at in range(3)]},
+        {"content": [use("u1"), use("u2"), use("u3")]},
+    ):
+        assert len(list(read_steps(body, MOST))) == 3

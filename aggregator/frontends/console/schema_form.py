@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from aggregator.domain.errors import AggregatorError
 from aggregator.domain.text.error_text import error_text
 from aggregator.domain.text.invisible import escaped
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 # Fields of one form, levels of objects in objects, options of one choice, and characters of one text about a field.
 _FIELDS: Final = 60
@@ -269,7 +269,7 @@ def read_json(name: str, text: str) -> Any:
         FormFault: it is not JSON.
     """
     try:
-        return decode(text.encode("utf-8", "replace"))
+        return decode_from_host(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise FormFault(name, f"{name} is not JSON: {error_text(error)[:200]}.") from None
 

@@ -18,7 +18,7 @@ from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.replicas.hops import Hop
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ForwardedRequests:
         if principal is None or session is None or not session.host.principal.is_same_caller(principal):
             await respond(send, 404, {"error": "No such session is here."})
             return
-        message = decode(body)
+        message = decode_from_host(body)
         if isinstance(message, dict) and "method" not in message:
             session.peer.feed(message)
         await respond(send, 202)

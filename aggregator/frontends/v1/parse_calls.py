@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from aggregator.domain.bounds.slices import Steps
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.v1.errors import BadRequest
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 # `single`: `tool_call`, answered with one message; `openai`: `tool_calls`; `anthropic`: `tool_use` blocks in `content`.
 Form = Literal["single", "openai", "anthropic"]
@@ -38,8 +39,8 @@ class CallBatch:
     conversation: str | None
 
 
-def read_calls(body: Any, most: int, conversation: str | None = None) -> CallBatch:
-    """Return the calls of a body; its conversation goes before `conversation`, that of the header.
+def read_steps(body: Any, most: int, conversation: str | None = None) -> Steps[CallBatch]:
+    """Read the calls of a body, one in a step; its conversation goes before `conversation`, that of the header.
 
     Raises:
         BadRequest: it is not one of the forms, or has more than `most` calls.
@@ -52,7 +53,7 @@ def read_calls(body: Any, most: int, conversation: str | None = None) -> CallBat
         known = "`tool_call`, `tool_calls` or `content` (a list with `tool_use` blocks)"
         raise BadRequest("", f"The body needs exactly one of {known}; it has {' and '.join(given) or 'none'}.")
     key = given[0]
-    calls = list(_calls(key, body[key]))
+    calls = yield from _call_steps(key, body[key])
     if not calls:
         raise BadRequest(key, f"`{key}` holds no call.")
     if len(calls) > most:
@@ -67,17 +68,21 @@ def read_calls(body: Any, most: int, conversation: str | None = None) -> CallBat
     return CallBatch(_FORMS[key], tuple(call for _, call in calls), said or conversation or None)
 
 
-def _calls(key: str, value: Any) -> list[tuple[str, ParsedCall]]:
-    """Return each call with its path in the body."""
+def _call_steps(key: str, value: Any) -> Steps[list[tuple[str, ParsedCall]]]:
+    """Read each call, with its path in the body."""
     if key == "tool_call":
         return [(key, _call(value, key))]
     if not isinstance(value, list):
         raise BadRequest(key, f"`{key}` must be a list.")
-    paths = [(f"{key}[{at}]", item) for at, item in enumerate(value)]
-    if key == "tool_calls":
-        return [(path, _call(item, path)) for path, item in paths]
-    uses = [(path, item) for path, item in paths if isinstance(item, dict) and item.get("type") == "tool_use"]
-    return [(path, _made(item, path, "input", _text(item, "id", f"{path}.id"))) for path, item in uses]
+    calls: list[tuple[str, ParsedCall]] = []
+    for at, item in enumerate(value):
+        path = f"{key}[{at}]"
+        if key == "tool_calls":
+            calls.append((path, _call(item, path)))
+        elif isinstance(item, dict) and item.get("type") == "tool_use":
+            calls.append((path, _made(item, path, "input", _text(item, "id", f"{path}.id"))))
+        yield
+    return calls
 
 
 def _call(item: Any, path: str) -> ParsedCall:
@@ -99,7 +104,7 @@ def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -
     if isinstance(given, str):
         # Models that call without arguments send an empty text.
         try:
-            given = decode(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+            given = decode_from_host(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
         except ValueError as error:
             return ParsedCall(name, given, call_id, f"its arguments are not valid JSON: {error_text(error)}")
     if given is None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.servers.names import source_of
 from aggregator.config.settings import V1Config
+from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import ShuttingDown
 from aggregator.domain.principal import Principal
@@ -15,7 +16,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
-from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_calls
+from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_steps
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
 from aggregator.frontends.v1.render_results import answer, retry_after, scopes_wanted
 from aggregator.frontends.web.answer import Answer, AskForScopes
@@ -26,7 +27,7 @@ from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.identity.identify import Refused
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class V1Frontend:
         """Make it; `further` gives paths of other frontends, which the OpenAPI document describes too."""
         self._gateway = gateway
         self._limits = limits
+        self._slices = Slices()
         self._most_calls = config.max_calls_per_request
         self._caller = CallRunner(gateway, config.max_calls_per_conversation)
         self._document = document(config, public_url)
@@ -137,7 +139,7 @@ class V1Frontend:
         if not (header(scope, b"content-type") or "").lower().startswith("application/json"):
             raise BadRequest("", "Content-Type must be application/json.", 415)
         try:
-            return decode(await self._limits.read(scope, receive))
+            return decode_from_host(await self._limits.read(scope, receive))
         except ValueError as error:
             raise BadRequest("", f"The body is not valid JSON: {error_text(error)}.") from None
 
@@ -174,7 +176,8 @@ class V1Frontend:
 
     async def tool_calls(self, request: V1Request) -> V1Response:
         headers = headers_of(request.scope)
-        batch = read_calls(request.body, self._most_calls, _conversation(headers))
+        steps = read_steps(request.body, self._most_calls, _conversation(headers))
+        batch = await self._slices.run(steps)
         outcomes = await self._caller.run(batch, request.principal, headers)
         status, body = answer(batch, outcomes)
         wait, scopes = retry_after(outcomes), scopes_wanted(outcomes)

@@ -27,12 +27,14 @@ from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import sane_id
 
 # A request in the scope that has been begun without a task.
 BEGUN: Final = "aggregator.begun"
 
+# Bytes of a body that is read here: a call that turns out to need a task is read once more.
+BODY_READ: Final = 64 * 1024
 # Bytes of a head that is remembered, and how many a connection remembers.
 HEAD_KEPT: Final = 4096
 HEADS_KEPT: Final = 4
@@ -197,7 +199,7 @@ class KnownPosts:
     def begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, where that is not plain."""
         principal = self._access.repeated(known.authentication)
-        if principal is None or len(body) > self._limits.max_body:
+        if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
             return None
         session = known.session
         if session is not None and self._sessions.get(session.id) is not session:
@@ -209,7 +211,7 @@ class KnownPosts:
             # The host of the session may have been copied for a token.
             return None
         try:
-            message = decode(body)
+            message = decode_from_host(body)
         except ValueError:
             return None
         if type(message) is not dict or message.get("method") != TOOL_CALL:

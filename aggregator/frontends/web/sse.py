@@ -23,7 +23,7 @@ from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.replicas.hop_client import HopFailed
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 from aggregator.wire.message import method_of
 from aggregator.wire.peer import Channel, Peer
 
@@ -130,7 +130,7 @@ class SseFrontend:
                 if peer is None:
                     await self._forward(owner, session_id, body, principal, scope, receive, send)
                     return
-                message = decode(body)
+                message = decode_from_host(body)
         except TooMany as full:
             await _no_space(send, full)
             return

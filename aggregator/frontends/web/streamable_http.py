@@ -31,7 +31,7 @@ from aggregator.gateway.handshake import take_initialize
 from aggregator.gateway.host import Host
 from aggregator.replicas.hop_client import HopFailed
 from aggregator.wire import headers as wire_headers
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import incoming, method_of, sane_id
 from aggregator.wire.responses import error_message
 
@@ -128,7 +128,7 @@ class StreamableHttpFrontend:
             wrong = HostError(INVALID_PARAMS, "Accept must allow application/json (and text/event-stream).")
             raise UnreadableMessage(406, wrong)
         try:
-            return decode(await self._limits.read(scope, receive))
+            return decode_from_host(await self._limits.read(scope, receive))
         except BodyRefused as refused:
             raise UnreadableMessage(refused.status, {"error": str(refused)}) from refused
         except ValueError as problem:

@@ -18,7 +18,7 @@ from aggregator.gateway.meta.meant import MeantTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
 from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import types_of
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 CALL: Final = "call_tool"
 READ: Final = "read_tool"
@@ -208,7 +208,7 @@ def _object(tool: str, value: Any) -> dict[str, Any]:
 
 
 def _decoded(text: str) -> Any:
-    return decode(text.encode("utf-8", "surrogatepass")) if text.strip() else None
+    return decode_from_host(text.encode("utf-8", "surrogatepass")) if text.strip() else None
 
 
 TOOL: Final = MetaTool(

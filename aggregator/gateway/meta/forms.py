@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.errors import BadArguments
-from aggregator.wire.codec import decode
+from aggregator.wire.codec import decode_from_host
 
 # Other names of members, by the meta tool.
 _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -91,7 +91,7 @@ def _list(value: Any) -> Any:
         value = unfenced(value)
         if value.lstrip().startswith("["):
             try:
-                value = decode(value.encode("utf-8", "surrogatepass"))
+                value = decode_from_host(value.encode("utf-8", "surrogatepass"))
             except ValueError:
                 return value
         else:
