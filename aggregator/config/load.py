@@ -54,7 +54,8 @@ class Loaded:
     No program starts with `fatal` problems: misspelt keys at the root, and unusable settings of access control or of
     the audit. `files` are the file itself and those it refers to, `listed` is the number of server entries, good or
     bad, and `trust` is the list that must have the file whenever it is read. `password` are the parts of that of the
-    database, where references stand for it.
+    database, where references stand for it. `variables` are those of the environment that each entry of a server takes, by
+    its key, and under "" those that settings take; True if one of the references has no default.
     """
 
     config: Config
@@ -66,6 +67,7 @@ class Loaded:
     listed: int = 0
     trust: TrustList | None = None
     password: tuple[str | SecretReference, ...] = field(default=(), repr=False)
+    variables: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -168,7 +170,8 @@ def _loaded(
     misspelt = {*_note_keys(root, report)}
     stored, password = take_password(root, expander)
     config = read_sections(stored, expander, report)
-    servers = settle_fallbacks(tuple(_servers(root, expander, report)), partial(_place, root), report)
+    variables: dict[str, Mapping[str, bool]] = {"": expander.looked_up}
+    servers = settle_fallbacks(tuple(_servers(root, expander, report, variables)), partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     configuration = configuration_of(path, config.storage, config.replicas.group)
@@ -194,6 +197,7 @@ def _loaded(
         listed,
         trust,
         password,
+        variables,
     )
 
 
@@ -204,11 +208,14 @@ def _content(path: Path, trust: TrustList | None) -> bytes:
     return content
 
 
-def _servers(root: JsonObject, expander: Expander, report: Report) -> Iterator[ServerConfig]:
+def _servers(
+    root: JsonObject, expander: Expander, report: Report, variables: dict[str, Mapping[str, bool]]
+) -> Iterator[ServerConfig]:
+    """Yield the servers; the variables that each entry looks up go to `variables`, by its key."""
     environment = Report("environment", report.problems)
     overrides = read_overrides(expander.environ, environment)
     expander.secrets.update(o.address for o in overrides.values() if o.address)
-    reader = ServerReader(expander, environment)
+    reader = ServerReader(expander, environment, variables)
     used: set[str] = set()
     for where in ROOTS:
         for key, raw in _entries(root, where, report):

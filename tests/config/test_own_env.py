@@ -79,3 +79,24 @@ def test_one_entry_does_not_see_the_variables_of_another() -> None:
     read = load_mapping({"mcpServers": servers}, {})
     assert [server.enabled for server in read.config.servers] == [True, False]
     assert "own" not in json.dumps([problem.message for problem in read.problems])
+
+
+def test_what_an_entry_takes_from_the_environment_is_known_by_entry(tmp_path: Path) -> None:
+    """A variable of the entry's own is taken from nowhere, but for what its `env` itself refers to."""
+    (tmp_path / "box.env").write_text("F=of the file\n")
+    servers = {
+        "own": {"command": "x", "args": ["${V}", "${F}"], "env": {"V": "own"}, "envFile": str(tmp_path / "box.env")},
+        "passed": {"command": "x", "args": ["${V}"], "env": {"V": "${V}", "W": "${env:U:-none}"}},
+        "plain": {"command": "x", "args": ["${V}", "${V:-none}", "${UNSET}"], "disabled": True},
+        "launched": {"url": "http://x", "launch": {"command": "x", "args": ["${V}", "${W}"], "env": {"V": "own"}}},
+        "asked": {"command": "x", "args": ["${input:some-key}"]},
+    }
+    read = load_mapping({"mcpServers": servers, "storage": "sqlite:///${HOMES}/a.db"}, {"V": "other", "W": "here"})
+    assert read.variables == {
+        "": {"HOMES": True},
+        "own": {},
+        "passed": {"V": True, "U": False},
+        "plain": {"V": True, "UNSET": True},
+        "launched": {"W": True},
+        "asked": {"SOME_KEY": True},
+    }

@@ -429,3 +429,18 @@ def test_a_read_only_file(home: Path, config: Path, cursor: Path, refused: Calla
     before = tree(home)
     assert "read-only" in refused("cursor", "--write", "--take-over")
     assert tree(home) == before
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["ours", "moved"])
+def test_only_what_an_entry_takes_from_the_shell_is_named(
+    home: Path, config: Path, cursor: Path, install: Install, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """A variable that the entry's own `env` sets is the entry's; one of another entry that takes it is named."""
+    monkeypatch.setenv("KEY", "of-the-shell")
+    own = {"command": "npx", "args": ["--key", "${KEY}"], "env": {"KEY": "own"}}
+    (cursor if moved else config).write_text(json.dumps({"mcpServers": {"mine": own}}))
+    options = ["--take-over"] if moved else []
+    assert "KEY from the variables of this shell" not in install("cursor", *options)
+    other = {"command": "npx", "args": ["--token", "${env:KEY}" if moved else "${KEY}"]}
+    (cursor if moved else config).write_text(json.dumps({"mcpServers": {"mine": own, "other": other}}))
+    assert "takes KEY from the variables of this shell" in install("cursor", *options)

@@ -1,6 +1,7 @@
 """The variables that our entry brings to a host."""
 
 import os
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -18,9 +19,9 @@ def which(command: str, path: str) -> str | None:
     return f"{folder}/{command}" if folder in path.split(":") else None
 
 
-def variables(host: str, system: System = "macos", text: str = "", **environ: str) -> EntryVariables:
+def variables(host: str, system: System = "macos", taken: Collection[str] = (), **environ: str) -> EntryVariables:
     commands = ["npx", "python3", "no-such-program"]
-    return entry_variables(host, system, commands, text, {"PATH": SHELL, **environ}, which)
+    return entry_variables(host, system, commands, taken, {"PATH": SHELL, **environ}, which)
 
 
 def test_a_desktop_host_gets_the_path_of_the_shell() -> None:
@@ -37,19 +38,17 @@ def test_a_host_that_has_the_path_gets_none(host: str, system: System) -> None:
 
 
 def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
-    made = entry_variables("claude-desktop", "linux", ["python3"], "", {"PATH": SHELL}, which)
+    made = entry_variables("claude-desktop", "linux", ["python3"], (), {"PATH": SHELL}, which)
     assert made == EntryVariables()
 
 
 def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
-    text = '{"a": "${GITHUB_TOKEN}", "b": "${HOME}", "c": "${UNSET}", "d": "${env:OTHER}", "e": "${GIVEN:-x}"}'
-    made = variables("codex", text=text, GITHUB_TOKEN="canary", OTHER="canary", GIVEN="canary", HOME="/home/ada")
-    (remark,) = made.remarks
-    assert "GITHUB_TOKEN and OTHER" in remark
+    taken = ["GITHUB_TOKEN", "HOME", "UNSET", "OTHER", "AGGREGATOR_PYTHON"]
+    set_here = {"GITHUB_TOKEN": "canary", "OTHER": "canary", "HOME": "/home/ada", "AGGREGATOR_PYTHON": "canary"}
+    (remark,) = variables("codex", taken=taken, **set_here).remarks
+    assert "takes GITHUB_TOKEN and OTHER from the variables of this shell" in remark
     assert "canary" not in remark
-    assert "UNSET" not in remark
-    assert "HOME" not in remark
-    assert not variables("claude-code", text=text, GITHUB_TOKEN="canary").remarks
+    assert not variables("claude-code", taken=taken, **set_here).remarks
 
 
 def test_the_folder_of_the_database_goes_along() -> None:

@@ -48,6 +48,7 @@ class Expander:
     limit: float = 10.0
     values: dict[SecretReference, str] = field(default_factory=dict, repr=False)
     own: Mapping[str, tuple[str | SecretReference, ...]] = field(default_factory=dict, repr=False)
+    looked_up: dict[str, bool] = field(default_factory=dict)
 
     def with_own(self, variables: Mapping[str, tuple[str | SecretReference, ...]]) -> "Expander":
         """Return a resolver for which these variables go before all others; what it reads is noted here too."""
@@ -117,6 +118,7 @@ class Expander:
         if (given := self.own.get(name)) is not None:
             return list(given) if any(given) or not has_default else self.parts(default, depth + 1)
         found = self.environ.get(name)
+        self.looked_up[name] = self.looked_up.get(name, False) or not has_default
         if has_default:
             return [self._secret(found)] if found else self.parts(default, depth + 1)
         if found is None:
@@ -185,9 +187,10 @@ class Expander:
     def _input(self, name: str) -> str:
         """Return the value of a VS Code input, from the environment variable named like its id in capitals."""
         variable = "".join(c if c in _NAME_CHARACTERS else "_" for c in name).upper()
-        found = self.environ.get(variable)
+        found, default = self.environ.get(variable), self.inputs.get(name)
+        self.looked_up[variable] = self.looked_up.get(variable, False) or default is None
         if found is None:
-            found = self.inputs.get(name)
+            found = default
         if found is None:
             raise ExpandError(
                 f"The input {shortened(name)} is answered by the environment variable {variable}, which is not set.",

@@ -5,7 +5,7 @@ Law: one bad entry never affects another.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,10 +30,14 @@ _MAY_KEEP_REFERENCES = frozenset(
 
 @dataclass
 class ServerReader:
-    """A reader of entries one after the other; `ids` and `prefixes` have the key of the entry that holds each name."""
+    """A reader of entries one after the other; `ids` and `prefixes` have the key of the entry that holds each name.
+
+    `variables` gets what each entry looks up in the environment, by its key.
+    """
 
     expander: Expander
     environment: Report
+    variables: dict[str, Mapping[str, bool]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
 
@@ -45,7 +49,9 @@ class ServerReader:
             fix = 'Write {"command": ...} or {"url": ...}.'
             report.error(where, f"Expected an object in {{ }}, got {kind(raw)}.", fix, key)
             return None
-        entry = fill(key, raw, where, report, self.expander)
+        expander = replace(self.expander, looked_up={})
+        self.variables[key] = expander.looked_up
+        entry = fill(key, raw, where, report, expander)
         if override:
             entry.changed = apply(override, entry.fields, self.environment)
         entry.late = tuple(text for text in entry.late if text.where[0] not in entry.changed)

@@ -3,16 +3,13 @@
 Rule: `differing` reads the configuration again: call it in a thread.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import Loaded, load
-from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.upstream.process.environment import network_variables, passed_on
 
-_REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}", re.ASCII)
 # Variables of a session of work, which differ and change nothing for a server.
 _INDIFFERENT: Final = frozenset(
     {"SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "LOGNAME", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP"}
@@ -44,13 +41,13 @@ def _referring(loaded: Loaded, shell: Mapping[str, str], host: Mapping[str, str]
         return {}
     try:
         there = {one.id: one for one in load(loaded.path, host, loaded.trust).config.servers}
-        written = read_ordinary(loaded.path).decode("utf-8", "replace")
     except (ConfigError, OSError):
         return {}
-    names = sorted(name for name in set(_REFERENCE.findall(written)) if shell.get(name) != host.get(name))
-    here = loaded.config.servers
-    other = [one.id for one in here if one.id in there and there[one.id] != one]
-    return dict.fromkeys(other, names)
+    return {
+        one.id: sorted(name for name in loaded.variables.get(one.key, ()) if shell.get(name) != host.get(name))
+        for one in loaded.config.servers
+        if one.id in there and there[one.id] != one
+    }
 
 
 def _is_indifferent(name: str) -> bool:

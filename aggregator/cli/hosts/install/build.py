@@ -23,7 +23,7 @@ from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.take_over import server_moves
 from aggregator.cli.runtime.setup import environment, storage_url
 from aggregator.cli.servers.edit import open_config
-from aggregator.config.load import Loaded, load, load_mapping
+from aggregator.config.load import Loaded, load, load_content, load_mapping
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.model import HostFile, HostProgram, Machine
 from aggregator.identity.keys import NewKey, new_key
@@ -63,7 +63,10 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
         moves = server_moves(host, file, machine, found, config, ports)
     moved = tuple(move.name for move in moves if move.key is not None)
     key = _key(options)
-    variables = entry_variables(host.id, machine.system, _commands(loaded, moves), config.document.text, os.environ)
+    # With the servers that are moved.
+    served = load_content(path, config.document.text.encode(), environment())
+    taken = {name for own in served.variables.values() for name, needed in own.items() if needed}
+    variables = entry_variables(host.id, machine.system, _commands(loaded, moves), taken, os.environ)
     remarks = list(variables.remarks)
     if options.http:
         if url is None:

@@ -4,9 +4,8 @@ Programs that a desktop starts do not read the files of a shell, where version m
 """
 
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +15,6 @@ from aggregator.upstream.process.environment import network_variables
 
 # Variables by which another run finds the same database.
 _FOLDERS: Final = ("XDG_DATA_HOME",)
-_REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _SHOWN: Final = 5
 
 
@@ -32,14 +30,14 @@ def entry_variables(
     host: str,
     system: System,
     commands: Iterable[str],
-    written: str,
+    taken: Collection[str],
     environ: Mapping[str, str],
     which: Callable[[str, str], str | None] | None = None,
 ) -> EntryVariables:
     """Return the variables that our entry needs in a host.
 
-    `commands` are those that the configuration looks up on PATH, `written` is the text of the configuration, and
-    `environ` are the variables of this shell.
+    `commands` are those that the configuration looks up on PATH, `taken` the variables that it takes, and `environ` are
+    the variables of this shell.
     """
     find = which or _which
     env: dict[str, str] = {}
@@ -69,9 +67,7 @@ def entry_variables(
             remarks.append(
                 f"User name and password of {_listed(left)} are left out: the file of a host is no place for them."
             )
-    absent = sorted(
-        name for name in set(_REFERENCE.findall(written)) - {*GIVEN, "AGGREGATOR_PYTHON"} if name in environ
-    )
+    absent = sorted(name for name in set(taken) - {*GIVEN, "AGGREGATOR_PYTHON"} if name in environ)
     if absent and host not in ALL_VARIABLES:
         remarks.append(
             f"The configuration takes {_listed(absent)} from the variables of this shell, which this host may not pass "
