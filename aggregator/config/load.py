@@ -54,8 +54,8 @@ class Loaded:
     No program starts with `fatal` problems: misspelt keys at the root, and unusable settings of access control or of
     the audit. `files` are the file itself and those it refers to, `listed` is the number of server entries, good or
     bad, and `trust` is the list that must have the file whenever it is read. `password` are the parts of that of the
-    database, where references stand for it. `variables` are those of the environment that each entry of a server takes, by
-    its key, and under "" those that settings take; True if one of the references has no default.
+    database, where references stand for it. `variables` are those of the environment that each entry takes, by its key;
+    under "" those that settings take. One is True if a reference to it has no default.
     """
 
     config: Config
