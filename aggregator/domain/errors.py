@@ -119,6 +119,19 @@ class AnswerLost(HostError):
         super().__init__(INTERNAL_ERROR, f"{why}: it is not known what became of this request.")
 
 
+class OwnerNotReached(HostError):
+    """A message is for another replica, which cannot be reached now, or the database cannot say which it is.
+
+    Nothing was done with it: it can be sent again, `retry_after` seconds from now.
+    """
+
+    status = 503
+    retry_after = 1
+
+    def __init__(self, why: str) -> None:
+        super().__init__(INTERNAL_ERROR, f"This belongs to another replica, and {why}. Send it again in a moment.")
+
+
 class CallRefused(AggregatorError):
     """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP.
 

@@ -89,13 +89,15 @@ class HopClient:
         """
         import aiohttp
 
-        replica = self._membership.get(target)
+        replica = self._membership.reachable(target)
         if replica is None or replica.address is None:
             raise HopFailed(f"the replica {target} is gone", sent=False)
         if self._session is None:
             limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING)
+            # A replica that was started again under the same name may have another address at once.
+            connector = aiohttp.TCPConnector(limit=0, use_dns_cache=False)
             self._session = aiohttp.ClientSession(
-                timeout=limits, connector=aiohttp.TCPConnector(limit=0), read_bufsize=_PART, auto_decompress=False
+                timeout=limits, connector=connector, read_bufsize=_PART, auto_decompress=False
             )
         signed = self._signer.sign(target, method, path, body, claims or {})
         given = {**(headers or {}), HEADER: signed}

@@ -40,6 +40,12 @@ class OnReplicasChanged(Protocol):
     def __call__(self) -> None: ...
 
 
+class ReplicaTest(Protocol):
+    """A function that says whether a replica is the one that is looked for."""
+
+    def __call__(self, record: ReplicaRecord, /) -> bool: ...
+
+
 class Membership:
     """The group of this process. `id` is its own name in it, made anew for each process.
 
@@ -62,6 +68,11 @@ class Membership:
         self._beaten = 0.0
         self._rows: HeartbeatTable | None = None
         self._replicas: Mapping[str, ReplicaRecord] = {}
+        # Those that the database has not heard of for a lease and that have not left: they may only be cut off from it.
+        self._silent: Mapping[str, ReplicaRecord] = {}
+        # Heartbeats that were begun, the last of them that came through, and the event of the next.
+        self._begun = self._through = 0
+        self._next_through = asyncio.Event()
         self._facts: list[OwnReport] = []
         self._on_changed: list[OnReplicasChanged] = []
 
@@ -89,6 +100,24 @@ class Membership:
     def get(self, id: str) -> ReplicaRecord | None:
         """Return a replica that is there; None if it is not."""
         return self._replicas.get(id)
+
+    def reachable(self, id: str) -> ReplicaRecord | None:
+        """Return a replica that may answer a hop: one that is there, or a silent one. None if it is gone."""
+        return self._replicas.get(id) or self._silent.get(id)
+
+    async def find(self, fits: ReplicaTest) -> ReplicaRecord | None:
+        """Return the other replica that fits, also a silent one. One that is not known may have come a moment ago, so
+        the answer is None only once a heartbeat has come through that began after this call.
+
+        While the database cannot be asked, this waits.
+        """
+        asked = self._begun
+        while True:
+            known = (*self._replicas.values(), *self._silent.values())
+            found = next((one for one in known if one.id != self.id and fits(one)), None)
+            if found is not None or self._through > asked:
+                return found
+            await self._next_through.wait()
 
     def say(self, facts: OwnReport) -> None:
         """Have these facts told to the others with each heartbeat."""
@@ -147,6 +176,7 @@ class Membership:
         facts = {name: value for one in self._facts for name, value in one().items()}
         me = ReplicaRecord(self.id, self.slot, self.address, __version__, 0.0, 0.0, facts)
         before = time.monotonic()
+        self._begun = begun = self._begun + 1
         beat = await self._rows.beat(me)
         self.clock.measure(before, beat.now, time.monotonic())
         now = time.monotonic()
@@ -159,6 +189,10 @@ class Membership:
             self.problem = None
         changed = found.keys() != self._replicas.keys()
         self._replicas = found
+        self._silent = {one.id: one for one in beat.silent}
+        self._through = begun
+        self._next_through.set()
+        self._next_through = asyncio.Event()
         if self.id in found:
             self.slot = found[self.id].slot
         self.settled = self.joined.is_set()

@@ -305,10 +305,14 @@ class ReplicaRecord:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to one heartbeat: the database's time, and every replica of the group that is there."""
+    """The answer to one heartbeat: the database's time, and every replica of the group that is there.
+
+    `silent` are those that have not been heard of for a lease, and have not left.
+    """
 
     now: float
     replicas: tuple[ReplicaRecord, ...]
+    silent: tuple[ReplicaRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

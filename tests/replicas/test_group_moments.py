@@ -44,15 +44,20 @@ class Beats:
     def __init__(self, time: Time) -> None:
         self.time = time
         self.others: list[str] = []
+        self.silent: list[str] = []
+        self.open = asyncio.Event()
+        self.open.set()
         self.slot = 0
         self.seen: dict[str, float] = {}
 
     async def beat(self, me: ReplicaRecord) -> Beat:
-        ids = [*self.others, me.id]
-        return Beat(
-            self.time.now,
-            tuple(ReplicaRecord(id, self.slot, None, "1", 0.0, self.time.now, {}) for id in ids),
-        )
+        await self.open.wait()
+        records = {
+            id: ReplicaRecord(id, self.slot, None, "1", 0.0, self.time.now, {})
+            for id in (*self.others, *self.silent, me.id)
+        }
+        silent = tuple(records.pop(id) for id in self.silent)
+        return Beat(self.time.now, tuple(records.values()), silent)
 
     async def leave(self, id: str) -> None: ...
 
@@ -118,6 +123,47 @@ async def test_a_replica_takes_the_slot_that_the_table_gives_it(time: Time) -> N
     await here.join(rows)
     assert changed == [1, 2, 2], "one replaced another: as many, and not the same"
     assert [one.id for one in here.others()] == ["third"]
+
+
+async def test_a_silent_replica_may_be_reached_and_is_not_there(time: Time) -> None:
+    rows = Beats(time)
+    here = Membership(GroupClock(time), LEASE)
+    rows.others, rows.silent = ["other"], ["silent"]
+    await here.join(rows)
+    assert [here.get(id) is not None for id in ("other", "silent", "gone")] == [True, False, False]
+    assert [here.reachable(id) is not None for id in ("other", "silent", "gone")] == [True, True, False]
+    assert [one.id for one in here.others()] == ["other"]
+    assert here.count == 2
+    for id in ("other", "silent"):
+        found = await here.find(lambda one, id=id: one.id == id)
+        assert found is not None
+        assert found.id == id
+    rows.silent = []
+    await here.join(rows)
+    assert here.reachable("silent") is None, "it has left"
+
+
+async def test_one_that_is_not_known_is_gone_only_by_a_heartbeat_that_began_later(time: Time) -> None:
+    """It may have come after the database was last read."""
+    rows = Beats(time)
+    here = Membership(GroupClock(time), LEASE)
+    await here.join(rows)
+    rows.open.clear()
+    before = asyncio.create_task(here.join(rows))
+    await asyncio.sleep(0)
+    looking = asyncio.create_task(here.find(lambda one: one.id == "new"))
+    gone = asyncio.create_task(here.find(lambda one: one.id == "gone"))
+    rows.open.set()
+    await before
+    await asyncio.sleep(0)
+    assert not looking.done()
+    assert not gone.done()
+    rows.others = ["new"]
+    await here.join(rows)
+    found = await looking
+    assert found is not None
+    assert found.id == "new"
+    assert await gone is None
 
 
 # -- changes

@@ -132,7 +132,7 @@ async def test_a_replica_behind_a_broken_network_got_nothing(
     found = one.membership.get(other.membership.id)
     assert found is not None
     away = replace(found, address=f"http://127.0.0.1:{full.getsockname()[1]}")
-    monkeypatch.setattr(one.membership, "get", lambda id: away)
+    monkeypatch.setattr(one.membership, "reachable", lambda id: away)
     with pytest.raises(HopFailed, match="cannot be reached") as failed:
         async with one.client.request(other.membership.id, "/echo"):
             pass

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD
+from aggregator.domain.errors import OwnerNotReached
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
@@ -116,10 +117,21 @@ class SseFrontend:
         if scope["method"] != "POST":
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
+        try:
+            await self._take(principal, scope, receive, send)
+        except OwnerNotReached as missed:
+            await respond(send, missed.status, {"error": missed.message}, {b"retry-after": b"%d" % missed.retry_after})
+
+    async def _take(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a message, or have the replica take it that has the stream.
+
+        Raises:
+            OwnerNotReached: that one did not get it.
+        """
         session_id = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
         host, peer = self._peers.get(session_id, (None, None))
         owner = session_id.rpartition(_OWNED_BY)[2]
-        away = peer is None and self._forwarder.has(owner, scope)
+        away = peer is None and await self._forwarder.has(owner, scope)
         if not away and (host is None or not host.principal.is_same_caller(principal)):
             await respond(send, 404, {"error": "No such session; open the event stream first."})
             return
@@ -159,6 +171,8 @@ class SseFrontend:
             await self._forwarder.pass_on(owner, path, body, principal, scope, receive, send)
         except HopFailed as failed:
             log.info("a message could not be forwarded: %s", failed)
+            if not failed.sent and self._gateway.group.membership.get(owner) is not None:
+                raise OwnerNotReached(str(failed)) from failed
             await respond(send, 404, {"error": f"The stream of this session is gone: {failed}."})
 
 

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
-from aggregator.domain.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, AnswerLost, HostError
+from aggregator.domain.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    AnswerLost,
+    HostError,
+    OwnerNotReached,
+)
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
@@ -81,7 +88,7 @@ class StreamableHttpFrontend:
                 elif method_of(message) == _LISTEN and isinstance(slot, Slot):
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
-                    owner = self._parked_at(message, scope)
+                    owner = await self._parked_at(message, scope)
                     if owner is not None and self._forwarder is not None:
                         await self._forwarder.resume(owner, message, principal, scope, receive, send)
                         return
@@ -93,6 +100,9 @@ class StreamableHttpFrontend:
             await respond(send, refused.code, error_message(None, refused), wait)
         except UnreadableMessage as unreadable:
             await respond(send, unreadable.status, unreadable.body)
+        except OwnerNotReached as missed:
+            wait = {b"retry-after": b"%d" % missed.retry_after}
+            await respond(send, missed.status, error_message(None, missed), wait)
 
     def _slot(self, principal: Principal, scope: Scope) -> tuple[AbstractContextManager[object], TooMany | None]:
         """Return a slot for a request, or none and why there is none.
@@ -107,13 +117,13 @@ class StreamableHttpFrontend:
                 raise
             return nullcontext(), full
 
-    def _parked_at(self, message: dict[str, Any], scope: Scope) -> str | None:
+    async def _parked_at(self, message: dict[str, Any], scope: Scope) -> str | None:
         """Return the replica at which the call waits that a request goes on with; None for this one, and for most."""
         params = message.get("params")
         if not isinstance(params, dict) or "requestState" not in params or self._forwarder is None:
             return None
         owner = self._gateway.input_requests.parked_at(params)
-        return owner if owner is not None and self._forwarder.has(owner, scope) else None
+        return owner if owner is not None and await self._forwarder.has(owner, scope) else None
 
     async def _message(self, scope: Scope, headers: Headers, receive: Receive) -> Any:
         """Return the decoded body of a post.
@@ -152,7 +162,7 @@ class StreamableHttpFrontend:
                 last = EventId.read(first(headers, wire_headers.LAST_EVENT))
                 if last is None:
                     await self._stand(session, headers, receive, send)
-                elif self._forwarder is not None and self._forwarder.has(last.owner, scope):
+                elif self._forwarder is not None and await self._forwarder.has(last.owner, scope):
                     await self._resume_elsewhere(session, last, principal, scope, receive, send)
                 else:
                     await self._resume(session, last, receive, send)
@@ -216,9 +226,7 @@ class StreamableHttpFrontend:
             elif "method" in message and "id" in message:
                 await self._ask(session, message, headers, receive, send, memory)
             else:
-                self._on_notification(session, message)
-                if "method" not in message and self._forwarder is not None:
-                    await self._forwarder.bring_answer(session, message)
+                await self._take(session, message)
                 await respond(send, 202)
 
     async def _initialize(self, host: Host, message: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -297,12 +305,10 @@ class StreamableHttpFrontend:
 
     async def _post_batch(self, session: HttpSession, batch: list[Any], headers: Headers, send: Send) -> None:
         """2025-03-26 allows several messages in one post; their answers come back in one."""
-        asked, principal = [], session.host.principal
-        for part in batch:
-            if isinstance(part, dict) and "method" in part and "id" in part:
-                asked.append(part)
-            elif isinstance(part, dict):
-                self._on_notification(session, part)
+        parts, principal = [part for part in batch if isinstance(part, dict)], session.host.principal
+        asked = [part for part in parts if "method" in part and "id" in part]
+        # First what needs no answer: nothing was run where an answer to another replica could not be brought.
+        await asyncio.gather(*(self._take(session, part) for part in parts if "method" not in part or "id" not in part))
         answers = await asyncio.gather(*(self._answer_part(session, principal, part, headers) for part in asked))
         await (respond(send, 200, answers) if answers else respond(send, 202))
 
@@ -323,9 +329,20 @@ class StreamableHttpFrontend:
         except Exception as error:
             return error_message(request_id, error)
 
-    def _on_notification(self, session: HttpSession, message: dict[str, Any]) -> None:
-        if "method" not in message:
+    async def _take(self, session: HttpSession, message: dict[str, Any]) -> None:
+        """Take a notification, or an answer to a question of this replica or another one.
+
+        Raises:
+            OwnerNotReached: the answer is for another one, and could not be brought there.
+        """
+        if "method" in message:
+            self._on_notification(session, message)
+        else:
             session.peer.feed(message)
+            if self._forwarder is not None:
+                await self._forwarder.bring_answer(session, message)
+
+    def _on_notification(self, session: HttpSession, message: dict[str, Any]) -> None:
         parsed = incoming(message)
         if parsed is None:
             return

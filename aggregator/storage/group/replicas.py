@@ -45,7 +45,8 @@ class ReplicaRows:
         except IntegrityError as error:
             # Another one took the slot at this moment: the next heartbeat takes another.
             raise StorageBusy("Another replica took the same slot at this moment.") from error
-        return Beat(now, tuple(one for one in found if one.seen > now - self._lease))
+        there = tuple(one for one in found if one.seen > now - self._lease)
+        return Beat(now, there, tuple(one for one in found if one not in there))
 
     async def leave(self, id: str) -> None:
         """Take a replica out: its slot is free at once.

@@ -36,6 +36,11 @@ log = logging.getLogger(__name__)
 
 # Seconds for a message without an answer.
 _NOTICE: Final = 5.0
+# Seconds between two attempts to bring the answer to a question: at first, and at most.
+_AGAIN: Final = 0.1
+_AGAIN_AT_MOST: Final = 1.0
+# Statuses from here on say that the other replica could not do it now.
+_OWN_FAULT: Final = 500
 # Requests that need not leave this replica: the stream says whether the other one is there, and it keeps log levels.
 _ANSWERED_HERE: Final = frozenset({"ping", "server/discover", "logging/setLevel"})
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -154,7 +159,8 @@ class HopConnection:
     async def _send_session_event(self, said: Mapping[str, Any]) -> None:
         await self._post(TELL, {"attachment": self._attachment, **said})
 
-    async def _post(self, path: str, message: Mapping[str, Any]) -> None:
+    async def _post(self, path: str, message: Mapping[str, Any]) -> bool:
+        """Send a message that has no answer; return whether the other replica had it, taken or not."""
         try:
             async with (
                 asyncio.timeout(_NOTICE),
@@ -162,8 +168,10 @@ class HopConnection:
             ):
                 if response.status >= 400:
                     log.debug("%s: the replica that runs it did not take a message: %d", self._server, response.status)
+                return response.status < _OWN_FAULT
         except (HopFailed, TimeoutError) as error:
             log.debug("%s: the replica that runs it was not told: %s", self._server, error)
+            return False
 
     @property
     def _claims(self) -> Mapping[str, Any]:
@@ -249,7 +257,11 @@ class HopConnection:
             answer: dict[str, Any] = {"result": result}
         except RpcError as error:
             answer = {"error": rpc_error_to_wire(error)}
-        await self._post(ANSWER, {"question": message["question"], **answer})
+        # Until it is there: the question, and with it the call, waits for as long as this task lives.
+        pause = _AGAIN
+        while not await self._post(ANSWER, {"question": message["question"], **answer}):
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _AGAIN_AT_MOST)
 
     # -- subscriptions
 

@@ -2,16 +2,20 @@
 
 Rule 1: a request is forwarded once at most: what came by a hop is answered where it came to.
 Rule 2: the end of the owner ends the wait for it, and so does the end of this replica.
+Rule 3: an answer of a host is brought to its owner, or refused so that the host can send it again; it is dropped only
+once the owner is gone.
 """
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import AnswerLost, StaleState
+from aggregator.domain.errors import AnswerLost, OwnerNotReached, StaleState
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.forward.question_ids import QuestionIds
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
@@ -32,8 +36,15 @@ FORWARDED: Final = "aggregator.forwarded"
 # The paths of the other end.
 HTTP, MESSAGES, ANSWERS, ENDED = "http", "messages", "answers", "ended"
 AGENT, KEY, TOKEN = "agent", "key", "token"
-# Seconds that an answer to a question may take to be brought to its owner.
+# Seconds that an answer to a question may take to its owner, and that the owner of a request is looked for.
 _PATIENCE: Final = 10.0
+# Seconds for which a request that did not reach its owner is sent again.
+_SENDING_AGAIN: Final = 2.0
+# Seconds between two attempts: at first, and at most.
+_AGAIN: Final = 0.1
+_AGAIN_AT_MOST: Final = 1.0
+# The id of a replica.
+_REPLICA: Final = re.compile(r"[0-9a-f]{16}")
 # Seconds that the end of a session waits for the other replicas; one that takes longer hears of it by the changes.
 _SPREADING: Final = 1.0
 # Header fields of a host that a request is forwarded with; those of a credential are not.
@@ -51,6 +62,8 @@ _PASSED: Final = frozenset(
     }
 )
 _PASSED_PREFIX: Final = "mcp-"
+# Statuses from here on say that the other replica could not do it now.
+_OWN_FAULT: Final = 500
 _ANSWERED: Final = frozenset({"content-type", "cache-control", "x-accel-buffering", "retry-after"})
 
 
@@ -67,12 +80,20 @@ class Forwarder:
     def __repr__(self) -> str:
         return f"<Forwarder of {self._group.membership.id}>"
 
-    def has(self, owner: str, scope: Scope) -> bool:
-        """Return whether a request may go to this replica: it is another one, is there, and has not sent it here."""
+    async def has(self, owner: str, scope: Scope) -> bool:
+        """Return whether a request may go to this replica: it is another one, is there, and has not sent it here.
+
+        Raises:
+            OwnerNotReached: the database cannot say now whether it is there.
+        """
         group = self._group
-        if not group.enabled or owner == group.membership.id or FORWARDED in scope:
+        if not group.enabled or owner == group.membership.id or FORWARDED in scope or not _REPLICA.fullmatch(owner):
             return False
-        return group.membership.get(owner) is not None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await group.membership.find(lambda one: one.id == owner) is not None
+        except TimeoutError:
+            raise OwnerNotReached("the database cannot say now whether that one is there") from None
 
     async def pass_on(
         self,
@@ -89,24 +110,48 @@ class Forwarder:
 
         `lost`: the message that ends an event stream which the owner left in the middle.
 
+        What certainly did not reach an owner that is there is sent again for a moment.
+
         Raises:
-            HopFailed: the owner is gone; nothing of an answer was sent.
+            HopFailed: the owner is gone, or cannot be reached; nothing of an answer was sent.
         """
+        loop, pause = asyncio.get_running_loop(), _AGAIN
+        until = loop.time() + _SENDING_AGAIN
+        while True:
+            try:
+                await self._pass_once(owner, path, body, principal, scope, receive, send, lost)
+                return
+            except HopFailed as failed:
+                there = self._group.membership.get(owner) is not None
+                if failed.sent or not there or loop.time() + pause > until:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _AGAIN_AT_MOST)
+
+    async def _pass_once(
+        self,
+        owner: str,
+        path: str,
+        body: bytes,
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        lost: bytes,
+    ) -> None:
         passing = _Passing(send, lost)
-        failed: BaseException | None
+        failed: HopFailed | None
         try:
             with self._drain.work(partial(HopFailed, "this replica was shut down", sent=True)):
                 async with Tasks("a forwarded request") as tasks:
                     answering = tasks.start(self._answered(owner, path, body, principal, scope, passing))
                     ends = {answering, tasks.start(_left(receive)), tasks.start(self._gone(owner))}
                     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                    failed = answering.exception() if answering.done() and not answering.cancelled() else None
+                    failed = answering.result() if answering.done() and not answering.cancelled() else None
         except HopFailed as ended:
             failed = ended
-        if isinstance(failed, HopFailed):
+        if failed is not None:
             await passing.fail(failed)
-        elif failed is not None:
-            raise failed
         elif (not answering.done() or answering.cancelled()) and self._group.membership.get(owner) is None:
             await passing.fail(HopFailed(f"the replica {owner} is gone", sent=True))
 
@@ -125,21 +170,50 @@ class Forwarder:
 
     async def bring_answer(self, session: HttpSession, message: dict[str, Any]) -> None:
         """Bring a host's answer to the replica that asked it, if that is another one. One that is gone has no use for
-        it.
+        it: the call that asked has ended with it.
+
+        An owner takes an answer once, however often it is brought.
+
+        Raises:
+            OwnerNotReached: it could not be brought, and the question may still be open.
         """
         request_id = message.get("id")
-        owner = self.questions.owner(request_id) if not session.peer.waits_for(request_id) else None
-        if owner is None:
+        asker = self.questions.asker(request_id) if self._group.enabled else None
+        if asker is None or session.peer.waits_for(request_id):
             return
         claims = {**_claims(session.host.principal), "session": session.id}
-        try:
-            async with (
-                asyncio.timeout(_PATIENCE),
-                self._group.hop_client.request(owner, f"/{ANSWERS}", encode(message), claims) as answer,
-            ):
-                await answer.read()
-        except (HopFailed, TimeoutError) as error:
-            log.info("the answer to a question could not be brought to the replica that asked: %s", error)
+        pause, why = _AGAIN, "the database cannot say now which one asked"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while (owner := await self.questions.owner(asker)) is not None:
+                    why = "it does not answer"
+                    try:
+                        status = await self._bring(owner.id, message, claims)
+                    except HopFailed as failed:
+                        if not failed.sent and self._group.membership.get(owner.id) is None:
+                            # Not heard of for a lease, and nothing listens there.
+                            break
+                        why = str(failed)
+                    else:
+                        if status < _OWN_FAULT:
+                            return
+                        why = f"it answered HTTP {status}"
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, _AGAIN_AT_MOST)
+                log.info("an answer to a question came after the replica that asked was gone")
+                return
+        log.warning("an answer to a question could not be brought to the replica that asked: %s", why)
+        raise OwnerNotReached(why)
+
+    async def _bring(self, owner: str, message: dict[str, Any], claims: Mapping[str, Any]) -> int:
+        """Return the status with which the owner took an answer; below 500, it will not take it otherwise.
+
+        Raises:
+            HopFailed: it did not.
+        """
+        async with self._group.hop_client.request(owner, f"/{ANSWERS}", encode(message), claims) as answer:
+            await answer.read()
+            return answer.status
 
     async def spread_end(self, session: HttpSession) -> None:
         """Have every other replica let go of a session, before its host is told that it has ended."""
@@ -160,18 +234,33 @@ class Forwarder:
 
     async def _answered(
         self, owner: str, path: str, body: bytes, principal: Principal, scope: Scope, passing: "_Passing"
-    ) -> None:
-        async with self._group.hop_client.request(
-            owner, path, body, _claims(principal), _headers(scope), method=scope["method"]
-        ) as answer:
-            await passing.begin(answer)
-            async for part in answer.parts():
-                await passing.send_part(part)
+    ) -> HopFailed | None:
+        """Send a request to its owner, and its answer to the host; return why that failed, since an exception would be
+        logged as a fault of the task.
+        """
+        try:
+            async with self._group.hop_client.request(
+                owner, path, body, _claims(principal), _headers(scope), method=scope["method"]
+            ) as answer:
+                await passing.begin(answer)
+                async for part in answer.parts():
+                    await passing.send_part(part)
+        except HopFailed as failed:
+            return failed
         await passing.finish()
+        return None
 
     async def _gone(self, owner: str) -> None:
-        """Wait until a replica is gone, also one that says nothing any more."""
-        while self._group.membership.get(owner) is not None:
+        """Wait until a replica is gone, also one that says nothing any more.
+
+        One that is silent already may only be cut off from the database: it is given the time of a lease.
+        """
+        membership = self._group.membership
+        with suppress(TimeoutError):
+            async with asyncio.timeout(membership.lease):
+                while membership.get(owner) is None:
+                    await self._changed.wait()
+        while membership.get(owner) is not None:
             await self._changed.wait()
 
     def _replicas_changed(self) -> None:

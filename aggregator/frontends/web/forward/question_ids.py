@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.replicas.membership import Membership
+from aggregator.storage.records import ReplicaRecord
 
 # Ids are whole numbers that any host reads and writes without loss: a prefix of the process, and a count.
 _PREFIXES: Final = 9_000_000
@@ -25,14 +26,18 @@ class QuestionIds:
     def __repr__(self) -> str:
         return f"<QuestionIds from {self._prefix * _COUNTED}>"
 
-    def owner(self, request_id: object) -> str | None:
-        """Return the other replica that asked with this id; None if there is none."""
+    def asker(self, request_id: object) -> int | None:
+        """Return the prefix of the other process that asked with this id; None if no other can have."""
         if isinstance(request_id, str) and request_id.isascii() and request_id.isdecimal() and len(request_id) < 16:
             request_id = int(request_id)
         if not isinstance(request_id, int):
             return None
         prefix = request_id // _COUNTED
-        return next((one.id for one in self._membership.others() if one.facts.get(_FACT) == prefix), None)
+        return prefix if 1 <= prefix <= _PREFIXES and prefix != self._prefix else None
+
+    async def owner(self, asker: int) -> ReplicaRecord | None:
+        """Return the replica that has this prefix; None if it is gone. Waits while the database cannot say."""
+        return await self._membership.find(lambda one: one.facts.get(_FACT) == asker)
 
     def _facts(self) -> Mapping[str, Any]:
         return {_FACT: self._prefix}
