@@ -77,7 +77,7 @@ def validate_tools_steps(
         yield
         try:
             name = _own_name(definition)
-            if not _is_included(server, name):
+            if not is_taken(server, name):
                 continue
             if name in records:
                 raise InvalidDefinition("the server lists it twice; the first one counts")
@@ -157,7 +157,8 @@ def _own_name(definition: Any) -> str:
     return name
 
 
-def _is_included(server: ServerConfig, name: str) -> bool:
+def is_taken(server: ServerConfig, name: str) -> bool:
+    """Return whether the configuration takes a tool of that name from a server."""
     tools = server.tools
     included = not tools.include or any(fnmatchcase(name, pattern) for pattern in tools.include)
     return included and not any(fnmatchcase(name, pattern) for pattern in tools.exclude)

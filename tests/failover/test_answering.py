@@ -184,7 +184,7 @@ async def test_schemas_that_do_not_go_together_are_refused_and_told(
     async with raw_http() as raw, running_app(web(raw), raw_stdio("second", listing=listing)) as harness:
         problems = harness.app.failover.problems
         assert "second.echo cannot stand in for first.echo: of its arguments, `say` is required there." in problems
-        assert "second cannot stand in for these tools of first, since it has none named odd." in problems
+        assert "second cannot stand in for these tools of first, since it shows none named odd." in problems
         await away(harness, raw)
         assert harness.tools() == ["second.echo"]
         assert sum("cannot stand in for first.echo" in record.message for record in caplog.records) == 1

@@ -351,3 +351,32 @@ def test_a_server_whose_pins_cannot_be_written_is_explained(shop: Shop, capsys: 
     assert "`aggregator pins status shop`" in said
     shop.configure(on_change="warn")
     assert "held" not in explained(shop, capsys, "one", "shop.refund", connect=True)[1]
+
+
+def test_a_tool_that_is_listed_and_left_out_is_not_called_gone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.is_seen()
+    shop.configure(tools={"exclude": ["invoice"]})
+    capsys.readouterr()
+    assert check.check(shop.path) == 0
+    assert "not listed any more" not in capsys.readouterr().out
+    shop.says(tool("order"), breaks_off=True)
+    assert check.check(shop.path) == 0
+    assert "not listed any more" not in capsys.readouterr().out
+    shop.says(tool("order"), breaks_off=False)
+    assert check.check(shop.path) == 0
+    assert "shop.invoice: not listed any more" in capsys.readouterr().out
+
+
+def test_a_tool_that_a_server_lists_is_not_called_missing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that is held, or that the configuration leaves out."""
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps(EVERYONE))
+    for settings in ({"trust": "ask"}, {"tools": {"exclude": ["order"]}}):
+        shop.configure(**settings)
+        for name in ("shop.order", "shop.nothing"):
+            said = explained(shop, capsys, "one", name, connect=True)[1]
+            assert ("Server shop has no such tool now." in said) == (name == "shop.nothing"), (settings, said)
+    said = explained(shop, capsys, "one", "shop.order", connect=True)[1]
+    assert said.startswith(
+        "The configuration leaves order of server shop out (`tools` of its entry).\none, shop.order: allow"
+    )

@@ -1,8 +1,9 @@
 """A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
 
 FILE holds `tools`, `prompts`, `resources`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is
-read for each request. While it has `silent`, nothing is answered. The tool `announce` makes the server tell that all
-its lists changed; every other call is answered with its name.
+read for each request. While it has `silent`, nothing is answered; with `breaks_off`, the second page of tools is none
+if that is true, and empty if not. The tool `announce` makes the server tell that all its lists changed; every other
+call is answered with its name.
 """
 
 import json
@@ -42,8 +43,11 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 "serverInfo": {"name": "changing", "version": "1"},
                 **({"instructions": now["instructions"]} if now.get("instructions") else {}),
             }
+        case "tools/list" if "cursor" in params:
+            return {"tools": None} if not now.get("breaks_off") else {}
         case "tools/list":
-            return {"tools": [*now["tools"], {"name": "announce", "inputSchema": EMPTY}]}
+            more = {"nextCursor": "2"} if "breaks_off" in now else {}
+            return {"tools": [*now["tools"], {"name": "announce", "inputSchema": EMPTY}], **more}
         case "prompts/list":
             return {"prompts": now.get("prompts", [])}
         case "resources/list":

@@ -85,3 +85,43 @@ async def test_the_status_counts_what_is_held(shop: ChangingServer) -> None:
         await say(harness, shop, tool("order", "Something else."), tool("invoice"))
         assert harness.app.report()[1]["servers"]["shop"]["held"] == 1
         assert harness.app.snapshot().upstreams["shop"].held == 1
+
+
+async def test_what_the_server_lists_is_not_called_gone(shop: ChangingServer) -> None:
+    """A tool that is left out, by the configuration or since its schema is of no use, is neither gone nor renamed."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    changed = {**tool("order"), "inputSchema": {"type": "nothing"}}
+    shop.says(changed, tool("invoice"), tool("purchase", tool("order")["description"]))
+    for settings in ({}, {"tools": {"exclude": ["invoice"]}}):
+        async with running(shop.config(**settings), storage=shop.storage) as harness:
+            await harness.settled()
+            assert "order" not in await harness.listed()
+            assert "purchase" in await harness.listed()
+    told = [one["what"] for one in events(shop)]
+    assert "removed" not in told
+    assert "renamed" not in told
+    shop.says(tool("purchase", tool("order")["description"]))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    told = list(events(shop))
+    assert [sorted(one["items"]) for one in told if one["what"] == "removed"] == [["invoice", "order"]]
+    # It is there again, and of no use: not gone any more.
+    shop.says(changed, tool("invoice"), tool("purchase", tool("order")["description"]))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    assert "removed" not in (await shop.rows())["tool", "order"].classes
+
+
+async def test_a_list_that_came_in_part_says_of_nothing_that_it_is_gone(shop: ChangingServer) -> None:
+    """Only a whole list shows that an item is gone; then it is told, even if the items are the same."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    shop.says(tool("order"), breaks_off=True)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        assert "removed" not in (await shop.rows())["tool", "invoice"].classes
+        shop.says(tool("order"), breaks_off=False)
+        await until(lambda: harness.app.upstreams[shop.name].lists.is_whole("tool"))
+        await harness.settled()
+        await until(lambda: "removed" in [one["what"] for one in events(shop)])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aggregator.app.pins.known import server_pins, signature
 from aggregator.app.pins.locked import LockWatch
 from aggregator.app.pins.news import PinNews
-from aggregator.app.pins.writing import PinDatabase, error_named, items_of, was_read, write_list
+from aggregator.app.pins.writing import PinDatabase, error_named, is_whole, items_of, was_read, write_list
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.pins.book import PinBook
@@ -457,7 +457,7 @@ class PinSync:
         for judged in filter(self._book.is_current, lists):
             try:
                 if not judged.provisional:
-                    await write_list(pins, judged, self._news, was_read=was_read(self._upstreams[server], judged.kind))
+                    await write_list(pins, judged, self._news, is_whole=is_whole(self._upstreams[server], judged.kind))
             except StorageError:
                 raise
             except Exception as error:

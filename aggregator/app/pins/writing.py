@@ -36,10 +36,10 @@ class PinDatabase(Protocol):
     async def open(self) -> "Database | None": ...
 
 
-async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, was_read: bool) -> None:
+async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, is_whole: bool) -> None:
     """Write what one list is to be remembered by, and tell of what no process told before.
 
-    was_read: the server was asked for the list, so that what is not in it is gone.
+    is_whole: the server was asked for the list and sent all of it, so that what is not in it is gone.
 
     Raises:
         StorageError: the database cannot do it.
@@ -52,7 +52,7 @@ async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, 
         news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:
         await _adopt(pins, judged, news, now)
-    noted = seen_of(judged if was_read else replace(judged, removed=()))
+    noted = seen_of(judged if is_whole else replace(judged, removed=()))
     if pins is None:
         news.changed(judged, noted)
         return
@@ -94,6 +94,11 @@ def was_read(upstream: Upstream, kind: PinKind) -> bool:
     if kind in ("tool", "prompt", "template", "skill"):
         return upstream.lists.was_read(kind)
     return upstream.negotiated is not None
+
+
+def is_whole(upstream: Upstream, kind: PinKind) -> bool:
+    """Return whether the server was asked for the items of this kind, and sent all of them."""
+    return was_read(upstream, kind) and (kind == "instructions" or upstream.lists.is_whole(kind))
 
 
 def error_named(error: Exception) -> str:

@@ -98,7 +98,7 @@ def _checked(said: SaidNow, locked: Pins | None, stored: Pins | None, index: Too
         found = {(kind, name): flags_of(kind, name, definition, others) for kind, name, definition, _ in said.items}
         flags = {key: one for key, one in found.items() if one}
         return CheckedServer(said.config, now=now, flags=flags)
-    compared = at_once(compare(pins, said.items, others))
+    compared = at_once(compare({key: pin for key, pin in pins.items() if said.is_compared(key)}, said.items, others))
     rules = rules_of(said.config)
     held = (one.key for one in compared.changes if is_held(one, rules.on_change) or (rules.asks and one.before is None))
     baseline = "lock file" if locked is not None else "database"

@@ -15,6 +15,7 @@ from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
 from aggregator.pins.comparison import Listed
 from aggregator.pins.flags import KnownTool
+from aggregator.pins.values import ItemKey, PinKind
 from aggregator.upstream.upstream import Upstream
 
 _KINDS: Final[tuple[Literal["prompt", "template", "skill"], ...]] = ("prompt", "template", "skill")
@@ -24,12 +25,22 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SaidNow:
-    """One server as it is now: its items, and its tools as others see them. `problem`: why they are not known."""
+    """One server as it is now: its items, and its tools as others see them. `problem`: why they are not known.
+
+    left_out: the items that it lists besides, and that are not used. in_part: the lists that did not come whole.
+    """
 
     config: ServerConfig
     items: Sequence[Listed] = ()
     tools: Sequence[KnownTool] = ()
     problem: str | None = None
+    left_out: frozenset[ItemKey] = frozenset()
+    in_part: frozenset[PinKind] = frozenset()
+
+    def is_compared(self, pin: ItemKey) -> bool:
+        """Return whether a pinned item is there, or is gone for sure."""
+        kind = pin[0]
+        return pin not in self.left_out and (kind not in self.in_part or any(pin == one[:2] for one in self.items))
 
 
 async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[SaidNow]:
@@ -71,9 +82,11 @@ def _listed(config: ServerConfig, upstream: Upstream) -> SaidNow:
     definitions = upstream.lists["tool"]
     records, _ = validate_tools(config, definitions, ambiguous=False, name_limit=64)
     given = _by_name(definitions, "name")
+    there: set[ItemKey] = {("tool", name) for name in given}
     found: list[Listed] = [("tool", one.own_name, given[one.own_name], one.version) for one in records]
     for kind in _KINDS:
         given = _by_name(upstream.lists[kind], NAMED_BY[kind])
+        there |= {(kind, name) for name in given}
         valid, _ = valid_items(config, kind, upstream.lists[kind], ambiguous=False, name_limit=64)
         for item in valid:
             definition = given[item.own_name]
@@ -85,7 +98,9 @@ def _listed(config: ServerConfig, upstream: Upstream) -> SaidNow:
         KnownTool(one.server, one.own_name, tuple(one.listed.values()), str(one.definition.get("description") or ""))
         for one in records
     ]
-    return SaidNow(config, found, tools)
+    left_out = frozenset(there - {(kind, name) for kind, name, _, _ in found})
+    in_part = frozenset(kind for kind in ("tool", *_KINDS) if not upstream.lists.is_whole(kind))
+    return SaidNow(config, found, tools, left_out=left_out, in_part=in_part)
 
 
 def _by_name(definitions: Iterable[Any], key: str) -> dict[str, Any]:

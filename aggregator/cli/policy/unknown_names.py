@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from aggregator.catalog.validate import is_taken
 from aggregator.cli.policy.kept_tools import of_server
 from aggregator.config.files.report import nearest
 from aggregator.config.model import Config
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.full_names import meant_name
@@ -26,6 +28,9 @@ def said_of_missing(
         return f"There is no server {target.prefix}.{_hint(meant and f'{mark}{meant}')}"
     if target.kind != "tool":
         return None
+    configured = _configured(target.server, config)
+    if configured is not None and not is_taken(configured, target.name):
+        return f"The configuration leaves {target.name} of server {target.server} out (`tools` of its entry)."
     if known.tools is None:
         names, when = _kept(target.server, config, storage), "had no such tool when it was last connected"
     else:
@@ -40,7 +45,11 @@ def _hint(meant: str | None) -> str:
     return f" Did you mean {meant}?" if meant else ""
 
 
+def _configured(server: str, config: Config | None) -> ServerConfig | None:
+    return next((one for one in config.servers if one.id == server), None) if config is not None else None
+
+
 def _kept(server: str, config: Config | None, storage: str | None) -> Sequence[str]:
     """Return the names of a server's tools when it was last connected, as far as an SQLite file has them."""
-    configured = next((one for one in config.servers if one.id == server), None) if config is not None else None
+    configured = _configured(server, config)
     return [tool.own_name for tool in of_server(configured, storage)] if configured is not None else []

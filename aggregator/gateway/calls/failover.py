@@ -208,7 +208,9 @@ class Failover:
                 self.others[tool.name] = tuple(found)
         for server, names in missing.items():
             said = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            problems.append(f"{server} cannot stand in for these tools of {config.id}, since it has none named {said}.")
+            problems.append(
+                f"{server} cannot stand in for these tools of {config.id}, since it shows none named {said}."
+            )
 
     def _misfit(self, tool: ToolRecord, other: ToolRecord) -> str | None:
         key = tool.name, tool.version, other.name, other.version

@@ -17,6 +17,7 @@ from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.forms import unfenced
 from aggregator.gateway.meta.rendering import rendered
+from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View
@@ -71,7 +72,8 @@ class WrittenNames:
             return None
         tools = self._finder.of_server(self._view, seen.config.id)
         if not tools:
-            return f"{seen.name} is a server, not a tool, and has no tools now ({seen.state})."
+            held = f"; {note}" if (note := held_note(seen.held)) else ""
+            return f"{seen.name} is a server, not a tool, and has no tools to call now ({seen.state}{held})."
         lines = fit(map(rendered(self._finder, self._view, 1), tools[:_LINES]), _TOOLS_BUDGET, at_least=1).items
         left = len(tools) - len(lines)
         more = [f"+{left} more: search_tools with server {seen.name} lists them all"] if left else []

@@ -135,14 +135,22 @@ class PinBook:
     # -- what is listed
 
     def judge_steps(
-        self, config: ServerConfig, kind: PinKind, listed: Sequence[ListedItem], pins: ServerPins
+        self,
+        config: ServerConfig,
+        kind: PinKind,
+        listed: Sequence[ListedItem],
+        pins: ServerPins,
+        left_out: frozenset[str] = frozenset(),
     ) -> Steps[JudgedList]:
-        """Judge a list by pins of its server. A list that cannot be compared costs its own server only."""
+        """Judge a list by pins of its server. A list that cannot be compared costs its own server only.
+
+        left_out: names that the server lists and that are not among `listed`.
+        """
         rules, sight = rules_of(config), self._sights.get((config.id, kind))
         known = pins if sight is None or not pins.readable else pins.with_sight(kind, sight)
         try:
             judged = yield from judge_steps(
-                config.id, kind, listed, known, rules, lambda: self._others_steps(config.id)
+                config.id, kind, listed, known, rules, lambda: self._others_steps(config.id), left_out
             )
             return replace(judged, sight=sight)
         except Exception as error:  # it must neither be shown unseen nor end what others list

@@ -42,11 +42,15 @@ def judge_steps(
     known: ServerPins,
     rules: PinRules,
     others: Callable[[], Steps[OtherServers]],
+    left_out: frozenset[str] = frozenset(),
 ) -> Steps[JudgedList]:
-    """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes."""
+    """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes.
+
+    left_out: names that the server lists and that are not among `listed`, since they cannot or may not be used.
+    """
     if not known.readable:
         return unprotected(server, kind, listed, rules, _NOT_READ)
-    judged = yield from _judge_readable(server, kind, listed, known, rules, others)
+    judged = yield from _judge_readable(server, kind, listed, known, rules, others, left_out)
     return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, listed, known)
 
 
@@ -77,6 +81,7 @@ def _judge_readable(
     known: ServerPins,
     rules: PinRules,
     others: Callable[[], Steps[OtherServers]],
+    left_out: frozenset[str],
 ) -> Steps[JudgedList]:
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):
@@ -88,9 +93,14 @@ def _judge_readable(
         if provisional is not None:
             return provisional
     items = [(kind, one.name, one.definition, one.version) for one in listed]
+    # What the server lists is neither gone nor renamed, even if it is not used.
+    there = [pin for key, pin in pins.items() if key[1] in left_out]
+    pins = {key: pin for key, pin in pins.items() if key[1] not in left_out}
     nothing_new = all((pin := pins.get((kind, one.name))) is not None and pin.version == one.version for one in listed)
     found = yield from compare(pins, items, NO_OTHERS if nothing_new else (yield from others()))
-    return (yield from _judged(server, kind, found, pins, known, rules))
+    judged = yield from _judged(server, kind, found, pins, known, rules)
+    noted_as_gone = tuple(pin for pin in there if known.seen.get(pin.key) == "")
+    return replace(judged, same=(*judged.same, *noted_as_gone)) if noted_as_gone else judged
 
 
 def _provisional(

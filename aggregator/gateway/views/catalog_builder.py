@@ -284,8 +284,8 @@ class CatalogBuilder:
         found: tuple[Any, ...] = valid
         held: tuple[Any, ...] = ()
         if self._pins is not None and pins is not None and kind in _PINNED:
-            listed = yield from _listed_steps(kind, valid, definitions)
-            judged = yield from self._pins.judge_steps(config, _PINNED[kind], listed, pins)
+            listed, left_out = yield from _listed_steps(kind, valid, definitions)
+            judged = yield from self._pins.judge_steps(config, _PINNED[kind], listed, pins, left_out)
             found, held = _apart(valid, judged.held)
         if before is not None and _alike(before.found, found) and _alike(before.held, held):
             found, held, part, held_part = before.found, before.held, before.part, before.held_part
@@ -354,8 +354,12 @@ def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return len(one) == len(other) and all(mine is others for mine, others in zip(one, other, strict=True))
 
 
-def _listed_steps(kind: Kind, records: Iterable[Any], definitions: Iterable[Any]) -> Steps[list[ListedItem]]:
-    """Return the records as they are compared with pins: by the definitions that the server gave."""
+def _listed_steps(
+    kind: Kind, records: Iterable[Any], definitions: Iterable[Any]
+) -> Steps[tuple[list[ListedItem], frozenset[str]]]:
+    """Return the records as they are compared with pins, by the definitions that the server gave, and the names of the
+    items that it lists besides and that are left out.
+    """
     key = "name" if kind == "tool" else NAMED_BY[kind]
     given: dict[str, Any] = {}
     for definition in definitions:
@@ -369,7 +373,7 @@ def _listed_steps(kind: Kind, records: Iterable[Any], definitions: Iterable[Any]
         definition = given[record.own_name]
         version = record.version if kind == "tool" else definition_digest(definition)
         listed.append(ListedItem(record.own_name, version, definition))
-    return listed
+    return listed, frozenset(given.keys() - {one.name for one in listed})
 
 
 def _apart(records: tuple[Any, ...], held: Mapping[str, HeldItem]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

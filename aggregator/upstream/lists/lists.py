@@ -69,6 +69,7 @@ class UpstreamLists:
         self._faults = faults
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
         self._known: set[Kind] = set()
+        self._in_part: set[Kind] = set()
         self._fresh: dict[Kind, tuple[Freshness | None, float]] = {}
         self._negotiated: Negotiated | None = None
         self._silent = False
@@ -98,6 +99,10 @@ class UpstreamLists:
     def was_read(self, kind: Kind) -> bool:
         """Return whether the server has answered a request for this list."""
         return kind in self._fresh
+
+    def is_whole(self, kind: Kind) -> bool:
+        """Return whether all pages of the list came when it was read last; else what is not in it may be there."""
+        return kind not in self._in_part
 
     # -- freshness
 
@@ -219,9 +224,12 @@ class UpstreamLists:
         self._known.add(kind)
         self._faults.note_list(LIST_METHODS[kind].method, drained.fault)
         items = drained.items
+        made_whole = drained.whole and kind in self._in_part
+        self._in_part = self._in_part - {kind} if drained.whole else self._in_part | {kind}
         if drained.cut:
             items = await self._slices.run(_with_missing(items, self._items[kind], LIST_METHODS[kind].named_by))
-        if await self._slices.run(_same(items, self._items[kind])):
+        # A list that is whole now counts anew, even with the same items: nothing else is there.
+        if not made_whole and await self._slices.run(_same(items, self._items[kind])):
             return False
         await self._examine(kind, items)
         self._items[kind] = items

@@ -27,12 +27,14 @@ class DrainedList(NamedTuple):
     fresh: the freshness that the pages state; None unless each does.
     fault: what was wrong with its pages, as a sentence of ours without its subject; None if nothing was.
     cut: a page could not be read, so that items are missing that may come another time.
+    whole: all pages came, so that what is not among the items is not there.
     """
 
     items: list[Any]
     fresh: Freshness | None
     fault: str | None = None
     cut: bool = False
+    whole: bool = True
 
 
 async def read_pages(
@@ -98,12 +100,13 @@ async def _read_pages(
         if fault is None:
             seen[cursor] = None
         params = {**params, "cursor": cursor}
+    whole = fault is None
     if fault is None and again:
         fault = f"lists {again} of its {key} on two pages"
     elif fault is not None:
         fault += "; what came until then is used"
     known = [hint for hint in hints if hint is not None]
-    return DrainedList(items, least(known) if len(known) == len(hints) else None, fault, cut)
+    return DrainedList(items, least(known) if len(known) == len(hints) else None, fault, cut, whole)
 
 
 def _paging_fault(
