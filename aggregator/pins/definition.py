@@ -3,7 +3,8 @@
 Rule 1: everything a model, a person or a host acts on counts, members that are not known too. Of `_meta` that is what
 the UI extension and hosts have there; the rest is for machines on the way.
 Rule 2: what means the same is the same: any order of the members of objects, and of lists that JSON Schema reads as
-sets; `1` and `1.0`; a text in composed and decomposed letters; `required: []`, `properties: {}` and none of them.
+sets; `1` and `1.0`; a text in composed and decomposed letters; `required: []`, `properties: {}`, members of the
+protocol that are null or empty, and none of them; one type and a list of it.
 Rule 3: no definition raises an error: numbers without a JSON form are null, as hosts get them, and what is nested too
 deeply counts by a digest of its own.
 """
@@ -11,6 +12,7 @@ deeply counts by a digest of its own.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final
@@ -30,8 +32,16 @@ _POSITIONS: Final = 20_000
 _SET_LISTS: Final = ("required", "type")
 # Keywords that say nothing while they are empty.
 _EMPTY: Final = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "$defs", "definitions")
+# Members of the protocol that say nothing while they are null, or empty.
+_OPTIONAL: Final = frozenset(
+    {"title", "description", "annotations", "icons", "arguments", "mimeType", "size", "execution", "_meta"}
+    | {"inputSchema", "outputSchema"}
+)
+_EMPTY_MEMBERS: Final = ("annotations", "icons", "arguments")
 # Floats up to here are the integer that they are equal to.
 _EXACT: Final = 2**53
+# Below this, integers have a float near them.
+_LARGEST: Final = 10**308
 _SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _ONE_SCHEMA: Final = (
@@ -94,6 +104,8 @@ def _settled(value: Any, depth: int) -> Any:
         return value if value.isascii() else normalize("NFC", value)
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, int) and not -_EXACT <= value <= _EXACT:
+        return _large(value)
     if depth > _DEEPEST:
         return value
     if isinstance(value, Mapping):
@@ -109,8 +121,23 @@ def _settled(value: Any, depth: int) -> Any:
     return value
 
 
+def _large(value: int) -> int | float:
+    """Return the float whose digits are those of an integer, as some languages write it; else the integer."""
+    if abs(value) < _LARGEST:
+        near = float(value)
+        if int(Decimal(repr(near))) == value:
+            return near
+    return value
+
+
 def _counted(kind: PinKind, definition: Mapping[Any, Any]) -> dict[Any, Any]:
-    members = dict(definition)
+    members = {name: item for name, item in definition.items() if not _is_absent(name, item)}
+    if isinstance(annotations := members.get("annotations"), Mapping):
+        members["annotations"] = {name: item for name, item in annotations.items() if item is not None}
+        if not members["annotations"]:
+            del members["annotations"]
+    if kind == "prompt" and isinstance(arguments := members.get("arguments"), list):
+        members["arguments"] = [_argument(one) for one in arguments]
     meta = members.get("_meta")
     if isinstance(meta, Mapping):
         del members["_meta"]
@@ -122,6 +149,21 @@ def _counted(kind: PinKind, definition: Mapping[Any, Any]) -> dict[Any, Any]:
             if isinstance(members.get(name), Mapping) and _can_be_ordered(members[name]):
                 members[name] = _ordered(members[name])
     return members
+
+
+def _is_absent(name: Any, item: Any) -> bool:
+    return name in _OPTIONAL and (item is None or (name in _EMPTY_MEMBERS and item in ({}, [])))
+
+
+def _argument(one: Any) -> Any:
+    """Return an argument of a prompt without what says nothing."""
+    if not isinstance(one, Mapping):
+        return one
+    return {
+        name: item
+        for name, item in one.items()
+        if not (_is_absent(name, item) or (name == "required" and (item is None or item is False)))
+    }
 
 
 def _can_be_ordered(schema: Mapping[str, Any]) -> bool:
@@ -138,6 +180,8 @@ def _ordered(schema: Any) -> Any:
     for name in _SET_LISTS:
         if name in made:
             made[name] = _sorted(made[name])
+    if isinstance(named := made.get("type"), list) and len(named) == 1:
+        made["type"] = named[0]
     dependent = made.get("dependentRequired")
     if isinstance(dependent, Mapping):
         made["dependentRequired"] = {name: _sorted(value) for name, value in dependent.items()}

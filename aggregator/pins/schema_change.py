@@ -15,6 +15,7 @@ from typing import Any, Final, TypeGuard
 
 from aggregator.domain.schema_walk import positions
 from aggregator.pins.findings import Findings, new_prose, same, same_but_for_spaces
+from aggregator.pins.values_left import has_one_value
 from aggregator.wire.codec import encode_sorted
 
 Schema = Mapping[str, Any]
@@ -28,6 +29,7 @@ _TEXTS: Final = frozenset(
 _READ: Final = frozenset({"title", "description", "$comment", "markdownDescription"})
 _LOWER: Final = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 _UPPER: Final = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+_OF_NUMBERS: Final = frozenset({"type", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"})
 # A value that fits a narrower schema below these may fit the whole no longer, or the other way round.
 _NOT_MONOTONE: Final = frozenset(
     {"oneOf", "not", "if", "contains", "minContains", "maxContains", "propertyNames", "dependentSchemas"}
@@ -120,7 +122,7 @@ class SchemaChange:
             for name in sorted(old):
                 self._walk(old[name], new[name], path, depth + 1, False, False)
         else:
-            self._bound(keyword, keyword in before, old, keyword in after, new, path, monotone, after)
+            self._bound(keyword, before, after, path, monotone)
 
     def _text(self, keyword: str, old: Any, new: Any) -> None:
         if keyword in _READ and same_but_for_spaces(old, new):
@@ -210,13 +212,12 @@ class SchemaChange:
         else:
             self._more(path, old, new)
 
-    def _bound(
-        self, keyword: str, had: bool, old: Any, has: bool, new: Any, path: str, monotone: bool, after: Schema
-    ) -> None:
+    def _bound(self, keyword: str, before: Schema, after: Schema, path: str, monotone: bool) -> None:
+        had, has, old, new = keyword in before, keyword in after, before.get(keyword), after.get(keyword)
         if keyword == "enum" and _same_values(old, new):
             self._findings.add("cosmetic", "the order of values changed")
         elif _is_less(keyword, had, old, has, new):
-            self._less(path, old, new, monotone, steers=_steers(keyword, had, new, after))
+            self._less(path, old, new, monotone, steers=_steers(keyword, had, new, before, after))
         else:
             self._more(path, old, new)
 
@@ -315,14 +316,20 @@ def _is_less(keyword: str, had: bool, old: Any, has: bool, new: Any) -> bool:
     return keyword in ("const", "pattern", "format") and has and not had
 
 
-def _steers(keyword: str, had: bool, new: Any, after: Schema) -> bool:
+def _steers(keyword: str, had: bool, new: Any, before: Schema, after: Schema) -> bool:
     """Return whether a keyword that lets fewer values through tells a model which one to send."""
-    if keyword == "enum":
-        return not had or len(new) == 1
-    if keyword in _LOWER or keyword in _UPPER:
-        # Of numbers, one is left.
-        return keyword in ("minimum", "maximum") and after.get("minimum") == after.get("maximum")
-    return keyword in ("const", "pattern", "format")
+    if keyword == "enum" and (not had or len(new) == 1):
+        return True
+    if keyword in ("const", "pattern", "format"):
+        return True
+    if keyword == "minProperties":
+        # Each named property has to be given, also one that `required` does not have.
+        optional = _named(after).keys() - set(after["required"] if _is_texts(after.get("required", 0)) else ())
+        return bool(optional) and len(_named(after)) <= new
+    if not has_one_value(after) or has_one_value(before):
+        return False
+    rest = {name: value for name, value in after.items() if name != keyword}
+    return keyword in _OF_NUMBERS or not has_one_value(rest)
 
 
 def _is_number(value: Any) -> bool:

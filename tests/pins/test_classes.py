@@ -28,6 +28,13 @@ NARROWER: list[tuple[Any, Any]] = [
     ({"minimum": 1}, {"minimum": 2}),
     ({"maxLength": 9}, {"maxLength": 8}),
     ({}, {"minimum": 1}),
+    ({"type": "integer", "minimum": 0, "maximum": 10}, {"type": "integer", "minimum": 9, "maximum": 10}),
+    ({"type": "number", "minimum": 9}, {"type": "number", "minimum": 9, "exclusiveMaximum": 10}),
+    ({"enum": ["a", "bcd", "efg"]}, {"enum": ["a", "bcd", "efg"], "minLength": 2}),
+    ({"enum": ["a"]}, {"enum": ["a"], "type": "string"}),
+    (object_of(a={}, b={}), {**object_of(a={}, b={}), "minProperties": 1}),
+    ({**object_of(a={}), "required": ["a"]}, {**object_of(a={}), "required": ["a"], "minProperties": 1}),
+    ({"type": "integer", "maximum": 10**400}, {"type": "integer", "maximum": 10**399}),
     ({"maximum": 9}, {"maximum": 8, "minimum": 1}),
     ({"multipleOf": 2}, {"multipleOf": 4}),
     (object_of(a={}, b={}), object_of(a={})),
@@ -63,6 +70,18 @@ STEERING: list[tuple[Any, Any]] = [
     (object_of(a={}), {**object_of(a={}), "required": ["a"]}),
     ({**object_of(a={}, b={}), "required": ["a"]}, {**object_of(a={}, b={}), "required": ["a", "b"]}),
     (object_of(a={"type": "string"}), object_of(a={"type": "string", "const": "x"})),
+    # Bounds that leave one number, or one value of a list.
+    ({"type": "integer"}, {"type": "integer", "minimum": 7, "maximum": 7}),
+    ({"type": "integer", "maximum": 9}, {"type": "integer", "maximum": 9, "exclusiveMinimum": 8}),
+    ({"type": "integer", "minimum": 0, "maximum": 10}, {"type": "integer", "minimum": 9.5, "maximum": 10}),
+    ({"minimum": 7, "maximum": 9, "type": "number"}, {"minimum": 7, "maximum": 9, "type": "number", "multipleOf": 8}),
+    ({"minimum": 8, "maximum": 9, "type": "number"}, {"minimum": 8, "maximum": 9, "type": "integer", "multipleOf": 9}),
+    ({"enum": ["a", 1]}, {"enum": ["a", 1], "type": "integer"}),
+    ({"enum": ["a", "bcd"]}, {"enum": ["a", "bcd"], "minLength": 2}),
+    ({"enum": [1, 5, 9]}, {"enum": [1, 5, 9], "exclusiveMinimum": 5}),
+    # Bounds that ask for each property that was optional.
+    (object_of(a={}, b={}), {**object_of(a={}, b={}), "minProperties": 2}),
+    ({**object_of(a={}, b={}), "required": ["a"]}, {**object_of(a={}, b={}), "required": ["a"], "minProperties": 3}),
 ]
 WIDER: list[tuple[Any, Any]] = [
     *((after, before) for before, after in NARROWER),
@@ -112,7 +131,7 @@ def test_what_tells_a_model_what_to_send_is_steering(before: Any, after: Any) ->
     assert not is_held(found, frozenset({"steering"}))
     inner, outer = (schema_tool({"properties": {"a": {"items": one}}}) for one in (before, after))
     assert classes(inner, outer) == {"steering"}
-    both = change(schema_tool(before), schema_tool({**after, "minProperties": 1}))
+    both = change(schema_tool(before), schema_tool({**after, "maxProperties": 9}))
     assert both is not None
     assert both.classes == {"steering", "narrower"}
     assert is_held(both, ACCEPTED)

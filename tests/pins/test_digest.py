@@ -74,10 +74,39 @@ def test_of_meta_the_app_counts_alone() -> None:
         ({"properties": {"a": {"required": [], "properties": {}}}}, {"properties": {"a": {}}}),
         ({"description": "caf\u00e9"}, {"description": "cafe\u0301"}),
         ({"enum": ["caf\u00e9"]}, {"enum": ["cafe\u0301"]}),
+        ({"maximum": 10**20}, {"maximum": 1e20}),
+        ({"minimum": -18446744073709552000}, {"minimum": -1.8446744073709552e19}),
+        ({"type": ["string"]}, {"type": "string"}),
     ],
 )
 def test_equal_json_is_equal(one: Any, other: Any) -> None:
     assert pin_digest("tool", tool(inputSchema=one)) == pin_digest("tool", tool(inputSchema=other))
+
+
+@pytest.mark.parametrize("member", ["title", "annotations", "icons", "outputSchema", "_meta"])
+def test_a_member_that_is_null_is_none(member: str) -> None:
+    """Servers whose library learns of a member begin to send it as null."""
+    assert pin_digest("tool", tool(**{member: None})) == pin_digest("tool", tool())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (tool(annotations={}), tool()),
+        (tool(annotations={"readOnlyHint": None}), tool()),
+        (tool(icons=[]), tool()),
+    ],
+)
+def test_empty_members_are_none(one: Any, other: Any) -> None:
+    assert pin_digest("tool", one) == pin_digest("tool", other)
+
+
+@pytest.mark.parametrize("arguments", [None, [], [{"name": "a", "required": False, "description": None}]])
+def test_of_a_prompt_only_what_says_something_counts(arguments: Any) -> None:
+    plain = {"name": "p", "arguments": [{"name": "a"}]} if arguments else {"name": "p"}
+    assert pin_digest("prompt", {"name": "p", "arguments": arguments}) == pin_digest("prompt", plain)
+    asks = {"name": "p", "arguments": [{"name": "a", "required": True}]}
+    assert pin_digest("prompt", asks) != pin_digest("prompt", plain)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +119,12 @@ def test_equal_json_is_equal(one: Any, other: Any) -> None:
         ({"default": {"properties": {}}}, {"default": {}}),
         ({"allOf": []}, {}),
         ({"maximum": 2**60 + 1}, {"maximum": float(2**60)}),
+        ({"maximum": 2**63 - 1}, {"maximum": 2**63 - 2}),
+        ({"type": ["string", "null"]}, {"type": "string"}),
+        ({"properties": {"a": False}}, {"properties": {"a": True}}),
+        ({"items": False}, {}),
+        ({"default": {}}, {"default": True}),
+        ({"enum": [[]]}, {"enum": [{}]}),
         # A call is made with the name as it stands.
         ({"properties": {"caf\u00e9": {}}}, {"properties": {"cafe\u0301": {}}}),
         ({"properties": {"caf\u00e9": {}}}, {"properties": {"caf\u00e9": {}, "cafe\u0301": {"const": 1}}}),
