@@ -165,6 +165,7 @@ def build_app(
     if accounts is None and storage is not None and any(server.auth is not None for server in config.servers):
         build_grants: BuildGrants = resolve_name(_BUILD_GRANTS)
         accounts = grants = build_grants(config, upstreams.config_of, database, secrets, redactor, events)
+    background = KeptWork()
     supervisor = Supervisor(
         config.servers,
         upstreams,
@@ -176,6 +177,7 @@ def build_app(
         restores=restores,
         places=replication.places,
         accounts=accounts,
+        kept=background,
     )
     if grants is not None:
         grants.on_change = supervisor.account_changed
@@ -203,7 +205,6 @@ def build_app(
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
         facts.hasten(POLICIES, policy_reload)
-    background = KeptWork()
     status = Status(
         upstreams,
         gateway,

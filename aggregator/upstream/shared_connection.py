@@ -6,9 +6,11 @@ import time
 from collections.abc import Hashable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork, Work
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, reason_of
 from aggregator.domain.grant_owner import GrantOwner
@@ -82,6 +84,7 @@ class SharedConnection:
         health: Health,
         idle: IdleStop,
         places: ServerPlaces | None = None,
+        kept: KeptWork | None = None,
     ) -> None:
         self.session: UpstreamSession | None = None
         self.negotiated: Negotiated | None = None
@@ -100,6 +103,7 @@ class SharedConnection:
         self._idle = idle
         self.place: ServerPlace | None = None
         self._places = places
+        self._kept = kept or KeptWork()
         self._names = SessionNames()
         self._shown = False
         # Done when the connection is to end: with the reason, or None when the upstream is idle.
@@ -285,19 +289,19 @@ class SharedConnection:
         try:
             async with Tasks(f"server {self._config.value.id}") as tasks:
                 for kind in LIST_METHODS:
-                    tasks.start(self._lists.keep(kind, self))
-                tasks.start(self._subscriptions.keep(self))
-                tasks.start(self._health.keep(self))
+                    self._keep(tasks, f"the list of {kind}s", partial(self._lists.keep, kind, self))
+                self._keep(tasks, "the subscriptions", partial(self._subscriptions.keep, self))
+                self._keep(tasks, "the health checks", partial(self._health.keep, self))
                 if completed.references and not session.relayed:
-                    tasks.start(self._watch_secrets(session, completed))
+                    self._keep(tasks, "the look at secrets", partial(self._watch_secrets, session, completed))
                 if session.negotiated.era == "modern":
-                    tasks.start(self._lists.listen(session, self))
+                    self._keep(tasks, "the news of lists", partial(self._lists.listen, session, self))
                 await self._lists.wait_others()
                 if not (session.over or self._end.done()):
                     self._idle.begin()
                     self._shown = True
                     self._events.connected()
-                    tasks.start(self._stop_when_idle(session, self._end))
+                    self._keep(tasks, "the stop of idle servers", partial(self._stop_when_idle, session, self._end))
                 reason = await wait_for_end(session.connection.ended, self._end, child)
                 if reason is not None:
                     # Reported first, since closing what is left may take a while.
@@ -310,6 +314,10 @@ class SharedConnection:
         # A program that ended during a call had worked: it is not kept from other callers for that.
         died = ended and self._counts.calls == calls
         return Failure(reason, died=died, served=time.monotonic() - began)
+
+    def _keep(self, tasks: Tasks, name: str, work: Work) -> None:
+        """Do the work of a connection in the background: if it raises, it is begun again, and told."""
+        tasks.start(self._kept.keep(f"{name} (server {self._config.value.id})", work))
 
     def _lost(self, reason: str) -> None:
         if self.session is not None and self._end is not None and not self._end.done():

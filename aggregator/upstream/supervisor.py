@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.grant_owner import GrantOwner
@@ -57,6 +58,7 @@ class Supervisor:
         restores: bool = False,
         places: ServerPlaces | None = None,
         accounts: CredentialsSource | None = None,
+        kept: KeptWork | None = None,
     ) -> None:
         """Build an upstream for each server.
 
@@ -66,7 +68,9 @@ class Supervisor:
         restores: `restore` will be called with the lists of earlier connections.
         places: the servers that one replica alone runs.
         accounts: the source of access tokens, for servers with `auth`.
+        kept: begins background work of a connection again that raised, and reports it.
         """
+        self._kept = kept
         self._accounts = accounts
         self._reaper = reaper or Reaper()
         self.hurry = self._reaper.hurry
@@ -310,6 +314,7 @@ class Supervisor:
             self.secrets,
             self._places,
             self._accounts,
+            self._kept,
         )
         if not self._restores:
             upstream.restored()

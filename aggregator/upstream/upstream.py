@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
@@ -82,6 +83,7 @@ class Upstream:
         secrets: LateSecrets | None = None,
         places: ServerPlaces | None = None,
         accounts: CredentialsSource | None = None,
+        kept: KeptWork | None = None,
     ) -> None:
         clients = clients or DownstreamClients()
         current = self._current = CurrentConfig(config)
@@ -116,6 +118,7 @@ class Upstream:
             health=self.health,
             idle=self._idle,
             places=places,
+            kept=kept,
         )
         self._sessions = SessionChoice(current, self.lifecycle, self.shared, self._isolated, self.start, redaction)
         self._at_once = self._sessions.at_once

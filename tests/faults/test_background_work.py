@@ -1,5 +1,6 @@
 """Background work that raises, by faults put into it: it goes on, and health page and log say so."""
 
+import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from aggregator.audit.writer import Writer
 from aggregator.cli.status import _troubles
 from aggregator.config.model import Config
 from aggregator.domain.bounds import kept_work
+from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.call_record import AuditEvent
 from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.gateway.access import Access
@@ -30,6 +32,11 @@ from aggregator.replicas.leases import Leases
 from aggregator.replicas.membership import Membership
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.storage.records import ReplicaRecord
+from aggregator.upstream.health.health import Health
+from aggregator.upstream.lists.lists import UpstreamLists
+from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
+from aggregator.upstream.shared_connection import SharedConnection
+from tests.faults.app_harness import raw_stdio, running_app
 from tests.polling import until
 
 # The work of a process that is one of several, by the name that operators read.
@@ -56,6 +63,13 @@ WORK: Final = {
     "the reading of policy files": (PolicyReload, "run"),
     "the keys of agents": (KeySync, "run"),
     "retention": (Retention, "run"),
+}
+# That of one connection to a server.
+OF_A_CONNECTION: Final = {
+    "the list of tools": (UpstreamLists, "keep"),
+    "the subscriptions": (UpstreamSubscriptions, "keep"),
+    "the health checks": (Health, "keep"),
+    "the stop of idle servers": (SharedConnection, "_stop_when_idle"),
 }
 
 
@@ -118,6 +132,74 @@ async def test_rows_are_written_after_the_making_of_rows_failed(
         assert audit is not None
         audit.event(AuditEvent("log_gap", 1.0, "a row of a test"))
         await until(lambda: failed and audit.report()["waiting"] == 0, "the row is written")
+
+
+async def test_the_work_of_a_connection_is_begun_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lists, subscriptions, health checks and the stop of an idle server, each by a fault of ours."""
+    runs: list[str] = []
+    for name, (owner, method) in OF_A_CONNECTION.items():
+        fail_first(monkeypatch, owner, method, runs, name)
+    async with running_app(raw_stdio("raw")) as harness:
+        await until(lambda: OF_A_CONNECTION.keys() <= set(runs), "all work has begun again")
+        problem = harness.app.report()[1]["tasks"]
+        for name in OF_A_CONNECTION:
+            assert f"{name} (server raw) failed (ZeroDivisionError) and was begun again" in problem
+        await harness.check_echo("raw.echo")
+        # What belongs to a connection that has ended is no problem any more.
+        await harness.app.supervisor.stop()
+        assert "tasks" not in harness.app.report()[1]
+    assert "the health checks (server raw) failed, and begins again in" in caplog.text
+
+
+async def test_a_list_whose_reading_failed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not left as it was until the server says the next time that it changed."""
+    listing = tmp_path / "tools.json"
+    listing.write_text('{"tools": [{"name": "old", "inputSchema": {"type": "object"}}]}')
+    real = UpstreamLists._read
+    failed: list[str] = []
+
+    async def read(self: UpstreamLists, session: Any, kind: Any) -> Any:
+        if kind == "tool" and len(failed) < 3:
+            failed.append(kind)
+            raise MemoryError
+        return await real(self, session, kind)
+
+    async with running_app(raw_stdio("raw", listing=listing)) as harness:
+        assert harness.tools() == ["raw.old"]
+        monkeypatch.setattr(UpstreamLists, "_read", read)
+        listing.write_text('{"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}')
+        harness.upstream("raw").lists.read_kind_again("tool")
+        await until(lambda: harness.tools() == ["raw.new"], "the list is read")
+        assert len(failed) == 3
+        assert (
+            "the list of tools (server raw) failed 3 times in a row (MemoryError)" in (harness.app.report()[1]["tasks"])
+        )
+
+
+@pytest.mark.parametrize("during", ["work", "pause"])
+async def test_work_that_is_not_wanted_any_more_is_no_problem(during: str) -> None:
+    paused, again = asyncio.Event(), asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        paused.set()
+        await (asyncio.Event().wait() if during == "pause" else asyncio.sleep(0))
+
+    async def work() -> None:
+        if not paused.is_set():
+            raise ZeroDivisionError
+        again.set()
+        await asyncio.Event().wait()
+
+    kept = KeptWork(pause=pause)
+    task = asyncio.create_task(kept.keep("the work", work))
+    await (paused if during == "pause" else again).wait()
+    assert kept.problem is not None
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert kept.problem is None
 
 
 def test_people_read_of_it() -> None:

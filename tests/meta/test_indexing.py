@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.search import index
 from aggregator.catalog.search.document import Document, document
 from aggregator.domain.records import ToolRecord
@@ -157,6 +158,49 @@ async def test_a_server_that_cannot_be_indexed_costs_its_own_tools(
         assert "bad.mend" in said
         assert "cannot be found" not in said
         assert "unsearchable" not in harness.app.report()[1]["servers"]["bad"]
+
+
+async def test_what_could_not_be_indexed_is_tried_again(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F5. A server is indexed once that works, without a change of its list; each attempt is later."""
+    monkeypatch.setattr(finder, "_AGAIN", 0.001)
+    broken = {"bad"}
+    breaks_for(monkeypatch, broken)
+    async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
+        found, host = harness.app.gateway._finder, harness.host("local")
+        await harness.text(host, "search_tools", query="pencils")
+        await until(lambda: found._failures >= 3, "it was tried again")
+        # A change elsewhere puts nothing off.
+        lists(harness, "last", [tool("mend", description="Mends erasers.")])
+        before = found._failures
+        await until(lambda: found._failures > before, "it was tried again")
+        broken.clear()
+        await until(lambda: not found.unsearchable, "it is indexed")
+        said = await harness.text(host, "search_tools", query="pencils", limit=100)
+        assert "bad.bad_" in said
+        assert "cannot be found" not in said
+        assert found._due is None
+
+
+async def test_an_index_that_failed_whole_is_made_again(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F5."""
+    monkeypatch.setattr(finder, "_AGAIN", 0.001)
+    real, failed = finder.Finder._reindex, list[bool]()
+
+    def fails(self: finder.Finder, catalog: Catalog, again: bool) -> None:
+        if len(failed) < 3:
+            failed.append(True)
+            raise MemoryError
+        real(self, catalog, again)
+
+    monkeypatch.setattr(finder.Finder, "_reindex", fails)
+    async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
+        await harness.text(harness.host("local"), "search_tools", query="pencils")
+        await until(lambda: len(failed) == 3 and harness.app.gateway._finder.problem is None, "it is made")
+        assert "first.first_0" in await harness.text(harness.host("local"), "search_tools", query="pencils", limit=100)
 
 
 async def test_what_an_agent_may_not_call_is_no_gap(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:

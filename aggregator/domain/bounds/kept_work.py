@@ -57,10 +57,18 @@ class KeptWork:
         while True:
             try:
                 await work()
+            except asyncio.CancelledError:
+                # Work that is not wanted any more, such as that of a connection which has ended, is no problem.
+                self._failures.pop(name, None)
+                raise
             except Exception as error:  # of any kind: what ends here would stay away until a restart
                 failure = self._failed(name, error)
                 log.error("%s failed, and begins again in %g s", name, failure.pause, exc_info=error)
-                await self._pause(failure.pause)
+                try:
+                    await self._pause(failure.pause)
+                except asyncio.CancelledError:
+                    self._failures.pop(name, None)
+                    raise
                 failure.begun = self._clock()
             else:
                 self._failures.pop(name, None)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -47,6 +48,10 @@ _VIEWS_KEPT: Final = 64
 MOST_FOUND: Final = 200
 # Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
 _AT_ONCE: Final = 10_000
+# Seconds until what could not be indexed is tried again: the first time, and at most, since each pause is twice the one
+# before.
+_AGAIN: Final = 5.0
+_AGAIN_AT_MOST: Final = 600.0
 # Tools are indexed in growing parts, the first of this size; those of the first index are searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
@@ -90,6 +95,9 @@ class Finder:
         # Servers whose tools are not in the index though it is complete, and why.
         self._unsearchable: Mapping[str, str] = {}
         self._problem: str | None = None
+        # Attempts in a row that left something out, and the time of the next (of the event loop).
+        self._failures = 0
+        self._due: float | None = None
         self._begun = asyncio.Event()
         self._stale = asyncio.Event()
         self._fresh = asyncio.Event()
@@ -117,19 +125,36 @@ class Finder:
         """Index changed servers until cancelled, from `begin` on."""
         await self._begun.wait()
         while True:
-            await self._stale.wait()
+            again, changed = await self._wait_due(), self._stale.is_set()
             self._stale.clear()
             catalog = self._current.tools
             try:
-                await asyncio.to_thread(self._reindex, catalog)
-            except Exception as error:  # the index before goes on, and the next catalog is indexed
+                await asyncio.to_thread(self._reindex, catalog, again)
+            except Exception as error:  # the index before goes on, and it is tried again
                 self._problem = f"an error of ours ({type(error).__name__}); the log says more"
                 log.error("the tools cannot be indexed for search", exc_info=error)
             else:
                 self._problem = None
+            self._plan_again(again)
             if catalog is self._current.tools:
                 self._fresh.set()
-            self.meanings.set_tools(catalog.tools if self._config.search.semantic else None)
+            if changed:
+                self.meanings.set_tools(catalog.tools if self._config.search.semantic else None)
+
+    async def _wait_due(self) -> bool:
+        """Wait until there is something to index; return whether what failed is to be tried again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._due):
+                await self._stale.wait()
+        return self._due is not None and asyncio.get_running_loop().time() >= self._due
+
+    def _plan_again(self, again: bool) -> None:
+        """Note when what could not be indexed is tried again; `again`: it has been tried just now."""
+        if self._problem is None and not self._unsearchable:
+            self._failures, self._due = 0, None
+        elif again or self._due is None:
+            pause = min(_AGAIN * 2**self._failures, _AGAIN_AT_MOST)
+            self._failures, self._due = self._failures + 1, asyncio.get_running_loop().time() + pause
 
     async def wait_indexed(self) -> None:
         """Wait until the index holds the current tools."""
@@ -286,8 +311,8 @@ class Finder:
             self._visible_of.put((view.key, server), known)
         return known
 
-    def _reindex(self, catalog: Catalog) -> None:
-        """Index a catalog. Runs in a thread, one at a time."""
+    def _reindex(self, catalog: Catalog, again: bool) -> None:
+        """Index a catalog, with `again` also the servers that could not be indexed. Runs in a thread, one at a time."""
         # The tables of search are slow to import: no start waits for them.
         from aggregator.catalog.search.index import SearchIndex
 
@@ -297,7 +322,10 @@ class Finder:
 
         texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
         now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
-        changed = {server: known for server, known in now.items() if self._indexed.get(server) != known}
+        retried = self._unsearchable if again else {}
+        changed = {
+            server: known for server, known in now.items() if self._indexed.get(server) != known or server in retried
+        }
         failed = {server: why for server, why in self._unsearchable.items() if server in now and server not in changed}
         index = self._index if self._index is not None else SearchIndex()
         index = index.without({*(self._indexed.keys() - now.keys()), *changed})

@@ -177,7 +177,18 @@ class UpstreamLists:
         self._stale[kind].set()
 
     async def keep(self, kind: Kind, sessions: SessionHolder) -> None:
-        """Read one list each time it may have changed, until cancelled; a burst of changes is read once."""
+        """Read one list each time it may have changed, until cancelled; a burst of changes is read once.
+
+        What raises leaves the list as one that may have changed.
+        """
+        try:
+            await self._keep(kind, sessions)
+        except Exception:
+            self._stale[kind].set()
+            self._note_read(kind)
+            raise
+
+    async def _keep(self, kind: Kind, sessions: SessionHolder) -> None:
         failures = 0
         while True:
             await self._stale[kind].wait()
@@ -186,14 +197,18 @@ class UpstreamLists:
             if session is not None:
                 failures = 0 if await self.refresh(session, kind, sessions) else failures + 1
             again = kind not in self._unread
-            self._unread.discard(kind)
-            if not self._unread:
-                self._all_read.set()
+            self._note_read(kind)
             if failures:
                 await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
                 self._stale[kind].set()
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
+
+    def _note_read(self, kind: Kind) -> None:
+        """Wait for this list no longer before the connection is shown."""
+        self._unread.discard(kind)
+        if not self._unread:
+            self._all_read.set()
 
     async def refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
         """Read one list; return True if it is not to be read again soon: it came whole, or was refused."""
