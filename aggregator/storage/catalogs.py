@@ -89,7 +89,8 @@ class Catalogs:
             _note_server(connection, catalog, now)
             if before != entries:
                 connection.execute(delete(mcp_tools).where(mine))
-                _add_versions(connection, catalog, now)
+            _put_versions(connection, catalog, now)
+            if before != entries:
                 _insert(connection, mcp_tools, _rows(catalog, entries))
                 _forget(connection, catalog.server, now)
             _put_items(connection, catalog, too_long)
@@ -176,14 +177,19 @@ def _note_server(connection: Connection, catalog: ServerCatalog, now: float) -> 
         connection.execute(insert(mcp_servers).values(key | values))
 
 
-def _add_versions(connection: Connection, catalog: ServerCatalog, now: float) -> None:
-    """Return the definitions that were never seen before."""
+def _put_versions(connection: Connection, catalog: ServerCatalog, now: float) -> None:
+    """Add the definitions that are not kept, and replace those whose rows were damaged."""
     columns = mcp_tool_versions.c
     new = {tool.digest: tool for tool in reversed(catalog.tools)}
     for some in _by(_ROWS, list(new)):
-        known = select(columns.digest).where(columns.server == catalog.server, columns.digest.in_(some))
-        for digest in connection.scalars(known).all():
-            del new[digest]
+        mine = (columns.server == catalog.server) & columns.digest.in_(some)
+        for digest, text in connection.execute(select(columns.digest, columns.definition).where(mine)).all():
+            tool = new.pop(digest)
+            # The text itself is compared: what a damaged row has is no definition, or that of something else.
+            if text != tool.text:
+                row = (columns.server == catalog.server) & (columns.digest == digest)
+                values = {"name": _name(tool.name), "size": len(tool.text), "definition": tool.text}
+                connection.execute(update(mcp_tool_versions).where(row).values(values))
     rows = (
         {
             "server": catalog.server,

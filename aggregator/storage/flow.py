@@ -5,6 +5,8 @@ Law: a label that is there ends only when it expires or is cleared; to note it a
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from math import isfinite
 from typing import Final, NamedTuple
 
 from sqlalchemy import case, delete, select
@@ -40,13 +42,14 @@ class FlowClear(NamedTuple):
     """A clear of what was read before `at`, in seconds since 1970; its number is `seq`.
 
     It is of all scopes of an agent, or of those with a digest in `scopes` alone, if there are any. Without an agent, it
-    is of all.
+    is of all. What an unreadable one was about is not known.
     """
 
     seq: int
     agent_id: str | None
     at: float
     scopes: frozenset[str] = frozenset()
+    unreadable: bool = False
 
 
 class FlowLabels:
@@ -59,6 +62,7 @@ class FlowLabels:
         """Return the labels of these scopes that count at `now`; a bounded number of scopes.
 
         Raises:
+            ValueError: a row was damaged.
             StorageError: the database cannot do it. So with every method.
         """
         wanted = select(flow_labels).where(flow_labels.c.scope.in_(scopes), flow_labels.c.expires > now)
@@ -66,6 +70,8 @@ class FlowLabels:
             rows = (await connection.execute(wanted)).all()
         found: dict[str, list[FlowRow]] = {}
         for row in rows:
+            if not all(isinstance(at, float) and isfinite(at) for at in (row.first, row.last, row.expires)):
+                raise ValueError("a row of flow labels has a time that is none")
             found.setdefault(row.scope, []).append(FlowRow(*row))
         return found
 
@@ -130,5 +136,15 @@ class FlowLabels:
 
 
 def _clear(seq: int, at: float, body: str | None) -> FlowClear:
-    said = json.loads(body) if body is not None else {}
-    return FlowClear(seq, said.get("agent"), said.get("at", at), frozenset(said.get("scopes", ())))
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        said = json.loads(body or "")
+        agent, when, scopes = said["agent"], float(said["at"]), said["scopes"]
+        if (
+            isinstance(agent, str)
+            and isfinite(when)
+            and isinstance(scopes, list)
+            and all(isinstance(one, str) for one in scopes)
+        ):
+            return FlowClear(seq, agent, when, frozenset(scopes))
+    # Whose labels it was about is not known: without an agent it would clear those of all.
+    return FlowClear(seq, None, at, unreadable=True)

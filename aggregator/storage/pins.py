@@ -48,12 +48,20 @@ class Pins:
     def _entry(self, server: str) -> str:
         return self.entries().get(server, "") if self.entries is not None else ""
 
-    def _of(self, server: str) -> ColumnElement[bool]:
-        """Return the condition for the rows of a server."""
+    def fixed(self) -> "Pins":
+        """Return the rows for the entries as they are now, for what is written in several steps."""
+        fixed = Pins(self._engine)
+        if self.entries is not None:
+            entries = dict(self.entries())
+            fixed.entries = lambda: entries
+        return fixed
+
+    def _of(self, server: str, entry: str | None = None) -> ColumnElement[bool]:
+        """Return the condition for the rows of a server, by default under the entry that it has now."""
         mine: ColumnElement[bool] = pinned_items.c.server == server
         if self.entries is None:
             return mine
-        entry, other = self._entry(server), pinned_items.alias()
+        entry, other = self._entry(server) if entry is None else entry, pinned_items.alias()
         claimed = exists().where(other.c.server == server, other.c.entry == entry)
         return mine & ((pinned_items.c.entry == entry) | ((pinned_items.c.entry == "") & ~claimed))
 
@@ -76,14 +84,14 @@ class Pins:
         found = pinned_items.c
         async with self._engine.read() as connection:
             named = select(found.server).where(found.entry == "").distinct()
-            servers = [server for server in (await connection.scalars(named)).all() if self._entry(server)]
+            found_servers = (await connection.scalars(named)).all()
+        servers = {server: entry for server in found_servers if (entry := self._entry(server))}
         if not servers:
             return
 
         def work(connection: Connection) -> None:
-            for server in servers:
+            for server, entry in servers.items():
                 self._lock(connection, server)
-                entry = self._entry(server)
                 own = select(found.item).where(found.server == server, found.entry == entry).limit(1)
                 old = select(found.item, found.kind, found.name).where(found.server == server, found.entry == "")
                 if connection.execute(own).first() is not None:
@@ -166,31 +174,14 @@ class Pins:
         Raises:
             StorageError: the database cannot do it; nothing was written.
         """
-        mine = self._of(server) & (pinned_items.c.kind == PIN_FAULT)
+        entry = self._entry(server)
+        mine = self._of(server, entry) & (pinned_items.c.kind == PIN_FAULT)
         async with self._engine.write(PINS_SUBJECT) as connection:
             await connection.execute(delete(pinned_items).where(mine))
             if why is not None:
-                entry = self._entry(server)
                 marker = _pinned(server, entry, ItemText(PIN_FAULT, why, "", "", ""), "", now)
                 key = {"item": _key(entry, PIN_FAULT, ""), "digest": None}
                 await connection.execute(insert(pinned_items).values({**marker, **key}))
-
-    async def definitions(self, server: str, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the pinned definitions of these items as JSON, by kind and name; one without a pin is missing.
-
-        Raises:
-            StorageError: the database cannot be read.
-        """
-        keys = {_key(self._entry(server), kind, name): (kind, name) for kind, name in items}
-        ordered, found = list(keys), {}
-        columns = pinned_items.c
-        async with self._engine.read() as connection:
-            for begin in range(0, len(ordered), _ROWS):
-                mine = (columns.server == server) & columns.item.in_(ordered[begin : begin + _ROWS])
-                for item, text in await connection.execute(select(columns.item, columns.definition).where(mine)):
-                    if text is not None:
-                        found[keys[item]] = text
-        return found
 
     async def take_baseline(
         self, server: str, items: Iterable[ItemText], by: str, now: float, kinds: Iterable[str] = ()
@@ -205,10 +196,11 @@ class Pins:
             StorageError: the database cannot do it; nothing was written.
         """
         items, kinds, entry = [item for item in items if _fits(item)], frozenset(kinds), self._entry(server)
+        own = self._of(server, entry)
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: row for row in _rows_of(connection, self._of(server), "item", "kind", "digest")}
+            known = {row["item"]: row for row in _rows_of(connection, own, "item", "kind", "digest")}
             taken = {kind for kind in kinds if _key(entry, BASELINE, kind) in known}
             waiting = [
                 key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
@@ -241,12 +233,13 @@ class Pins:
         """
         new: list[SeenItem] = []
         entry = self._entry(server)
-        if not await self._differs(server, seen):
+        own = self._of(server, entry)
+        if not await self._differs(own, entry, seen):
             return new
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: dict(row) for row in _rows_of(connection, self._of(server), *_COMPARED)}
+            known = {row["item"]: dict(row) for row in _rows_of(connection, own, *_COMPARED)}
             for one in seen:
                 item = _key(entry, one.kind, one.name)
                 before = known.get(item)
@@ -270,11 +263,11 @@ class Pins:
             await connection.run_sync(work)
         return new
 
-    async def _differs(self, server: str, seen: Sequence[SeenItem]) -> bool:
+    async def _differs(self, own: ColumnElement[bool], entry: str, seen: Sequence[SeenItem]) -> bool:
         """Return whether there is anything to write: most often another process has."""
         async with self._engine.read() as connection:
-            rows = await connection.run_sync(lambda sync: _rows_of(sync, self._of(server), *_COMPARED))
-        known, entry = {row["item"]: dict(row) for row in rows}, self._entry(server)
+            rows = await connection.run_sync(lambda sync: _rows_of(sync, own, *_COMPARED))
+        known = {row["item"]: dict(row) for row in rows}
         return any(_changed(one, known.get(_key(entry, one.kind, one.name)), 0.0) is not None for one in seen)
 
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:

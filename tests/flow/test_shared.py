@@ -1,12 +1,14 @@
 """Several processes on one database: what one has read the others know, and a clear is heeded by all."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from sqlalchemy import update
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import CallRecord
@@ -20,6 +22,8 @@ from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.flow import FlowLabels, FlowRow
+from aggregator.storage.records import FLOW_SUBJECT
+from aggregator.storage.tables import changes
 from aggregator.wire.sent_request import OnProgress
 from tests.access.gateway_harness import MODERN, error_data
 from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
@@ -161,6 +165,76 @@ async def test_one_scope_is_cleared(open_harness: OpenHarness, clock: MovedClock
         await harness.app.flow.heed_clears()
         assert await harness.outcome(host, "mail.send") == "ok"
         assert await harness.outcome(harness.host("ada", MODERN), "mail.send") == "not_confirmed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"agent": null, "at": 1e12, "scopes": []}',
+        '{"agent": "ada", "at": NaN, "scopes": []}',
+        '{"agent": "ada", "at": "soon", "scopes": []}',
+        '{"agent": "ada", "at": 1e12, "scopes": null}',
+        '{"agent": "ada", "at": 1e12, "scopes": [1]}',
+        "[" * 100_000,
+    ],
+    ids=[
+        "none",
+        "empty",
+        "no JSON",
+        "a list",
+        "no fields",
+        "no agent",
+        "NaN",
+        "no time",
+        "no scopes",
+        "numbers",
+        "deep",
+    ],
+)
+async def test_a_clear_that_cannot_be_read_clears_nothing_and_stops_no_other(
+    open_harness: OpenHarness,
+    clock: MovedClock,
+    storage: str,
+    body: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What it was about is not known: the labels stay, and the clears after it are heeded."""
+    async with open_harness() as harness:
+        ada, bob = harness.host("ada", MODERN), harness.host("bob", MODERN)
+        for host in (ada, bob):
+            await harness.call(host, "web.fetch")
+        clock.time += 1.0
+        async with open_database(storage) as database, database.engine.write(FLOW_SUBJECT, body={}) as connection:
+            pass
+        async with open_database(storage) as database, database.engine.write() as connection:
+            await connection.execute(update(changes).where(changes.c.subject == FLOW_SUBJECT).values(body=body))
+        await harness.app.flow.heed_clears()
+        assert "a clear of flow labels cannot be read" in caplog.text
+        assert await harness.outcome(ada, "mail.send") == "not_confirmed"
+        await _clear(storage, clock, "bob")
+        clock.time += 1.0
+        await harness.app.flow.heed_clears()
+        assert await harness.outcome(bob, "mail.send") == "ok"
+        assert await harness.outcome(ada, "mail.send") == "not_confirmed"
+
+
+async def test_a_damaged_row_costs_its_own_conversation(tmp_path: Path, clock: MovedClock) -> None:
+    """What it has read is not known, so a call that a flow rule speaks of is refused; again at the next call."""
+    storage = f"sqlite+aiosqlite:///{tmp_path}/shared.db"
+    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+        await harness.call(harness.host("ada", MODERN), "web.fetch")
+    with closing(sqlite3.connect(tmp_path / "shared.db")) as connection:
+        connection.execute("UPDATE flow_labels SET expires = 'later'")
+        connection.commit()
+    async with FlowHarness(tmp_path, clock, storage=storage) as after, after.app.database:
+        for _ in range(2):
+            assert await after.outcome(after.host("ada", MODERN), "mail.send") == "flow_unknown"
+        assert await after.outcome(after.host("bob", MODERN), "mail.send") == "ok"
 
 
 async def test_a_running_process_looks_for_clears_by_itself(
@@ -390,6 +464,22 @@ async def test_a_session_has_listed_once_it_was_sent_tools(open_harness: OpenHar
         assert not host.listed
         await harness.ask(host, "tools/list", {})
         assert host.listed
+
+
+async def test_a_refused_row_about_a_list_costs_no_list(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other processes only have the session take over what its key knows."""
+
+    async def refuses(*args: object) -> None:
+        raise ValueError("half of a surrogate pair")
+
+    async with open_harness() as harness:
+        host = harness.legacy(listed=False)
+        monkeypatch.setattr(FlowLabels, "note", refuses)
+        monkeypatch.setattr(FlowStates, "alone", lambda states, key: False)
+        assert (await harness.ask(host, "tools/list", {}))["result"]["tools"]
+        assert "other processes cannot know that a session has listed: ValueError" in caplog.text
 
 
 async def test_a_row_that_is_refused_costs_its_own_scope(

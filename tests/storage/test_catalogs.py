@@ -149,14 +149,40 @@ async def test_a_list_that_is_the_same_is_only_noted(database: Database) -> None
     await database.catalogs.keep(had("t"), now=10.0)
     await database.catalogs.keep(had("t", fingerprint="g"), now=10.0)
     async with database.engine.write() as connection:
-        await connection.execute(text("UPDATE mcp_tool_versions SET definition = 'as it was'"))
+        await connection.execute(text("UPDATE mcp_tool_versions SET first_seen = 5.0"))
     await database.catalogs.keep(had("t"), now=20.0)
     (version,) = await database.catalogs.versions("srv", "t")
-    assert (version.text, version.last_seen) == ("as it was", 10.0)
+    assert (version.first_seen, version.last_seen) == (5.0, 10.0)
     async with database.engine.read() as connection:
         found = await connection.execute(text("SELECT fingerprint FROM mcp_tools ORDER BY fingerprint"))
         assert found.scalars().all() == ["f", "g"]
     assert (await database.catalogs.fitting(["f"]))["f"].connected == 20.0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE mcp_tool_versions SET definition = '{' WHERE name = 'a'",
+        """UPDATE mcp_tool_versions SET definition = '{"name":"a","v":"x-a"}' WHERE name = 'a'""",
+        "UPDATE mcp_tool_versions SET name = 'z', size = 0, definition = '' WHERE name = 'a'",
+        "DELETE FROM mcp_tool_versions WHERE name = 'a'",
+    ],
+    ids=["no JSON", "another text", "another name", "gone"],
+)
+@pytest.mark.parametrize("tools", [("a", "b"), ("a", "b", "c")], ids=["the same list", "another list"])
+async def test_a_damaged_definition_is_written_again(database: Database, damage: str, tools: tuple[str, ...]) -> None:
+    """With the next list, be it the same: no later start reads it again."""
+    await database.catalogs.keep(had("a", "b"), now=1.0)
+    async with database.engine.write() as connection:
+        if damage.startswith("DELETE"):
+            await connection.execute(text("DELETE FROM mcp_tools WHERE name = 'a'"))
+        await connection.execute(text(damage))
+    await database.catalogs.keep(had(*tools), now=2.0)
+    for read in (by_machinery, at_a_glance):
+        assert (await read(database, ["f"]))["f"].tools == had(*tools).tools
+    (kept,) = await database.catalogs.history("srv", "a", 10)
+    assert (kept.digest, kept.size) == ("d-a", len(had("a").tools[0].text))
+    assert await rows(database, mcp_tool_versions) == len(tools)
 
 
 async def test_of_one_server_a_few_configurations_are_kept(database: Database) -> None:

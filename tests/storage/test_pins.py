@@ -5,6 +5,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
+import pytest
+
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION
 from aggregator.storage.opening import Database
 from aggregator.storage.pins import Pins
@@ -40,7 +42,6 @@ async def test_the_first_sight_is_kept(database: Database) -> None:
     assert await pins.baselines() == {"one": {"tool"}, "two": {"tool", "prompt"}}
     assert (await pins.all("one"))[1].definition == '{"name":"add"}'
     assert {row.definition for row in await pins.all(texts=False)} == {None}
-    assert await pins.definitions("one", [("tool", "add"), ("tool", "none")]) == {("tool", "add"): '{"name":"add"}'}
 
 
 async def test_a_second_first_list_pins_nothing(database: Database) -> None:
@@ -136,3 +137,41 @@ async def test_two_processes_take_one_baseline(url: str, database: Database) -> 
     assert first == second
     assert {len(line.split()) for line in first.splitlines()} == {1}
     assert len(await database.pins.all()) == 3000
+
+
+@pytest.mark.parametrize("write", ["take_baseline", "note_seen", "note_fault", "claim"])
+async def test_one_write_is_of_one_entry(database: Database, write: str) -> None:
+    """An operator who changes the entry meanwhile gets no row of the server that had the name before."""
+    pins = database.pins
+    entry = ["old"]
+    pins.entries = lambda: {"one": entry[0]}
+    await pins.take_baseline("one", [TOOL], "config", 1.0, ["tool"])
+    entry[0] = "new"
+    await pins.take_baseline("one", [replace(TOOL, digest="sha256:7")], "config", 1.0, ["tool"])
+    before = [replace(row) for row in await pins.all("one")]
+    entry[0] = "old"
+    asked: list[str] = []
+
+    def changes() -> dict[str, str]:
+        asked.append(entry[0])
+        return {"one": "old" if len(asked) == 1 else "new"}
+
+    pins.entries = changes
+    if write == "take_baseline":
+        await pins.fixed().take_baseline("one", [replace(TOOL, name="other")], "config", 2.0)
+    elif write == "note_seen":
+        assert await pins.note_seen("one", [CHANGED], 2.0) == [CHANGED]
+    elif write == "note_fault":
+        await pins.note_fault("one", "refused", 2.0)
+    else:
+        await pins.claim()
+    pins.entries = lambda: {"one": "new"}
+    assert await pins.all("one") == before
+    assert await pins.faults() == {}
+    pins.entries = lambda: {"one": "old"}
+    if write == "note_seen":
+        assert (await only(pins)).seen_digest == CHANGED.digest
+    elif write == "take_baseline":
+        assert [row.name for row in await pins.all("one")] == ["add", "other"]
+    elif write == "note_fault":
+        assert await pins.faults() == {"one": "refused"}

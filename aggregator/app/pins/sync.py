@@ -457,7 +457,9 @@ class PinSync:
         for judged in filter(self._book.is_current, lists):
             try:
                 if not judged.provisional:
-                    await write_list(pins, judged, self._news, is_whole=is_whole(self._upstreams[server], judged.kind))
+                    # A list is written for the entry that it was judged for, even if its server gets another meanwhile.
+                    own = pins.fixed() if pins is not None else None
+                    await write_list(own, judged, self._news, is_whole=is_whole(self._upstreams[server], judged.kind))
             except StorageError:
                 raise
             except Exception as error:

@@ -284,7 +284,6 @@ class Scopes:
         self.open(key, now)
         for one in with_key(key):
             scope = self._scopes[one]
-            scope.loaded = True
             for row in found.get(one.digest, ()):
                 if row.label == LISTED:
                     scope.listed = scope.listed or not scope.begun or row.first <= scope.opened
@@ -299,6 +298,7 @@ class Scopes:
                 known.expires, known.stored = max(known.expires, ends), max(known.stored, row.expires)
                 if source.at > known.source.at:
                     known.source = source
+            scope.loaded = True
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget what was read before a clear, in the scopes that it is of; what was read since is written again."""

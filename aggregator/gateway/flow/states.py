@@ -121,8 +121,9 @@ class FlowStates:
         if state is None:
             try:
                 await self._load(key)
-            except StorageError as error:
-                log.warning("what the conversations of %s have read cannot be looked up: %s", key.owner.agent_id, error)
+            except Exception as error:  # a row that cannot be read costs its own conversation
+                why = error if isinstance(error, StorageError) else type(error).__name__
+                log.warning("what the conversations of %s have read cannot be looked up: %s", key.owner.agent_id, why)
                 if decides:
                     raise FlowUnknown.of(tool) from error
             now = self.now()
@@ -155,9 +156,9 @@ class FlowStates:
             try:
                 labels = await self._labels()
                 await labels.note([row])
-            except StorageError as error:
-                # It then begins with more than it has read, at other processes.
-                log.warning("other processes cannot know that a session has listed: %s", error)
+            except Exception as error:  # it costs no list; other processes then begin with more than it has read
+                why = error if isinstance(error, StorageError) else type(error).__name__
+                log.warning("other processes cannot know that a session has listed: %s", why)
 
     # -- results that bring labels
 
@@ -312,4 +313,7 @@ class FlowStates:
             for cleared in found:
                 seen = cleared.seq
                 self._seen, self._cleared = (file, seen), self._cleared + 1
-                self.scopes.clear(cleared)
+                if cleared.unreadable:
+                    log.error("a clear of flow labels cannot be read (change %d): the labels stay", seen)
+                else:
+                    self.scopes.clear(cleared)
