@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.auth.issuers import AuthConfig
+from aggregator.config.auth.issuers import AuthConfig, IssuerConfig
 from aggregator.domain.principal import LOCAL, Principal, TokenFacts
 from aggregator.gateway import access
 from aggregator.gateway.access import Access
@@ -346,6 +346,25 @@ def test_what_is_said_while_keys_may_be_lost(
     found = here.ask(None, peer="10.0.0.9")
     assert isinstance(found, Refused)
     assert "log of the aggregator" not in found.reason
+
+
+def test_issuers_are_for_those_who_accept_tokens(here: Here) -> None:
+    """Without a web frontend no issuer is asked, whatever a new configuration has."""
+    config = AuthConfig(issuers=(IssuerConfig(issuer=IDP, audience=("a",)),))
+    alone = Access(Views(None, {}))
+    alone.reconfigure(config)
+    assert alone.tokens is None
+    alone.accept(AuthConfig())
+    assert alone.tokens is None
+    alone.reconfigure(config)
+    first = alone.tokens
+    assert first is not None
+    alone.reconfigure(config)
+    assert alone.tokens is first, "what is the same stays"
+    alone.reconfigure(AuthConfig(issuers=(IssuerConfig(issuer=IDP, audience=("b",)),)))
+    assert alone.tokens not in (None, first)
+    alone.reconfigure(AuthConfig())
+    assert alone.tokens is None
 
 
 # -- tokens whose issuer has to be asked

@@ -372,6 +372,17 @@ async def test_a_scope_is_read_before_a_call_is_decided(decides: bool) -> None:
     assert labels.reads == [NOW - RESUMED_WITHIN]
 
 
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_trace_begins_with_its_first_call_whatever_that_is(stored: bool) -> None:
+    """What its key reads later, in another conversation, is none of its own."""
+    here = Process(MemoryLabels() if stored else None)
+    assert await here.labels(TRACE, decides=False) == set()
+    here.clock.time += 1.0
+    await here.bring(KEY)
+    assert await here.labels(TRACE) == set()
+    assert await here.labels(ScopeKey(ADA, "trace", "later")) == {"untrusted"}
+
+
 @pytest.mark.parametrize(
     ("key", "shared", "stored", "alone"),
     [
@@ -610,6 +621,9 @@ def test_who_shares_what_was_read() -> None:
     ]
     scopes = [ScopeKey(owner_of_labels(one), kind) for one in found for kind in ("key", "trace", "session")]
     assert len({one.digest for one in scopes}) == len(scopes)
+    shown = [ScopeKey(owner_of_labels(one), "key").shown for one in found]
+    assert shown[:4] == ["without-key", "without-key", "k1", "k2"]
+    assert [one.partition("-")[0] for one in shown[4:]] == ["token"] * 3
     again = Principal("ada", token=bearer("x", "program"))
     assert owner_of_labels(again) == owner_of_labels(found[-1])
 
