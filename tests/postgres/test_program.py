@@ -38,6 +38,10 @@ async def call(host: TravellingHost) -> Any:
     return await host.call("srv__who", {}).result()
 
 
+def pins(cluster: Cluster, database: str) -> int:
+    return int(cluster.sql("SELECT count(*) FROM pinned_items", database))
+
+
 def rows(cluster: Cluster, database: str) -> int:
     return int(cluster.sql("SELECT count(*) FROM mcp_tool_call_log", database))
 
@@ -53,6 +57,7 @@ async def test_calls_go_on_without_the_database(
         async with travelling([member.url], VERSION) as host:
             for _ in range(5):
                 await call(host)
+            await until(lambda: pins(postgres_cluster, postgres_database), "the tools are pinned")
             await asyncio.to_thread(postgres_cluster.stop if how == "stopped" else postgres_cluster.freeze)
             try:
                 for _ in range(20):
@@ -66,7 +71,8 @@ async def test_calls_go_on_without_the_database(
             await audit_is(member, away=False)
             await call(host)
             await until(lambda: rows(postgres_cluster, postgres_database) == 31, "every call has its row")
-        assert "Traceback" not in "".join(member.log)
+        log = "".join(member.log)
+        assert "Traceback" not in log, log
 
 
 async def test_strict_refuses_what_it_cannot_record(
@@ -79,6 +85,7 @@ async def test_strict_refuses_what_it_cannot_record(
         (member,) = running.members
         async with travelling([member.url], VERSION) as host:
             assert not (await call(host)).get("isError")
+            await until(lambda: pins(postgres_cluster, postgres_database), "the tools are pinned")
             await asyncio.to_thread(postgres_cluster.stop)
             refused = await call(host)
             assert refused["isError"]
@@ -89,7 +96,8 @@ async def test_strict_refuses_what_it_cannot_record(
                 return not (await call(host)).get("isError")
 
             await until(goes_again)
-        assert "Traceback" not in "".join(member.log)
+        log = "".join(member.log)
+        assert "Traceback" not in log, log
 
 
 async def test_a_start_without_the_database_waits_for_it(

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from aggregator.domain.bounds.kept_work import FIRST_PAUSE, LONGEST_PAUSE, STEADY, KeptWork
+from aggregator.domain.errors import OperatorError
 
 NAME = "the search index"
 
@@ -53,6 +54,19 @@ async def test_work_that_raised_is_begun_again(error: Exception, caplog: pytest.
     keeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await keeping
+
+
+async def test_an_error_with_words_for_operators_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+
+    async def work() -> None:
+        if not clock.pauses:
+            raise OperatorError("The database is away.")
+
+    await clock.kept.keep(NAME, work)
+    (told,) = (one for one in caplog.records if one.levelno == logging.ERROR)
+    assert told.getMessage() == f"{NAME} failed (The database is away.), and begins again in 1 s"
+    assert told.exc_info is None
 
 
 async def test_pauses_grow_to_a_bound_and_begin_anew_after_a_while() -> None:

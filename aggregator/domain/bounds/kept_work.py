@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.domain.errors import OperatorError
+
 log = logging.getLogger(__name__)
 
 # Seconds until failed work is begun again: the first time, and at most, since each pause is twice the one before.
@@ -54,25 +56,26 @@ class KeptWork:
 
         `name`: what operators read, as in "the search index".
         """
-        while True:
-            try:
-                await work()
-            except asyncio.CancelledError:
-                # Work that is not wanted any more, such as that of a connection which has ended, is no problem.
-                self._failures.pop(name, None)
-                raise
-            except Exception as error:  # of any kind: what ends here would stay away until a restart
-                failure = self._failed(name, error)
-                log.error("%s failed, and begins again in %g s", name, failure.pause, exc_info=error)
-                try:
-                    await self._pause(failure.pause)
-                except asyncio.CancelledError:
-                    self._failures.pop(name, None)
-                    raise
-                failure.begun = self._clock()
-            else:
-                self._failures.pop(name, None)
-                return
+        try:
+            while not await self._done(name, work):
+                pass
+        finally:
+            # Work that is not wanted any more, such as that of a connection which has ended, is no problem.
+            self._failures.pop(name, None)
+
+    async def _done(self, name: str, work: Work) -> bool:
+        """Do `work` once. If it raises, wait until it is to begin again, and return False."""
+        try:
+            await work()
+        except Exception as error:  # of any kind: what ends here would stay away until a restart
+            failure = self._failed(name, error)
+            # An error with words for operators, such as a database that is away, needs no traceback.
+            words, shown = (f" ({error})", None) if isinstance(error, OperatorError) else ("", error)
+            log.error("%s failed%s, and begins again in %g s", name, words, failure.pause, exc_info=shown)
+            await self._pause(failure.pause)
+            failure.begun = self._clock()
+            return False
+        return True
 
     def _failed(self, name: str, error: Exception) -> _Failure:
         before = self._failures.get(name)
