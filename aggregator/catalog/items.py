@@ -1,7 +1,7 @@
 """Validate an upstream's resources, templates, prompts and skills, and give them names and URIs of our own.
 
-Law: a definition is passed on as it came but for that one field and invisible characters; a definition that cannot be
-shown costs itself only. In a skill no character is changed: hosts compare it with its files.
+Law: a definition is passed on as it came but for that one field, invisible characters and members of a wrong type; a
+definition that cannot be shown costs itself only. In a skill no character is changed: hosts compare it with its files.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
+from aggregator.catalog.member_types import in_words, typed
 from aggregator.catalog.skills import skill_fault
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.server_config import ServerConfig
@@ -88,7 +89,9 @@ def item_steps(
             continue
         taken.update(listed.values())
         if kind != "skill":
-            definition = cleaning.clean(own, definition, text)
+            definition, faults = typed(kind, own, cleaning.clean(own, definition, text))
+            if faults:
+                warnings.append(f"{server.id}: {kind} {own!r:.{_SHOWN}} was mended: {in_words(faults)}")
         record = ItemRecord(kind, server.id, server.prefix, own, definition, listed)
         if kind != "prompt" and not is_plain(own):
             takes_all = kind == "template" and not server.trusted and leads_anywhere(own)

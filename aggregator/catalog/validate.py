@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
+from aggregator.catalog.member_types import in_words, typed
 from aggregator.catalog.schema_repair import UnusableDefinition, dialect_of, means_object, repaired
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -37,6 +38,7 @@ _DIALECTS: Final = frozenset(
 # Repairs of one schema that a warning names.
 _DONE_SHOWN: Final = 3
 _DEPTH_LIMIT: Final = 200
+_AS_OBJECTS: Final[Mapping[bool, Mapping[str, Any]]] = {True: {}, False: {"not": {}}}
 # Characters of a description by which siblings are known, and how many siblings a record holds.
 _BEGINNING: Final = 24
 _SIBLINGS: Final = 12
@@ -83,7 +85,10 @@ def validate_tools_steps(
                 raise InvalidDefinition("the server lists it twice; the first one counts")
             # What does not stand in the text is not looked for in the values.
             text = encode_or_none(definition)
-            mended, headers, notes = _repaired(definition, text, over_http=server.type != "stdio")
+            sound, faults = typed("tool", name, definition)
+            mended, headers, notes = _repaired(sound, text, over_http=server.type != "stdio")
+            if faults:
+                notes.append(in_words(faults))
             if (fault := cleaning.fault(name, definition, text)) is not None:
                 raise InvalidDefinition(fault)
             mended = cleaning.clean(name, mended, text)
@@ -246,7 +251,17 @@ def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers
     if done:
         more = f", and {len(done) - _DONE_SHOWN} more" if len(done) > _DONE_SHOWN else ""
         notes.append(f"in its {what}, {'; '.join(done[:_DONE_SHOWN])}{more}")
-    return mended
+    return _with_objects(mended, what, notes)
+
+
+def _with_objects(schema: dict[str, Any], what: str, notes: list[str]) -> dict[str, Any]:
+    """Return the schema with an object for each property: hosts refuse a list with `true` or `false` there."""
+    named = schema.get("properties")
+    if not isinstance(named, dict) or not any(isinstance(value, bool) for value in named.values()):
+        return schema
+    notes.append(f"properties of its {what} that are true or false have an object that says the same")
+    meant = {name: _AS_OBJECTS[value] if isinstance(value, bool) else value for name, value in named.items()}
+    return {**schema, "properties": meant}
 
 
 def _check_schema(schema: Mapping[str, Any], what: str, *, leaves: bool) -> None:

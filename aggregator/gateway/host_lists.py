@@ -17,7 +17,6 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
-from aggregator.domain.records import ToolRecord
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.exposure import Exposure, exposed_at
@@ -28,7 +27,7 @@ from aggregator.gateway.views.list_changed import Seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.list_kinds import Kind
 
-# Lists of which a copy without output schemas is kept.
+# Lists of which a copy without some output schemas is kept.
 _KEPT: Final = 16
 
 
@@ -53,7 +52,7 @@ class HostLists:
         self._slices = slices
         # Only for the next start: a host that was told of a schema refuses answers without what it promises.
         self._tells_schemas = config.results.output_schemas
-        self._without_schemas: LruCache[Pages[Any], Listing] = LruCache(_KEPT)
+        self._without_schemas: LruCache[tuple[Pages[Any], str], Pages[Any]] = LruCache(_KEPT)
         # Serialised: hosts of one agent ask at the same time, and the first one's work then serves all.
         self._turn = asyncio.Lock()
         self.reconfigure(config)
@@ -114,12 +113,13 @@ class HostLists:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
-        if kind == "tool" and not self._tells_schemas:
-            known = self._without_schemas.get(pages)
-            if known is None:
-                known = await self._slices.run(_without_schemas(pages))
-                self._without_schemas.put(pages, known)
-            pages = known
+        if kind == "tool" and not (self._tells_schemas and request.modern):
+            told = "objects" if self._tells_schemas else "none"
+            shown = self._without_schemas.get((pages, told))
+            if shown is None:
+                shown = await self._slices.run(_without_schemas(pages, objects=self._tells_schemas))
+                self._without_schemas.put((pages, told), shown)
+            pages = shown
         await self._slices.run(pages.page_steps(style))
         page, following = pages.page(style, cursor)
         result: dict[str, Any] = {field: page}
@@ -134,13 +134,18 @@ class HostLists:
         return view.expose(self._expose_at.get(host.frontend, self._expose))
 
 
-def _without_schemas(listing: Pages[ToolRecord]) -> Steps[Listing]:
-    """Return a list with definitions that have no `outputSchema`."""
+def _without_schemas(listing: Pages[Any], *, objects: bool) -> Steps[Pages[Any]]:
+    """Return a list whose definitions have no `outputSchema`, but for `objects` those of results that are objects.
+
+    Others came with 2026-07-28 (SEP-2106); hosts of earlier revisions refuse the whole list for one of them.
+    """
     tools = []
+    changed = False
     for tool in listing.records:
         yield
-        if "outputSchema" in tool.definition:
+        schema = tool.definition.get("outputSchema")
+        if schema is not None and not (objects and schema.get("type") == "object"):
             told = {key: value for key, value in tool.definition.items() if key != "outputSchema"}
-            tool = replace(tool, definition=told, rendered={})
+            tool, changed = replace(tool, definition=told, rendered={}), True
         tools.append(tool)
-    return Listing(tools)
+    return Listing(tools) if changed else listing

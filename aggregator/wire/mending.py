@@ -111,6 +111,7 @@ def _after_space(text: str, position: int) -> int:
 
 def is_bare_answer(message: Any) -> bool:
     """Return True if a message has the members of a response and no others, be it without its version."""
-    return (
-        isinstance(message, dict) and ("result" in message or "error" in message) and message.keys() <= _ANSWER_MEMBERS
-    )
+    if not isinstance(message, dict):
+        return False
+    said = {name for name, value in message.items() if value is not None or name in _ANSWER_MEMBERS}
+    return ("result" in said or "error" in said) and said <= _ANSWER_MEMBERS

@@ -25,6 +25,11 @@ def method_of(message: Any) -> str | None:
     return method if isinstance(method, str) else None
 
 
+def is_answer(message: dict[str, Any]) -> bool:
+    """Return whether a message has the form of a response; its `method`, if it has one, is then empty or an echo."""
+    return "method" not in message or message.get("result") is not None or message.get("error") is not None
+
+
 def incoming(message: Any) -> Incoming | None:
     """Return the request or notification that a message is; None for anything else. Absent `params` are empty."""
     method = method_of(message)

@@ -16,7 +16,7 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.wire.codec import encode
-from aggregator.wire.message import error_of, incoming, sane_id
+from aggregator.wire.message import error_of, incoming, is_answer, sane_id
 from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
 from aggregator.wire.responses import encode_error, encode_result, error_message
 from aggregator.wire.sent_request import (
@@ -285,7 +285,7 @@ class Peer:
         size: bytes of the message on the wire, for answers that count towards the memory of results.
         """
         if isinstance(message, dict):
-            if "method" in message:
+            if "method" in message and not (is_answer(message) and self.waits_for(message.get("id"))):
                 self._on_request_or_notification(message)
             else:
                 self._on_response(message, size)

@@ -78,6 +78,14 @@ class EventReader:
             self._grow(len(line))
         return events
 
+    def unended(self) -> bytes:
+        """Return the data of an event whose end has not come; the standard has it passed over."""
+        events: list[Event] = []
+        line, self._line = b"".join(self._line), []
+        if line:
+            self._take(line, events)
+        return b"" if events else b"\n".join(self._data)
+
     def _take(self, line: bytes, events: list[Event]) -> None:
         if self._at_start:
             self._at_start = False

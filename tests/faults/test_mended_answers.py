@@ -30,6 +30,8 @@ MENDED: dict[str, tuple[str, str, str | None]] = {
     "two in one": (NOTICE + GOOD, "good", "several messages"),
     "id a float": (GOOD.replace("$ID", "$ID.0"), "good", None),
     "id a text": (GOOD.replace("$ID", '"$ID"'), "good", None),
+    "every member of a message": (GOOD.replace("{", '{"method":null,"params":null,"error":null,', 1), "good", None),
+    "its method again": (GOOD.replace("{", '{"method":"tools/call","params":{},', 1), "good", None),
     "in a batch": (f"[{NOTICE},{GOOD}]", "good", None),
     "in a batch with what is none": (f"[7,null,{GOOD}]", "good", None),
     "all at once": ("\ufefflog " + GOOD.replace("good", "\t\udcff"), "\t\ufffd\ufffd\ufffd", "byte order mark"),
@@ -138,3 +140,55 @@ async def test_a_list_in_an_odd_encoding_is_a_list(tmp_path: Path) -> None:
         assert harness.upstream("s").state == "ready", harness.upstream("s").reason
         assert harness.tools() == ["s.echo", "s.b"]
         assert any("not UTF-8" in said for said in harness.upstream("s").faults.for_operators())
+
+
+CERTAIN = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "body", "used"),
+    [
+        (200, "text/plain", CERTAIN, True),
+        (200, "", CERTAIN, True),
+        (200, "application/json-rpc", "\n " + CERTAIN, True),
+        (200, "text/html", CERTAIN, True),
+        (201, "application/json", CERTAIN, True),
+        (203, "application/json", CERTAIN, True),
+        (200, "text/event-stream", "data: " + CERTAIN, True),
+        (200, "text/event-stream", "data: " + CERTAIN + "\n", True),
+        # In any doubt, it is what its head says.
+        (200, "text/plain", CERTAIN.replace("$ID", "987654"), False),
+        (200, "text/plain", CERTAIN.replace('"jsonrpc":"2.0",', ""), False),
+        (200, "text/plain", CERTAIN.replace('"id":$ID,', ""), False),
+        (200, "text/plain", CERTAIN[:-1], False),
+        (200, "text/plain", "log: " + CERTAIN, False),
+        (200, "text/plain", CERTAIN.replace("result", "says"), False),
+        (206, "application/json", CERTAIN, False),
+        (200, "text/event-stream", "data: " + CERTAIN[:-1], False),
+        (200, "text/event-stream", ": " + CERTAIN, False),
+        (200, "text/event-stream", CERTAIN, False),
+    ],
+)
+async def test_a_head_that_does_not_fit_costs_no_certain_answer(
+    status: int, content_type: str, body: str, used: bool
+) -> None:
+    """C8: the answer to this very request, whole, over HTTP."""
+    async with raw_http() as raw:
+
+        async def answer(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if seen.message["params"]["name"] != "odd":
+                await raw.ordinary(seen, reply)
+                return
+            data = body.replace("$ID", json.dumps(seen.message["id"])).encode()
+            fields = f"content-type: {content_type}\r\n" if content_type else ""
+            head = f"HTTP/1.1 {status} X\r\n{fields}content-length: {len(data)}\r\nconnection: close\r\n\r\n"
+            await reply.raw(head.encode() + data)
+
+        raw.on["tools/call"] = answer
+        async with running_app(server_config("s", type="http", url=raw.url, timeout=30)) as harness:
+            result = await harness.call("s.odd")
+            assert (result["content"][0]["text"] == "good") is used
+            assert result.get("isError", False) is not used
+            await harness.check_echo("s.echo")
+            faults = " ".join(harness.upstream("s").faults.for_agents())
+            assert ("content type" in faults or "end of their event" in faults) is (used and status == 200)

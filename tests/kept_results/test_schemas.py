@@ -1,8 +1,12 @@
 """Output schemas stay true: what a list promises, the answer has."""
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
 from tests.kept_results.conftest import HANDLE, ITEMS, LONG, OpenLarge, handle_of, text_block
 
 STRUCTURED: Final[Any] = {"items": ITEMS}
@@ -65,3 +69,26 @@ async def test_beyond_the_bytes_of_a_policy_it_is_marked_as_an_error(open_large:
         assert HANDLE.search(json.dumps(read)) is None
         through = await harness.result(host, "call_tool", {"name": "shop.stock"})
         assert "isError" not in through
+
+
+SHAPES: Final[Any] = {
+    "object": {"type": "object", "properties": {"a": {}}},
+    "list": {"type": "array"},
+    "either": {"anyOf": [{"type": "object"}, {"type": "array"}]},
+    "nullable": {"type": ["object", "null"]},
+}
+
+
+@pytest.mark.parametrize("output_schemas", [True, False])
+async def test_hosts_of_earlier_revisions_get_schemas_of_objects_alone(tmp_path: Path, output_schemas: bool) -> None:
+    """SEP-2106: others came with 2026-07-28, and an earlier host refuses the whole list for one of them."""
+    config = make_config(tmp_path, {"shop": {"command": "played"}}, results={"output_schemas": output_schemas})
+    tools = {"shop": [tool("none"), *(tool(name, outputSchema=schema) for name, schema in SHAPES.items())]}
+    async with GatewayHarness(config, tools) as harness:
+        for version in (LEGACY, MODERN):
+            shown = {one["name"]: one.get("outputSchema") for one in await harness.listed(harness.host("one", version))}
+            told = SHAPES if version == MODERN else {"object": SHAPES["object"]}
+            expected = {f"shop.{name}": told.get(name) if output_schemas else None for name in ("none", *SHAPES)}
+            assert {name: schema for name, schema in shown.items() if name in expected} == expected
+        plain = harness.host("one", LEGACY)
+        assert await harness.listed(plain) == await harness.listed(plain)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.result_memory import hold
@@ -10,19 +10,22 @@ from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, too_many_values, unreadable
-from aggregator.upstream.transports.http_body import messages_in, says_unknown
+from aggregator.upstream.transports.http_body import message_in, messages_in, says_unknown
 from aggregator.upstream.transports.http_clients.port import HttpResponse
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import not_mcp, read_bounded, read_slices
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK
-from aggregator.wire.message import error_of, method_of
+from aggregator.wire.message import error_of, is_answer, method_of
 from aggregator.wire.sent_request import OnProgress
 from aggregator.wire.sse import EventReader
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
+
+# Statuses of an answer; that of what was created, or changed on its way, is as good as 200.
+_GOOD: Final = frozenset({200, 201, 203})
 
 
 class ReadingSession(Protocol):
@@ -76,7 +79,7 @@ class ResponseReader:
         connection = self._connection
         self._session = session if greeted else None
         server = connection.server
-        if response.status != 200:
+        if response.status not in _GOOD:
             if response.status == 202:
                 raise UpstreamBadAnswer(server.id, f"{server.id} accepted the request (202) but will not answer it.")
             return await connection.raise_for_status(response, session, greeted)
@@ -88,13 +91,15 @@ class ResponseReader:
             if not any(messages):
                 raise UpstreamBadAnswer(server.id, f"{server.id} answered something that is not JSON-RPC.")
             for message in messages:
-                if "method" in message:
+                if not is_answer(message):
                     self._on_message(message)
                 elif message and (result := self._result(message)) is not None:
                     return result
             return None
         if response.content_type != "text/event-stream":
             kind = response.content_type
+            if (result := await self._undeclared(response)) is not None:
+                return result
             not_ours = f"{server.id} answered with another content type: {not_mcp(kind).words}."
             raise UpstreamBadAnswer(server.id, not_ours, said=f"content-type: {kind}")
         reader = EventReader(server.max_message_bytes)
@@ -104,7 +109,7 @@ class ResponseReader:
                 self.last_event = event.id or self.last_event
                 self.retry = event.retry if event.retry is not None else self.retry
                 for message in self._messages(event.data):
-                    if "method" in message:
+                    if not is_answer(message):
                         self._on_message(message)
                     elif message and (result := self._result(message)) is not None:
                         hold(len(event.data))
@@ -112,10 +117,31 @@ class ResponseReader:
                 connection.rate_limit.charge(len(event.data))
             if pause := connection.rate_limit.charge_lines(reader.lines - before):
                 await asyncio.sleep(pause)
+        if (result := self._unended(reader)) is not None:
+            return result
         if self._unread is not None:
             # What could not be read may have been the answer, and would not come again.
             raise unreadable(server.id, self._unread)
         return None
+
+    async def _undeclared(self, response: HttpResponse) -> dict[str, Any] | None:
+        """Return the result in a body of another content type; None if it is not the answer to this request."""
+        body = await read_bounded(response, self._connection.server, only_json=True)
+        return self._certain(body, "answers with another content type than application/json")
+
+    def _unended(self, reader: EventReader) -> dict[str, Any] | None:
+        """Return the result in an event that lacks its end; None if it is not the whole answer to this request."""
+        return self._certain(reader.unended(), "answers without the end of their event")
+
+    def _certain(self, data: bytes, fault: str) -> dict[str, Any] | None:
+        """Return the result in a text that is one JSON-RPC response with the id of this request; None for others."""
+        message = message_in(data, self._connection.server)
+        if message.get("jsonrpc") != "2.0" or message.get("id") not in (self.id, str(self.id)):
+            return None
+        if not (isinstance(message.get("result"), dict) or isinstance(message.get("error"), dict)):
+            return None
+        self._connection.on_fault(fault)
+        return self._result(message)
 
     def _messages(self, data: bytes, *, alone: bool = False) -> list[dict[str, Any]]:
         """Return the messages of a text; none if it cannot be read and may be something else than the answer.

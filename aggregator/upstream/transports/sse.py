@@ -31,6 +31,7 @@ from aggregator.upstream.transports.web import (
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import parts_of
+from aggregator.wire.message import is_answer
 from aggregator.wire.peer import PeerGone
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
@@ -144,7 +145,7 @@ class SseConnection(DuplexConnection):
             try:
                 message = decode_received(data, self._server.id, self._server.max_message_values)
                 if is_message(message):
-                    awaited = "method" not in message and self.peer.waits_for(message["id"])
+                    awaited = is_answer(message) and self.peer.waits_for(message.get("id"))
                     self.peer.feed(message, len(data))
                     if awaited:
                         return

@@ -21,6 +21,7 @@ from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.mending import parts_of
+from aggregator.wire.message import is_answer
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.values import TooManyValues
 
@@ -118,7 +119,7 @@ class StdioConnection(DuplexConnection, LineReader):
             self._noise = 0
         elif is_message(message):
             self._noise = 0
-            if "method" in message or not self.peer.waits_for(message["id"]):
+            if not is_answer(message) or not self.peer.waits_for(message.get("id")):
                 self._charge(len(line))
             self.peer.feed(message, len(line))
         elif (b'"id"' in line or b'"jsonrpc"' in line) and self.take_odd(

@@ -20,6 +20,7 @@ from aggregator.upstream.lifecycle.states import round_duration
 from aggregator.upstream.transports.authorized import AuthorizedRequests, challenges_of
 from aggregator.upstream.transports.http_clients.plain_requests import open_plain, plain_url
 from aggregator.upstream.transports.http_clients.port import HttpFailure, HttpRequests, HttpResponse, reason_of
+from aggregator.wire.mending import MARK
 
 # Seconds before a broken stream is opened again, where the server names no delay.
 RETRY_DELAY: Final = 1.0
@@ -54,8 +55,8 @@ async def requests_to(server: ServerConfig, credentials: Credentials | None = No
         yield AuthorizedRequests(requests, credentials) if credentials is not None else requests
 
 
-async def read_bounded(response: HttpResponse, server: ServerConfig) -> bytes:
-    """Return the body, up to `max_message_bytes`.
+async def read_bounded(response: HttpResponse, server: ServerConfig, *, only_json: bool = False) -> bytes:
+    """Return the body, up to `max_message_bytes`; `only_json`: no more than its beginning if that is not JSON.
 
     Raises:
         UpstreamBadAnswer: the body is larger.
@@ -71,6 +72,8 @@ async def read_bounded(response: HttpResponse, server: ServerConfig) -> bytes:
                 "(`max_message_bytes` in its config raises the limit).",
             )
         parts.append(part)
+        if only_json and size == len(part) and part.removeprefix(MARK).lstrip()[:1] not in (b"{", b"["):
+            break
         if size - held > SMALL:
             # Counted as it comes, since many bodies may come at one time.
             hold(size - held)
