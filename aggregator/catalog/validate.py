@@ -21,6 +21,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.schema_walk import SCHEMA_DEPTH, Path, deeper_than, positions
+from aggregator.domain.subschemas import SUBSCHEMAS_LIMIT, VALUES_LIMIT, size_fault
 from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import TooDeep, encode_or_none, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
@@ -201,8 +202,8 @@ def _repaired(
         schema = {**schema, "type": "object"}
     refers = text is None or b'"$ref"' in text or b'"$dynamicRef"' in text
     leaves = text is None or (refers and _REFERENCE.search(text) is not None)
-    if deep:
-        _check_depth(schema, "inputSchema")
+    large = _may_be_large(text)
+    _check_size(schema, "inputSchema", deep=deep, large=large)
     schema = _sound_schema(schema, "inputSchema", notes, refers=refers, leaves=leaves)
     headers: dict[Path, ParamHeader] = {}
     try:
@@ -220,8 +221,7 @@ def _repaired(
         try:
             if not isinstance(output, dict):
                 raise InvalidDefinition("its outputSchema is not an object")
-            if deep:
-                _check_depth(output, "outputSchema")
+            _check_size(output, "outputSchema", deep=deep, large=large)
             sound = _sound_schema(output, "outputSchema", notes, refers=refers, leaves=leaves)
             mended = mended if sound is output else {**mended, "outputSchema": sound}
         except InvalidDefinition as problem:
@@ -234,9 +234,22 @@ def _may_be_deep(text: bytes | None) -> bool:
     return text is None or text.count(b"{") + text.count(b"[") > SCHEMA_DEPTH
 
 
-def _check_depth(schema: Any, what: str) -> None:
-    if deeper_than(schema, SCHEMA_DEPTH):
+def _may_be_large(text: bytes | None) -> bool:
+    if text is None or (objects := text.count(b"{")) > SUBSCHEMAS_LIMIT:
+        return True
+    return len(text) > VALUES_LIMIT and objects + text.count(b"[") + text.count(b",") >= VALUES_LIMIT
+
+
+def _check_size(schema: dict[str, Any], what: str, *, deep: bool, large: bool) -> None:
+    """Check that values can be checked against a schema: `deep` and `large` say whether that has to be looked at.
+
+    Raises:
+        InvalidDefinition: it is nested too deeply, or too large.
+    """
+    if deep and deeper_than(schema, SCHEMA_DEPTH):
         raise InvalidDefinition(f"its {what} is nested more than {SCHEMA_DEPTH} levels deep: no value can be checked")
+    if large and (fault := size_fault(schema)) is not None:
+        raise InvalidDefinition(f"no value can be checked against its {what}: {fault}")
 
 
 def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers: bool, leaves: bool) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from aggregator.domain.subschemas import Schema
 from aggregator.domain.text.error_text import error_text
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.interpreter import EXPLAINING_STEPS, OutOfSteps, SchemaInterpreter
 from aggregator.schemas.structure.cost import Cost
-from aggregator.schemas.structure.dialect import Dialect, Schema
+from aggregator.schemas.structure.dialect import Dialect
 from aggregator.schemas.structure.index import SchemaIndex, read
 from aggregator.schemas.structure.measure import Size, ValueTooLarge, measure
 from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight

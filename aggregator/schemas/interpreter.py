@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
+from aggregator.domain.subschemas import REFERENCES, Schema
 from aggregator.schemas.branches import explain_alternatives
 from aggregator.schemas.fault import Fault, step
-from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema
+from aggregator.schemas.structure.dialect import Dialect
 from aggregator.schemas.structure.equality import first_duplicate, hashable
 from aggregator.schemas.structure.index import SchemaIndex
 from aggregator.schemas.structure.patterns import matches

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from aggregator.schemas.check import compile_check
+from aggregator.schemas.fault import UnusableSchema
 from aggregator.upstream.lists import paging as listing
 
 from .app_harness import Json, lines_of, raw_stdio, running_app, text_of
@@ -26,6 +28,11 @@ def nested(depth: int, key: str = "items") -> Json:
     return schema
 
 
+def wide(properties: int) -> Json:
+    return OBJECT | {"properties": {f"p{at}": {} for at in range(properties)}}
+
+
+WIDE = wide(5_000)
 LEFT_OUT: dict[str, Any] = {
     "no name": {"inputSchema": OBJECT},
     "name null": tool(None),
@@ -48,6 +55,11 @@ LEFT_OUT: dict[str, Any] = {
     "ref to a neighbour": tool(schema=OBJECT | {"properties": {"a": {"$ref": "other.json#/x"}}}),
     "dynamic ref": tool(schema=OBJECT | {"$dynamicRef": "https://example.com/a"}),
     "deep schema": tool(schema=OBJECT | nested(400)),
+    "more subschemas than can be checked": tool(schema=WIDE),
+    "more subschemas than can be checked, by a reference": tool(
+        schema=OBJECT | {"components": WIDE, "properties": {"a": {"$ref": "#/components"}}}
+    ),
+    "more values than can be checked": tool(schema=OBJECT | {"properties": {"a": {"enum": [*range(100_000)]}}}),
     "half a character in its name": tool("a\ud800b"),
     "NUL in its name": tool("a\0b"),
     "half a character in the name of an argument": tool(schema=OBJECT | {"properties": {"a\udfff": {}}}),
@@ -69,6 +81,8 @@ MENDED: dict[str, Any] = {
     "output of an unknown type": tool(outputSchema=OBJECT | {"properties": {"a": {"type": "file"}}}),
     "output with a ref to nothing": tool(outputSchema={"$ref": "#/$defs/gone"}),
     "output deeper than can be checked": tool(outputSchema=OBJECT | nested(101)),
+    "output with more subschemas than can be checked": tool(outputSchema=WIDE),
+    "output with more values than can be checked": tool(outputSchema=OBJECT | {"enum": [*range(100_000)]}),
     "output a string": tool(outputSchema="object"),
     "output of an unknown dialect": tool(outputSchema=OBJECT | {"$schema": "x"}),
 }
@@ -86,6 +100,9 @@ KEPT: dict[str, Any] = {
     "dots only": tool("..."),
     "schema of 2 MB": tool(schema=OBJECT | {"description": "x" * 2_000_000}),
     "numbers JSON hardly has": tool(schema=OBJECT | {"maximum": 10**30, "default": float("nan")}),
+    "as many subschemas as can be checked": tool(schema=wide(4_999)),
+    "more objects than subschemas": tool(schema=OBJECT | {"properties": {"a": {"enum": [{}] * 6_000}}}),
+    "as many values as can be checked": tool(schema=OBJECT | {"enum": [*range(99_990)]}),
     "as deep as can be checked": tool(schema=OBJECT | nested(99)),
 }
 
@@ -244,3 +261,15 @@ async def test_twenty_thousand_tools(tmp_path: Path) -> None:
         names = await names_listed(harness)
         assert len(set(names)) == len(names) >= 20_001
         assert text_of(await harness.call("s.echo", say="x")) == "x"
+
+
+@pytest.mark.parametrize("case", [name for name in {**LEFT_OUT, **MENDED, **KEPT} if "can be checked" in name])
+def test_what_is_listed_can_be_checked(case: str) -> None:
+    """C6: no tool is listed of which each call is refused: the bounds of lists are those of checks."""
+    definition = {**LEFT_OUT, **MENDED, **KEPT}[case]
+    schema = definition.get("outputSchema", definition["inputSchema"])
+    if case in KEPT:
+        compile_check(schema)
+    else:
+        with pytest.raises(UnusableSchema):
+            compile_check(schema)

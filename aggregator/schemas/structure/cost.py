@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.structure.dialect import (
+from aggregator.domain.subschemas import (
     IN_PLACE_LIST,
     IN_PLACE_MAP,
     IN_PLACE_ONE,
     KEPT_APART,
     REFERENCES,
-    Dialect,
     Schema,
     subschemas,
 )
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.structure.dialect import Dialect
 from aggregator.schemas.structure.index import SchemaIndex
 
 _CEILING: Final = 10**12

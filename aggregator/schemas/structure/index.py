@@ -6,12 +6,16 @@ from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from aggregator.domain.schema_walk import SCHEMA_DEPTH
+from aggregator.domain.subschemas import (
+    REFERENCES,
+    SUBSCHEMAS_LIMIT,
+    VALUES_LIMIT,
+    Schema,
+    is_schema,
+    subschemas,
+)
 from aggregator.schemas.fault import UnusableSchema, step
-from aggregator.schemas.structure.dialect import REFERENCES, Dialect, Schema, dialect_of, is_schema, subschemas
-
-# The largest of 1,508 real schemas has 1,029 subschemas.
-VALUES_LIMIT: Final = 100_000
-SUBSCHEMAS_LIMIT: Final = 5_000
+from aggregator.schemas.structure.dialect import Dialect, dialect_of
 
 # The name of a schema without an id of its own.
 _HOME: Final = ""
