@@ -17,7 +17,7 @@ from aggregator.domain.log_levels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.versions import META_CLIENT_INFO, era_of
+from aggregator.domain.versions import META_CLIENT_INFO, SKILLS, era_of
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
@@ -51,6 +51,7 @@ from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
+from aggregator.upstream.list_kinds import declared_extension
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.peer import Channel
 
@@ -272,11 +273,11 @@ class Dispatcher:
         await self._host_lists.prepare(host)
         assert host.version is not None
         self._supervisor.clients.connected(SessionCaller(host, abilities_of(host.version, host.capabilities)))
-        return initialize_result(host, self._instructions(host))
+        return initialize_result(host, self._instructions(host), skills=self._may_have_skills())
 
     async def discover(self, request: Request) -> Mapping[str, Any]:
         await self._host_lists.prepare(request.host)
-        return discover_result(self._instructions(request.host))
+        return discover_result(self._instructions(request.host), skills=self._may_have_skills())
 
     async def ping(self, request: Request) -> Mapping[str, Any]:
         return {}
@@ -359,6 +360,14 @@ class Dispatcher:
             await entry.wait_for_space()
             raise self.drain.refusal()
         return entry.result
+
+    def _may_have_skills(self) -> bool:
+        """Return whether a server has declared skills, or was not connected yet and may declare some."""
+        return any(
+            upstream.negotiated is None or declared_extension(upstream.negotiated.capabilities, SKILLS) is not None
+            for upstream in self._supervisor.upstreams.values()
+            if upstream.config.enabled
+        )
 
     def _instructions(self, host: Host) -> str:
         """Return the `instructions` text for a host."""

@@ -12,17 +12,17 @@ from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SKILLS, S
 from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
 from aggregator.gateway.host import Host
 
-# What is declared to hosts does not depend on the configured servers; a list may be empty.
-CAPABILITIES: Final[Mapping[str, Any]] = {
+# Lists are declared even if no server has any: one may have some later, and hosts are then told.
+_LISTS: Final[Mapping[str, Any]] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {"listChanged": True},
     "completions": {},
-    # As SEP-2640 has it. Servers without `directoryRead` are answered for by the manifests of their skills.
-    "extensions": {SKILLS: {"directoryRead": True}},
     # Deprecated, but a server that passes log lines on must declare it (S/server/utilities/logging).
     "logging": {},
 }
+# As SEP-2640 has it. Servers without `directoryRead` are answered for by the manifests of their skills.
+_WITH_SKILLS: Final[Mapping[str, Any]] = {**_LISTS, "extensions": {SKILLS: {"directoryRead": True}}}
 
 
 class MakeInstructions(Protocol):
@@ -45,21 +45,21 @@ def take_initialize(host: Host, params: Mapping[str, Any]) -> bool:
     return host.set_client_info(info)
 
 
-def initialize_result(host: Host, instructions: str) -> dict[str, Any]:
-    """Return the result of `initialize`, once the host was taken."""
+def initialize_result(host: Host, instructions: str, *, skills: bool) -> dict[str, Any]:
+    """Return the result of `initialize`, once the host was taken. `skills`: a server has some, or may have."""
     return {
         "protocolVersion": host.version,
-        "capabilities": CAPABILITIES,
+        "capabilities": _WITH_SKILLS if skills else _LISTS,
         "serverInfo": SERVER_INFO,
         "instructions": instructions,
     }
 
 
-def discover_result(instructions: str) -> dict[str, Any]:
-    """Return the result of `server/discover`."""
+def discover_result(instructions: str, *, skills: bool) -> dict[str, Any]:
+    """Return the result of `server/discover`. `skills`: a server has some, or may have."""
     return {
         "supportedVersions": list(reversed(SUPPORTED_VERSIONS)),
-        "capabilities": CAPABILITIES,
+        "capabilities": _WITH_SKILLS if skills else _LISTS,
         "instructions": instructions,
         **OURS_FOR_ONE.hints(),
     }
@@ -67,6 +67,8 @@ def discover_result(instructions: str) -> dict[str, Any]:
 
 def first_answer(method: str, params: dict[str, Any], instructions: MakeInstructions) -> Mapping[str, Any] | None:
     """Return the answer to the first request of a new host over stdio; None for any but these two.
+
+    It declares skills, since no server has said yet that it has none.
 
     Raises:
         HostError: the request is refused.
@@ -76,7 +78,7 @@ def first_answer(method: str, params: dict[str, Any], instructions: MakeInstruct
     modern = version is not None and era_of(version) == "modern"
     if method == "initialize" and not modern:
         take_initialize(host, params)
-        return for_legacy(initialize_result(host, instructions()))
+        return for_legacy(initialize_result(host, instructions(), skills=True))
     if method == "server/discover" and modern:
-        return for_modern(discover_result(instructions()))
+        return for_modern(discover_result(instructions(), skills=True))
     return None

@@ -277,3 +277,23 @@ async def test_reads_and_gets_leave_a_row_each(open_harness: OpenHarness) -> Non
         ("docs", "resources/directory/read", "ok"),
         ("docs", "resources/read", "ok"),
     ]
+
+
+@pytest.mark.parametrize("second", ["none", "skills", "disabled", "away"])
+@pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
+async def test_skills_are_declared_if_a_server_has_some_or_may_have(
+    open_harness: OpenHarness, version: str, second: str
+) -> None:
+    """A server that was not reached yet may have skills; one that is switched off, or declares none, has none."""
+    plain = SkillServer("plain")
+    plain.declares = False
+    servers = {"plain": local(plain)}
+    if second in ("skills", "disabled"):
+        servers["docs"] = {**local(two_servers()[0]), "enabled": second == "skills"}
+    elif second == "away":
+        servers["docs"] = {"command": sys.executable, "args": ["-c", "exit"]}
+    harness = open_harness(servers)
+    async with harness.host("http", version) as host:
+        declared = host.greeting["capabilities"].get("extensions")
+        assert declared == ({EXTENSION: {"directoryRead": True}} if second in ("skills", "away") else None)
+        assert await listed(host) == {} or second == "skills"
