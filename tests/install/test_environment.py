@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,7 +45,12 @@ def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
 
 def test_variables_of_this_shell_are_named_and_never_their_values() -> None:
     taken = ["GITHUB_TOKEN", "HOME", "UNSET", "OTHER", "AGGREGATOR_PYTHON"]
-    set_here = {"GITHUB_TOKEN": "canary", "OTHER": "canary", "HOME": "/home/ada", "AGGREGATOR_PYTHON": "canary"}
+    set_here: dict[str, Any] = {
+        "GITHUB_TOKEN": "canary",
+        "OTHER": "canary",
+        "HOME": "/home/ada",
+        "AGGREGATOR_PYTHON": "canary",
+    }
     (remark,) = variables("codex", taken=taken, **set_here).remarks
     assert "takes GITHUB_TOKEN and OTHER from the variables of this shell" in remark
     assert "canary" not in remark

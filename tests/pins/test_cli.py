@@ -270,11 +270,11 @@ EVERYONE = {
 
 
 def explained(
-    shop: Shop, capsys: pytest.CaptureFixture[str], *named: str | None, connect: bool = False
+    shop: Shop, capsys: pytest.CaptureFixture[str], agent: str | None, name: str | None = None, *, connect: bool = False
 ) -> tuple[int, str]:
     """Return the exit code of `policy explain` and what it prints."""
     capsys.readouterr()
-    code = policy.explain(shop.path, *((*named, None))[:2], connect)
+    code = policy.explain(shop.path, agent, name, connect)
     return code, capsys.readouterr().out
 
 

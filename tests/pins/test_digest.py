@@ -86,7 +86,8 @@ def test_equal_json_is_equal(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("member", ["title", "annotations", "icons", "outputSchema", "_meta"])
 def test_a_member_that_is_null_is_none(member: str) -> None:
     """Servers whose library learns of a member begin to send it as null."""
-    assert pin_digest("tool", tool(**{member: None})) == pin_digest("tool", tool())
+    null: dict[str, Any] = {member: None}
+    assert pin_digest("tool", tool(**null)) == pin_digest("tool", tool())
 
 
 @pytest.mark.parametrize(

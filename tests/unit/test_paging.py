@@ -200,7 +200,7 @@ async def test_a_name_on_two_pages_counts_once() -> None:
 
 async def test_a_list_without_faults_has_none() -> None:
     drained = await _drained(Pages([named("a"), [], named("b")]))
-    assert drained == (named("a", "b"), None, None, False)
+    assert drained == DrainedList(named("a", "b"), None, None, False)
 
 
 @pytest.mark.parametrize("cursor", [7, 0, 1.5])

@@ -19,6 +19,7 @@ from aggregator.pins.values import ItemKey, PinKind
 from aggregator.upstream.upstream import Upstream
 
 _KINDS: Final[tuple[Literal["prompt", "template", "skill"], ...]] = ("prompt", "template", "skill")
+_LISTS: Final[tuple[Literal["tool", "prompt", "template", "skill"], ...]] = ("tool", *_KINDS)
 # Seconds between two looks at lists that a slow server has not answered yet.
 _PAUSE: Final = 0.05
 
@@ -99,7 +100,7 @@ def _listed(config: ServerConfig, upstream: Upstream) -> SaidNow:
         for one in records
     ]
     left_out = frozenset(there - {(kind, name) for kind, name, _, _ in found})
-    in_part = frozenset(kind for kind in ("tool", *_KINDS) if not upstream.lists.is_whole(kind))
+    in_part = frozenset(kind for kind in _LISTS if not upstream.lists.is_whole(kind))
     return SaidNow(config, found, tools, left_out=left_out, in_part=in_part)
 
 
