@@ -119,6 +119,9 @@ async def test_every_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kin
                 expected = case.way
                 if name == "a log message" and kind[1] != "2026-07-28":
                     expected = TAKEN_OVER
+                if name == "large" and kind[0] == "http":
+                    # Its request is too long to be read twice, here and by a task.
+                    expected = PIPELINE
                 assert way == expected, (server, name, reply)
         it.nothing_is_left()
     assert PIPELINE in it.ways
