@@ -5,7 +5,7 @@ work ahead, in slices.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -73,6 +73,11 @@ class HostLists:
         view = self._views.of(host.principal)
         whole = self._views.listing(view, self._current.tools)
         return view.style(host.style), self._exposure.listing(view, whole, self.extent(view, host))
+
+    def key_of(self, host: Host) -> Hashable:
+        """Return a value that is the same for hosts with the same lists."""
+        view = self._views.of(host.principal)
+        return view.key, view.style(host.style), self.extent(view, host)
 
     def lists_of(self, host: Host) -> Seen:
         """Return all lists of a host, in a form that can be compared with an earlier one."""

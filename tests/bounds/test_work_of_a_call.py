@@ -4,18 +4,17 @@ Each way to call is counted with few servers, tools, agents, sessions and earlie
 """
 
 import json
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from aggregator.identity.keys import new_key, policy_line
 from tests.bounds.answering_upstreams import WORD, answering_upstreams
+from tests.bounds.work import Work
 from tests.direct.direct_harness import HttpHost, ask, direct_harness
 from tests.end_to_end.scripted_host import LEGACY, MODERN
 
@@ -63,52 +62,6 @@ WAYS: Final = (
     *((way, LEGACY[-1]) for way in READS),
     ("/v1", MODERN),
 )
-
-
-class Work:
-    """The byte codes of the package that ran in this thread, by function.
-
-    is_whole: False if a function was traced for the first time: from CPython 3.12 on it is not counted from its start.
-    """
-
-    _traced: ClassVar[set[CodeType]] = set()
-
-    def __init__(self) -> None:
-        self.by_function: dict[str, int] = {}
-        self.is_whole = True
-
-    @property
-    def total(self) -> int:
-        return sum(self.by_function.values())
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        def enter(frame: FrameType, event: str, _: object) -> Any:
-            if not str(frame.f_globals.get("__name__")).startswith("aggregator."):
-                return None
-            if frame.f_code not in self._traced:
-                self._traced.add(frame.f_code)
-                self.is_whole = False
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-            return count
-
-        def count(frame: FrameType, event: str, _: object) -> Any:
-            if event == "opcode":
-                name = f"{frame.f_globals['__name__']}.{frame.f_code.co_qualname}"
-                self.by_function[name] = self.by_function.get(name, 0) + 1
-            return count
-
-        before = sys.gettrace()
-        sys.settrace(enter)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-    def more_than(self, other: "Work") -> dict[str, tuple[int, int]]:
-        """Return the functions with more work than in another count: there, and here."""
-        pairs = {name: (other.by_function.get(name, 0), work) for name, work in self.by_function.items()}
-        return {name: pair for name, pair in pairs.items() if pair[1] > pair[0]}
 
 
 def _act(host: HttpHost, way: str) -> Callable[[], Awaitable[None]]:

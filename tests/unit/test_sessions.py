@@ -47,6 +47,9 @@ class Lists:
     def __init__(self, tools: Sequence[ToolRecord] = ()) -> None:
         self.tools = tools
 
+    def key_of(self, host: Host) -> str:
+        return "all"
+
     def is_ready(self, host: Host) -> bool:
         return True
 
@@ -153,6 +156,12 @@ async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
     assert await _written(stream) == [{"jsonrpc": "2.0", "method": notification("tools"), "params": {"a": 1}}]
 
 
+async def _notified(changes: ListChanges) -> None:
+    changes._notify()
+    assert changes._notifying is not None
+    await changes._notifying
+
+
 async def test_an_open_session_is_notified_of_changes_and_an_ended_one_is_not() -> None:
     """Proves: C5"""
     seen: list[ToolRecord] = []
@@ -162,9 +171,9 @@ async def test_an_open_session_is_notified_of_changes_and_an_ended_one_is_not() 
     streams = staying.open_stream(), ending.open_stream()
     assert all(streams)
     sessions.let_go(ending)
-    changes._notify()
+    await _notified(changes)
     seen.append(ToolRecord("s", "s", "t", {}, {}, 1.0))
-    changes._notify()
+    await _notified(changes)
     sessions.close_streams()
     assert [await _written(stream) for stream in streams if stream is not None] == [
         [{"jsonrpc": "2.0", "method": notification("tools"), "params": {}}],

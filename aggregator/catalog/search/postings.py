@@ -4,10 +4,10 @@ Frozen: a change of one server makes new lists, and old snapshots stay as they a
 """
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Final, Protocol
 
 from aggregator.catalog.search.document import Document
@@ -114,15 +114,17 @@ class Postings:
         gone = sorted((slots for server, slots in self.ranges.items() if server in servers), key=lambda own: own.start)
         if not gone:
             return self
-        if len(gone) == len(self.ranges):
-            return Postings()
+        if 2 * sum(map(len, gone)) > sum(map(len, self.ranges.values())):
+            # Less work than to take out the most of it.
+            left = sorted(self.ranges.keys() - set(servers), key=lambda server: self.ranges[server].start)
+            return Postings().added({server: self._of(self.ranges[server]) for server in left})
         lists = dict(self.lists)
         lost: list[str] = []
-        slots_of: dict[str, set[int]] = {}
-        for slot in chain.from_iterable(gone):
-            for term in _impacts_of(self.documents[slot]):
-                slots_of.setdefault(term, set()).add(slot)
-        for term, slots in slots_of.items():
+        gone_of: dict[str, list[range]] = {}
+        for own in _joined(gone):
+            for term in set().union(*(_impacts_of(self.documents[slot]) for slot in own)):
+                gone_of.setdefault(term, []).append(own)
+        for term, slots in gone_of.items():
             kept = _without(lists[term], slots)
             if kept.slots:
                 lists[term] = kept
@@ -135,6 +137,9 @@ class Postings:
             names[own.start : own.stop] = [""] * len(own)
         ranges = {name: slots for name, slots in self.ranges.items() if name not in servers}
         return Postings(documents, names, lists, ranges, _without_ends(self.ends, lost))._compact()
+
+    def _of(self, slots: range) -> list[Document]:
+        return [document for document in self.documents[slots.start : slots.stop] if document is not None]
 
     def _compact(self) -> "Postings":
         living = sum(map(len, self.ranges.values()))
@@ -155,16 +160,30 @@ class Postings:
         return Postings(documents, names, lists, ranges, self.ends)
 
 
+def _joined(ranges: Iterable[range]) -> list[range]:
+    """Return ascending ranges with those that follow each other as one."""
+    joined: list[range] = []
+    for one in ranges:
+        if joined and joined[-1].stop == one.start:
+            joined[-1] = range(joined[-1].start, one.stop)
+        else:
+            joined.append(one)
+    return joined
+
+
 def _impacts_of(document: Document | None) -> Mapping[str, int]:
     return {} if document is None else document.impacts
 
 
-def _without(posting: Posting, gone: Collection[int]) -> Posting:
-    """Return the posting without these slots."""
-    if len(gone) == len(posting.slots):
-        return Posting(array("I"), b"")
-    kept = [at for at, slot in enumerate(posting.slots) if slot not in gone]
-    return Posting(array("I", map(posting.slots.__getitem__, kept)), bytes(map(posting.impacts.__getitem__, kept)))
+def _without(posting: Posting, gone: Iterable[range]) -> Posting:
+    """Return the posting without these slots, ascending ranges: what is between them is copied, not gone through."""
+    slots, impacts, start = array("I"), bytearray(), 0
+    for own in gone:
+        end = bisect_left(posting.slots, own.start, start)
+        slots += posting.slots[start:end]
+        impacts += posting.impacts[start:end]
+        start = bisect_left(posting.slots, own.stop, end)
+    return Posting(slots + posting.slots[start:], bytes(impacts + posting.impacts[start:]))
 
 
 def end_keys(term: str) -> tuple[str, ...]:

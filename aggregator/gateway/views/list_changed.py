@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
@@ -12,17 +12,26 @@ from aggregator.gateway.host import Host
 
 # Seconds. Servers tend to come up together: one notification covers all of them.
 COALESCE: Final = 0.1
+# Listeners whose lists are compared in one turn of the loop.
+_IN_A_TURN: Final = 50
 
 ListKind = Literal["tools", "prompts", "resources"]
 LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 
-Seen = Mapping[ListKind, object]
-"""The lists as a host sees them: whatever differs when one of them does."""
+SeenList = tuple[object, ...]
+"""A list as a host sees it: objects of which one differs if the list does."""
+
+Seen = Mapping[ListKind, SeenList]
+"""The lists as a host sees them."""
 
 
 class ListSnapshot(Protocol):
-    """The lists of hosts. `lists_of` may take long unless `is_ready`; `prepare` makes it so."""
+    """The lists of hosts. `lists_of` may take long unless `is_ready`; `prepare` makes it so.
 
+    Hosts with the same `key_of` have the same lists.
+    """
+
+    def key_of(self, host: Host) -> Hashable: ...
     def is_ready(self, host: Host) -> bool: ...
     async def prepare(self, host: Host) -> None: ...
     def lists_of(self, host: Host) -> Seen: ...
@@ -39,6 +48,31 @@ class NotifyListChanged(Protocol):
     def __call__(self, kind: ListKind, /) -> None: ...
 
 
+class _Comparison:
+    """A comparison of many lists with no wait in between: what is the same for many hosts is worked out once."""
+
+    def __init__(self, lists: ListSnapshot) -> None:
+        self._lists = lists
+        self._seen: dict[Hashable, Seen | None] = {}
+        # By the ids of the objects in two lists: whether these differ. The lists stay here, so that their ids do.
+        self._differing: dict[tuple[int, ...], tuple[SeenList, SeenList, bool]] = {}
+
+    def seen(self, host: Host) -> Seen | None:
+        """Return the lists of a host; None if working them out may take long."""
+        key = self._lists.key_of(host)
+        if key not in self._seen:
+            self._seen[key] = self._lists.lists_of(host) if self._lists.is_ready(host) else None
+        return self._seen[key]
+
+    def differ(self, before: SeenList, now: SeenList) -> bool:
+        """Return whether a list is another one now."""
+        key = (*map(id, before), *map(id, now))
+        known = self._differing.get(key)
+        if known is None:
+            known = self._differing[key] = before, now, before != now
+        return known[2]
+
+
 @dataclass(slots=True, eq=False)
 class _Listener:
     """A host or stream to be notified about `kinds`. `seen` holds each list as it was last notified or requested; a
@@ -48,16 +82,21 @@ class _Listener:
     host: Host
     notify: NotifyListChanged
     kinds: Collection[ListKind]
-    seen: dict[ListKind, object] = field(default_factory=dict)
+    seen: dict[ListKind, SeenList] = field(default_factory=dict)
 
-    def compare(self, now: Seen) -> None:
-        """Notify about each list that differs from the one seen before."""
+    def compare(self, comparison: _Comparison) -> bool:
+        """Notify about each list that differs from the one seen before; return False if the lists may take long."""
+        lists = comparison.seen(self.host)
+        if lists is None:
+            return False
         for kind in self.kinds:
-            if kind in now:
-                before = self.seen.get(kind, now[kind])
-                self.seen[kind] = now[kind]
-                if now[kind] != before:
+            if kind in lists:
+                now = lists[kind]
+                before = self.seen.get(kind, now)
+                self.seen[kind] = now
+                if comparison.differ(before, now):
                     self.notify(kind)
+        return True
 
 
 class HostObserver(Protocol):
@@ -95,7 +134,7 @@ class ListChanges:
         if self._observer is not None:
             self._observer.host_left(host)
 
-    def record_sent(self, host: Host, kind: ListKind, seen: object) -> None:
+    def record_sent(self, host: Host, kind: ListKind, seen: SeenList) -> None:
         """Note that `host` has just been sent this list."""
         listener = self._hosts.get(host)
         if listener is not None:
@@ -142,30 +181,28 @@ class ListChanges:
 
     def _note_lists(self, listener: _Listener) -> None:
         """Note the lists of a listener now; where that takes long, with the next announcement."""
-        if not self._compare(listener):
+        if not listener.compare(_Comparison(self._lists)):
             self.announce()
 
     def _notify(self) -> None:
-        """Notify all listeners: at once where the lists are ready, the others one after the other."""
+        """Notify all listeners."""
         self._pending = None
         if self._notifying is not None and not self._notifying.done():
             self.announce()
-            return
-        late = [listener for listener in self._listeners() if not self._compare(listener)]
-        if late:
-            self._notifying = self._tasks.start(self._notify_late(late))
+        else:
+            self._notifying = self._tasks.start(self._notify_all((*self._hosts.values(), *self._streams)))
 
-    async def _notify_late(self, listeners: Iterable[_Listener]) -> None:
-        for listener in listeners:
-            await self._lists.prepare(listener.host)
-            if listener in self._listeners():
-                self._compare(listener)
+    async def _notify_all(self, listeners: Sequence[_Listener]) -> None:
+        """Notify listeners, some in a turn of the loop; what has to be worked out for one is prepared in slices."""
+        for start in range(0, len(listeners), _IN_A_TURN):
+            await asyncio.sleep(0)
+            comparison = _Comparison(self._lists)
+            for listener in listeners[start : start + _IN_A_TURN]:
+                if self._is_here(listener) and not listener.compare(comparison):
+                    await self._lists.prepare(listener.host)
+                    comparison = _Comparison(self._lists)
+                    if self._is_here(listener):
+                        listener.compare(comparison)
 
-    def _compare(self, listener: _Listener) -> bool:
-        ready = self._lists.is_ready(listener.host)
-        if ready:
-            listener.compare(self._lists.lists_of(listener.host))
-        return ready
-
-    def _listeners(self) -> list[_Listener]:
-        return [*self._hosts.values(), *self._streams]
+    def _is_here(self, listener: _Listener) -> bool:
+        return self._hosts.get(listener.host) is listener or listener in self._streams
