@@ -248,15 +248,15 @@ def test_keys_that_were_all_removed_let_nobody_in_without_one(here: Here) -> Non
 @pytest.mark.parametrize(
     ("agent", "key_id", "subject", "tokens", "expected"),
     [
-        ("bot", BOT.record.key_id, None, True, True),
-        ("other", BOT.record.key_id, None, True, False),
+        ("bot", "its own", None, True, True),
+        ("other", "its own", None, True, False),
         ("bot", "unknown", None, True, False),
         ("bot", None, None, True, False),
         ("local", None, None, True, True),
         ("bot", None, "alice", True, True),
         ("other", None, "alice", True, False),
         ("bot", None, "alice", False, False),
-        ("bot", BOT.record.key_id, "alice", True, False),
+        ("bot", "its own", "alice", True, False),
         ("bot", None, "stranger", True, False),
     ],
 )
@@ -266,6 +266,8 @@ def test_who_another_replica_let_in(
     local(here)
     if not tokens:
         here.access.tokens = None
+    # A made key has another id in each process of the suite, which no name of a test may have.
+    key_id = BOT.record.key_id if key_id == "its own" else key_id
     facts = TokenFacts(IDP, subject, expires=NOW + 60) if subject is not None else None
     found = here.access.let_in(agent, key_id, facts)
     assert (found is not None) is expected
