@@ -14,6 +14,7 @@ from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.console.console_harness import SHOP, ConsoleHarness, post
 from tests.end_to_end.scripted_host import LEGACY
+from tests.meta.test_indexing import breaks_for
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 from tests.polling import until
@@ -184,3 +185,53 @@ async def test_the_last_failure_of_an_address_is_told(background: BackgroundLoop
         page = (await viewer.get("/console/servers/away")).text
     assert "Last failure" not in page
     assert CANARY not in page + json.dumps(found)
+
+
+async def test_faults_of_lists_and_tools_that_no_words_find_are_shown(
+    background: BackgroundLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the pages of servers and tools, and at /v1: names of items, which are the server's, from the approver on."""
+    breaks_for(monkeypatch, {"talker"})
+    odd = {**tool(f"odd{CANARY}"), "inputSchema": {"type": "object", "properties": {"a": {"type": "int"}}}}
+    left_out = {**tool("lost<b>"), "inputSchema": {"type": "array"}}
+    entry = talking(tmp_path)
+    (tmp_path / "tools.json").write_text(json.dumps([tool("look"), odd, left_out]))
+    own = ConsoleHarness(
+        background, tmp_path, {"talker": entry, "shop": RecordingToolbox(SHOP, {}).config_entry()}, POLICY
+    )
+    await ready(own, "talker")
+    async with own.signed_in("approver") as approver, own.signed_in("viewer", "vera") as viewer:
+        await viewer.get("/console/tools.json", params={"q": "goods"})
+        await until(lambda: own.app.gateway._finder.unsearchable.keys() == {"talker"})
+        data = (await approver.get("/console/servers/talker.json")).json()
+        assert (data["faults"], data["unsearchable"]) == (2, True)
+        assert any("odd" in said and "was mended" in said for said in data["faults_said"])
+        assert any("lost<b>" in said and "is left out" in said for said in data["faults_said"])
+        page = (await approver.get("/console/servers/talker")).text
+        assert "<h3>Faults</h3>" in page
+        assert "lost&lt;b&gt;" in page
+        assert "Its tools cannot be found by words" in page
+        for read in ("/console/servers/talker", "/console/servers/talker.json", "/console/servers"):
+            said = (await viewer.get(read)).text
+            assert "lost" not in said
+            assert CANARY not in said
+        seen = (await viewer.get("/console/servers/talker.json")).json()
+        assert seen["faults_said"] == ["1 tool left out: faulty as listed", "1 tool mended: faulty as listed"]
+        listed = (await viewer.get("/console/servers")).text
+        assert "2 faults" in listed
+        assert listed.count("not searchable") == 1
+        well = (await approver.get("/console/servers/shop")).text
+        assert "<h3>Faults</h3>" not in well
+        for query, server, found in (
+            ("goods", "", ["talker"]),
+            ("goods", "shop", []),
+            ("", "", []),
+            ("a", "talker", ["talker"]),
+        ):
+            answer = (await viewer.get("/console/tools.json", params={"q": query, "server": server})).json()
+            assert [one["name"] for one in answer["unsearchable"]] == found
+        assert "cannot be found by words" in (await viewer.get("/console/tools", params={"q": "goods"})).text
+    async with own.client("clerk") as client:
+        notes = {one["name"]: one["notes"] for one in (await client.get("/v1/servers")).json()["servers"]}
+    assert notes["shop"] == []
+    assert notes["talker"] == [*seen["faults_said"], "its tools cannot be found by words"]

@@ -9,6 +9,7 @@ import pytest
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.search import index
 from aggregator.catalog.search.document import Document, document
+from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import finder
 from tests.access.gateway_harness import tool
@@ -147,6 +148,12 @@ async def test_a_server_that_cannot_be_indexed_costs_its_own_tools(
         assert harness.app.gateway._finder.unsearchable.keys() == {"bad"}
         assert harness.app.report()[1]["servers"]["bad"]["unsearchable"] == "an error of ours (RuntimeError)"
         assert "unsearchable" not in harness.app.report()[1]["servers"]["last"]
+        listed = (await harness.text(host, "list_servers")).splitlines()
+        assert [line.partition(" ")[0] for line in listed if "its tools cannot be found by words" in line] == ["bad"]
+        assert "cannot be found by words" in await harness.text(host, "list_servers", server="bad")
+        assert "cannot be found by words" not in await harness.text(host, "list_servers", server="last")
+        seen = await harness.app.gateway.servers(Principal("local"))
+        assert {one.name: one.notes for one in seen}["bad"] == ("its tools cannot be found by words",)
         # Another change leaves it as it is, with no further word; its own next list is tried.
         lists(harness, "last", [tool("mend", description="Mends erasers.")])
         assert "last.mend" in await harness.text(host, "search_tools", query="erasers")

@@ -239,6 +239,7 @@ def _server(seen: ServerSeen) -> dict[str, Any]:
         "state": seen.state,
         "reason": seen.reason or None,
         "tools": seen.tools,
+        "notes": list(seen.notes),
     }
 
 

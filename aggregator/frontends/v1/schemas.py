@@ -150,6 +150,7 @@ def schemas(most_calls: int) -> dict[str, Schema]:
                             "state": {"enum": list(get_args(State))},
                             "reason": {**_MAYBE, "description": "Why it is not ready."},
                             "tools": {**_COUNT, "description": "How many of its tools this agent may call."},
+                            "notes": _list(_TEXT, description="What is amiss besides, as `list_servers` says it."),
                         }
                     )
                 )

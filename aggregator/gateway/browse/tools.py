@@ -176,6 +176,11 @@ class ToolBrowser:
         return await self._finder.nearest(view, name)
 
     @property
+    def unsearchable(self) -> Mapping[str, str]:
+        """The servers whose tools cannot be found by words, each with the reason."""
+        return self._finder.unsearchable
+
+    @property
     def not_indexed(self) -> int:
         """The number of tools that a search cannot find yet."""
         return self._finder.not_indexed

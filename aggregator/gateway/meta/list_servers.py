@@ -10,7 +10,6 @@ from typing import Any, Final
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose
 from aggregator.gateway.meta.meant import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.upstream.lifecycle.states import round_duration
 
@@ -66,7 +65,7 @@ def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
         line += f": tools for {about}"
     amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
-    amiss += [held_note(seen.held), *seen.faults]
+    amiss += seen.notes
     notes = "; ".join(filter(None, amiss))
     return f"{line} [{notes}]" if notes else line
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
@@ -239,11 +239,17 @@ class Finder:
 
     def servers(self, view: View) -> list[ServerSeen]:
         """Return the servers that the agent may know of."""
-        return self._known_servers.all(view)
+        seen = self._known_servers.all(view)
+        return [self._searched(one) for one in seen] if self._unsearchable else seen
 
     def server_named(self, view: View, name: str) -> ServerSeen | None:
         """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
-        return self._known_servers.named(view, name)
+        seen = self._known_servers.named(view, name)
+        return self._searched(seen) if seen is not None and self._unsearchable else seen
+
+    def _searched(self, seen: ServerSeen) -> ServerSeen:
+        """Return a server, with the note that its tools cannot be found by words if that is so."""
+        return replace(seen, unsearchable=True) if seen.tools and seen.config.id in self._unsearchable else seen
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
         """Return the annotations of a tool that count: those of the operator and of a trusted server."""
@@ -270,8 +276,7 @@ class Finder:
 
     def unsearchable_of(self, view: View) -> list[str]:
         """Return the servers of an agent's tools that cannot be found by words, by the names that it knows."""
-        failed = self._unsearchable
-        return [seen.name for seen in self.servers(view) if seen.tools and seen.config.id in failed] if failed else []
+        return [seen.name for seen in self.servers(view) if seen.unsearchable] if self._unsearchable else []
 
     @property
     def not_indexed(self) -> int:

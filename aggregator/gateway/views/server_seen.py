@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.pins.state import HeldItem
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream
+
+UNSEARCHABLE: Final = "its tools cannot be found by words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,8 @@ class ServerSeen:
     """A server as an agent may know it, with the number of its visible tools, resources, templates, prompts and skills.
 
     `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
-    now; `held` are the items that wait for an approval; `faults` say what is wrong with its lists and messages.
+    now; `held` are the items that wait for an approval; `faults` say what is wrong with its lists and messages;
+    `unsearchable`: its tools cannot be found by words.
     """
 
     config: ServerConfig
@@ -34,6 +39,13 @@ class ServerSeen:
     held: tuple[HeldItem, ...] = ()
     skills: int = 0
     faults: tuple[str, ...] = ()
+    unsearchable: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what is amiss besides its state, in our own words."""
+        search = UNSEARCHABLE if self.unsearchable else ""
+        return tuple(filter(None, (held_note(self.held), *self.faults, search)))
 
     @property
     def name(self) -> str:

@@ -105,6 +105,8 @@ class ServersPage:
                 }
                 for one in held[:_HELD]
             ],
+            # The names of items are the server's words.
+            "faults_said": [bounded(one, _REASON) for one in _faults(upstream, values=may_read)[:_HELD]],
             "instructions_held": any(one.kind == "instructions" for one in held),
             "description": bounded(upstream.config.description, _TEXT),
             # What a server wrote may hold values of calls.
@@ -175,11 +177,18 @@ class ServersPage:
             "tools": tools.get(upstream.config.id, 0),
             "held": self._parts.pins.held_count(upstream.config.id) if self._parts.pins is not None else 0,
             "pins_href": link("pins", upstream.config.id),
+            "faults": len(upstream.faults.for_operators()),
+            "unsearchable": upstream.config.id in self._parts.browser.unsearchable,
             "in_flight": upstream.in_flight,
             "p50": figures.get("p50"),
             "p95": figures.get("p95"),
             "p99": figures.get("p99"),
         }
+
+
+def _faults(upstream: Upstream, *, values: bool) -> list[str]:
+    """Return what is wrong with what a server lists and sends, as a person may read it."""
+    return upstream.faults.for_operators() if values else list(upstream.faults.for_agents())
 
 
 def _urgency(upstream: Upstream) -> tuple[int, str]:

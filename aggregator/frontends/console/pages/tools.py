@@ -123,6 +123,7 @@ class ToolsPage:
             ],
             "held_total": len(held),
             "not_indexed": self._browser.not_indexed if query else 0,
+            "unsearchable": self._unsearchable(server) if query else [],
             "nearest": await self._browser.nearest(view, query) if query and not found else [],
             "away": self._away() if not (query and found) else [],
             "cost": await self._cost(principal) if principal is not None else None,
@@ -137,6 +138,13 @@ class ToolsPage:
             "shown_tools": cost.shown_tools,
             "shown_tokens": cost.shown_tokens,
         }
+
+    def _unsearchable(self, server: str | None) -> list[dict[str, str]]:
+        """Return the servers that were searched and whose tools cannot be found by words."""
+        failed = self._browser.unsearchable
+        found = (one.config for one in self._parts.upstreams.values() if one.config.id in failed)
+        asked = [one for one in found if server in (None, one.id, one.prefix)]
+        return [{"name": one.id, "href": link("servers", one.id)} for one in asked[:ROWS]]
 
     def _away(self) -> list[dict[str, str]]:
         """Return servers whose tools cannot be found now."""
