@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from aggregator.domain.subschemas import Schema
 from aggregator.schemas.fault import Fault, step
-from aggregator.schemas.structure.dialect import Schema
 from aggregator.schemas.structure.index import SchemaIndex
 from aggregator.schemas.wording import got, has_type, one_of, outline, types_of
 

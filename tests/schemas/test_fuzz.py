@@ -5,11 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.schemas.check import compile_check
-from aggregator.schemas.coerce import coerce
-from aggregator.schemas.fault import UnusableSchema
-from aggregator.schemas.signature import signature
-from aggregator.schemas.structure.dialect import (
+from aggregator.domain.subschemas import (
     CHILD_LIST,
     CHILD_MAP,
     CHILD_ONE,
@@ -17,6 +13,10 @@ from aggregator.schemas.structure.dialect import (
     IN_PLACE_MAP,
     IN_PLACE_ONE,
 )
+from aggregator.schemas.check import compile_check
+from aggregator.schemas.coerce import coerce
+from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.signature import signature
 
 DIALECTS = [
     "https://json-schema.org/draft/2020-12/schema",
