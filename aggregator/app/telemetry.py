@@ -103,6 +103,7 @@ class CallTelemetry:
         """Count calls from now on, and return the metrics; before the program runs, the last hour is kept, too."""
         metrics = Metrics(snapshot, self._find_hop)
         self.observers.sinks += (metrics,)
+        self.observers.request_over = metrics.request_over
         self.last_hour = LastHour(metrics)
         return metrics
 

@@ -70,13 +70,25 @@ class WaitForRecord(Protocol):
     async def __call__(self, record: CallRecord, /) -> None: ...
 
 
+class RequestSink(Protocol):
+    """Counts a request of a host that leaves no record: a list, a handshake and the like.
+
+    version: the revision that was spoken. failure: the code of its error, or another word; None if it was answered.
+    """
+
+    def __call__(
+        self, method: str, frontend: str, version: str | None, seconds: float, failure: str | None, /
+    ) -> None: ...
+
+
 class CallObservers:
     """The consumers of call records, as telemetry has them at a time.
 
     Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` says
     that our spans can be looked up by others. `wait_for_space` waits until one more record can be kept, where records
     are kept; `has_space` tells whether it would not have to. In strict durability `begun` waits until it is on record
-    that a call is about to be sent, and `written` until the record of its end is kept.
+    that a call is about to be sent, and `written` until the record of its end is kept. `request_over` counts what
+    leaves no record.
     """
 
     def __init__(
@@ -95,6 +107,7 @@ class CallObservers:
         self.written = written
         self.sample: Sample = as_caller
         self.exported = False
+        self.request_over: RequestSink | None = None
 
     def start_tracing(self, sample: Sample) -> None:
         """Have new traces decided about by `sample` from now on, and our spans named to upstreams."""

@@ -12,7 +12,7 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
-from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, NotServed, RpcError
 from aggregator.domain.log_levels import LEVELS, rank
 from aggregator.domain.missing import UnknownResource
 from aggregator.domain.principal import Principal
@@ -202,15 +202,28 @@ class Dispatcher:
         try:
             with self.drain.work():
                 result = await handler(self, Request(host, params, channel, version, self.input_requests))
+            if method not in _COUNTED_APART:
+                self._count(method, host, version, began)
         except NotServed as missing:
             if self.views.rulebook is not None:
                 await evenly(began)
             if modern or not isinstance(missing, UnknownResource):
                 raise
             raise missing.before_2026() from missing
+        except Exception as error:
+            if method not in _COUNTED_APART:
+                self._count(method, host, version, began, str(error.code) if isinstance(error, RpcError) else _NO_CODE)
+            raise
         if method == "tools/list" and not host.listed and result.get("tools"):
             await self._pipeline.flow.listed(self.views.rulebook, host)
         return for_modern(result) if modern else for_legacy(result)
+
+    def _count(self, method: str, host: Host, version: str | None, began: float, failure: str | None = None) -> None:
+        """Count a request that leaves no record."""
+        count = self.call_log.observers.request_over
+        if count is not None:
+            seconds = asyncio.get_running_loop().time() - began
+            count(method, host.frontend, version or host.version, seconds, failure)
 
     def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification of a host; those about running requests are handled by its frontend."""
@@ -391,6 +404,10 @@ _COMMON: Final[Mapping[str, MethodHandler]] = {
     "skills/list": Dispatcher.list_skills,
     **{method: _recorded(method) for method in sorted(ON_RECORD - {TOOL_CALL})},
 }
+# Calls and reads have records; a subscription lasts as long as its host.
+_COUNTED_APART: Final = ON_RECORD | {"subscriptions/listen"}
+# `error.type` of an error without a code, as the semantic conventions have it.
+_NO_CODE: Final = "_OTHER"
 _LEGACY: Final[Mapping[str, MethodHandler]] = {
     **_COMMON,
     "initialize": Dispatcher.initialize,

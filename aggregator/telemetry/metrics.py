@@ -113,6 +113,12 @@ class Metrics:
         if record.answered_by is not None:
             self._others.at((record.server or UNKNOWN, record.answered_by)).value += 1
 
+    def request_over(
+        self, method: str, frontend: str, version: str | None, seconds: float, failure: str | None
+    ) -> None:
+        """Count a request of a host that leaves no record, such as a list or a handshake; `method` is one of ours."""
+        self._operations.of_request(method, frontend, version, failure).observe(seconds)
+
     def page(self) -> Iterator[bytes]:
         """Yield the text of the page, in pieces between which other work may run."""
         return exposed([*self._counted_families(), *self._operations.families(), *_state_families(self._snapshot())])

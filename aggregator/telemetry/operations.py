@@ -52,6 +52,25 @@ class OperationDurations:
         hop = OF_FRONTEND.get(record.frontend, HTTP)
         return self._server.at(_key(record, record.tool, failure_of(record), record.host_version, hop))
 
+    def of_request(self, method: str, frontend: str, version: str | None, failure: str | None) -> Histogram:
+        """Return the histogram of a request without a record, such as a list or a handshake."""
+        hop = OF_FRONTEND.get(frontend, HTTP)
+        code = failure if failure is not None and RPC_CODE.fullmatch(failure) else ""
+        named = (
+            method,
+            "",
+            "",
+            "",
+            failure or "",
+            code,
+            version or "",
+            hop.transport or "",
+            hop.protocol or "",
+            "",
+            "",
+        )
+        return self._server.at(named)
+
     def at_server(self, record: CallRecord) -> Histogram:
         """Return the histogram of the last attempt at a server."""
         failure = failure_of(record) if record.status in OF_UPSTREAM else None

@@ -102,6 +102,9 @@ def families(records: list[CallRecord]) -> dict[str, set[str]]:
     metrics = Metrics(Snapshot, find_hop)
     for record in records:
         metrics(record)
+    for failure in (None, "-32602", "_OTHER"):
+        for frontend in ("http", "sse", "stdio", "inprocess"):
+            metrics.request_over("tools/list", frontend, "2025-11-25", 0.25, failure)
     known = {name.replace(".", "_"): name for table in TABLES.values() for name in table}
     return {
         f"mcp.{side}.operation.duration": {
@@ -230,6 +233,31 @@ def test_operations_at_servers() -> None:
         ("tools/call", "get_forecast", ""): (3, 3.0),
         ("tools/call", "get_forecast", "timeout"): (1, 0.5),
     }
+
+
+def test_lists_and_handshakes_have_no_name_of_a_tool() -> None:
+    """Proves: D9. Only the method, the revision, the way and what failed."""
+    metrics = Metrics(Snapshot, find_hop)
+    metrics.request_over("initialize", "stdio", "2025-11-25", 0.25, None)
+    metrics.request_over("tools/list", "http", None, 0.5, "-32602")
+    metrics.request_over("tools/list", "http", None, 0.5, "_OTHER")
+    found = [
+        {**sample.labels, "sum": sample.value}
+        for family in text_string_to_metric_families(b"".join(metrics.page()).decode())
+        for sample in family.samples
+        if sample.name == "mcp_server_operation_duration_seconds_sum"
+    ]
+    http = {"mcp_method_name": "tools/list", "network_transport": "tcp", "network_protocol_name": "http", "sum": 0.5}
+    assert found == [
+        {
+            "mcp_method_name": "initialize",
+            "mcp_protocol_version": "2025-11-25",
+            "network_transport": "pipe",
+            "sum": 0.25,
+        },
+        {**http, "error_type": "-32602", "rpc_response_status_code": "-32602"},
+        {**http, "error_type": "_OTHER"},
+    ]
 
 
 def test_the_buckets_are_those_of_the_conventions() -> None:

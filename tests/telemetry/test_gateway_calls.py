@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.telemetry.spans import open_spans
-from tests.access.gateway_harness import BOUND, GatewayHarness, make_config, tool
+from tests.access.gateway_harness import BOUND, LEGACY, MODERN, GatewayHarness, make_config, tool
 from tests.peers.toolbox import Json, text_result
 from tests.telemetry.receiver import ReceivedSpan, Receiver, receiving
 
@@ -99,3 +100,34 @@ async def test_every_way_out_leaves_one_closed_span(tmp_path: Path, receiver: Re
         if span.kind != "server":
             began, ended = ends[span.parent_id]
             assert began <= span.began <= span.ended <= ended, span.name
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_lists_and_handshakes_are_operations_too(tmp_path: Path, version: str) -> None:
+    """Proves: D9. Each once, with its error if it failed; calls are not counted twice, nor what no method is."""
+    harness = GatewayHarness(make_config(tmp_path, {"weather": {"command": "played"}}), TOOLS, POLICIES)
+    metrics = harness.app.telemetry.enable_metrics(Snapshot)
+    host = harness.host("shop", version)
+    first = "initialize" if version == LEGACY else "server/discover"
+    given = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}} if version == LEGACY else {}
+    await harness.ask(host, first, given)
+    await harness.call(host, "weather.get", {"city": "Graz"})
+    for _ in range(2):
+        await harness.ask(host, "tools/list", {})
+    assert "error" in await harness.ask(host, "prompts/list", {"cursor": "none of ours"})
+    assert "error" in await harness.ask(host, "no/such", {})
+    rows = {}
+    for family in text_string_to_metric_families(b"".join(metrics.page()).decode()):
+        for sample in family.samples:
+            if sample.name == "mcp_server_operation_duration_seconds_count":
+                labels = sample.labels
+                assert labels["mcp_protocol_version"] == version
+                assert (labels["network_transport"], labels["network_protocol_name"]) == ("tcp", "http")
+                key = labels["mcp_method_name"], labels.get("error_type"), labels.get("rpc_response_status_code")
+                rows[key] = int(sample.value)
+    assert rows == {
+        (first, None, None): 1,
+        ("tools/call", None, None): 1,
+        ("tools/list", None, None): 2,
+        ("prompts/list", "-32602", "-32602"): 1,
+    }
