@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, Protocol
 
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
+from aggregator.domain.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RpcError
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.first_request import FirstInput
 from aggregator.frontends.stdout import is_pipe, open_stdout
@@ -27,7 +27,7 @@ from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
 from aggregator.wire.message import Incoming
 from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.pipes import pipe_for
-from aggregator.wire.responses import error_message
+from aggregator.wire.responses import encode_error, error_message
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,16 @@ class StdioFrontend(LineReader):
             self._refuse(line[:WINDOW], line[-WINDOW:], f"not JSON that can be read: {error_text(error)}")
         else:
             self.peer.feed(message)
+
+    def fail_line(self, head: bytes, tail: bytes, error: Exception) -> None:
+        answered, asked = answered_by(head, tail), asked_by(head, tail)
+        if answered is not None:
+            log.error("a message of the host could not be taken", exc_info=error)
+            self.peer.fail(answered, RpcError(INTERNAL_ERROR, "The host's answer cannot be read: an error of ours."))
+        elif asked is not None:
+            self.peer.refuse(asked, error)
+        else:
+            self._send(encode_error(None, error), None)
 
     async def take_answered(self, request: Incoming) -> None:
         """Take a request that was answered before there was a gateway: it has to know of it."""
@@ -133,6 +143,10 @@ class StdioAnswer:
     def answered(self, result: Mapping[str, Any], /) -> None:
         """See `DirectAnswer`."""
         self._peer.finish(self.request_id, result)
+
+    def failed(self, error: Exception, /) -> None:
+        """See `DirectAnswer`."""
+        self._peer.refuse(self.request_id, error)
 
     def take_over(self, call: DirectCall, /) -> None:
         """See `DirectAnswer`."""

@@ -366,10 +366,12 @@ class Upstream:
 
     def answered(self, request: DirectRequest) -> None:
         """Take note that a request that `begin` has sent is over, with a result."""
-        request.session.back_channel.leave_at_once(request)
-        self.in_flight -= 1
+        try:
+            request.session.back_channel.leave_at_once(request)
+        finally:
+            self.in_flight -= 1
+            self._idle.end_use()
         self.health.answered(request.began)
-        self._idle.end_use()
 
     async def wait_subscribed(self, uri: str, limit: float) -> None:
         """Wait until the server has agreed to a resource subscription that is wanted.

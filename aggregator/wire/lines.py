@@ -5,6 +5,7 @@ The two ends are enough to say which request such a message is, or answers, so t
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final
 
 WINDOW: Final = 1024
@@ -47,8 +48,25 @@ def _id_of(id_first: re.Pattern[bytes], id_last: re.Pattern[bytes], head: bytes,
     return request_id
 
 
+def _ends(parts: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Return the beginning and the end of a line in parts, without joining it: it may be that no memory is left."""
+    head = tail = b""
+    for part in parts:
+        head += part[: WINDOW - len(head)]
+        if len(head) == WINDOW:
+            break
+    for part in reversed(parts):
+        tail = part[-(WINDOW - len(tail)) :] + tail
+        if len(tail) == WINDOW:
+            break
+    return head, tail
+
+
 class LineReader:
-    """A splitter of bytes into lines: `take` is fed chunks, and calls `take_line` and `take_oversized`."""
+    """A splitter of bytes into lines: `take` is fed chunks, and calls `take_line` and `take_oversized`.
+
+    A line that cannot be taken, by an error of ours or for want of memory, costs itself alone: see `fail_line`.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -63,19 +81,29 @@ class LineReader:
             if not self._size and len(piece) <= self._limit:
                 # Most lines come whole.
                 if piece:
-                    self.take_line(piece)
+                    try:
+                        self.take_line(piece)
+                    except Exception as error:
+                        self.fail_line(piece[:WINDOW], piece[-WINDOW:], error)
                 continue
             self._grow(piece)
             if self._size > self._limit:
                 self.take_oversized(self._head, self._tail, ended=True)
             else:
-                self.take_line(b"".join(self._partial))
+                try:
+                    self.take_line(b"".join(self._partial))
+                except Exception as error:
+                    self.fail_line(*_ends(self._partial), error)
             self._partial.clear()
             self._size = 0
         self._grow(rest)
 
     def take_line(self, line: bytes) -> None:
         """Take a whole line, without its end."""
+        raise NotImplementedError
+
+    def fail_line(self, head: bytes, tail: bytes, error: Exception) -> None:
+        """Take the ends of a line that `take_line` could not take: what waits for it has to hear of that."""
         raise NotImplementedError
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:

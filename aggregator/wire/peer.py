@@ -261,10 +261,18 @@ class Peer:
 
     def finish(self, request_id: str | int, result: Any) -> None:
         """Send the result of a request that was begun without a task."""
-        self._running.pop(request_id, None)
-        self._answered.set()
         if self._gone is None:
             self._send(encode_result(request_id, result), None)
+        self._running.pop(request_id, None)
+        self._answered.set()
+
+    def refuse(self, request_id: str | int, error: Exception) -> None:
+        """Answer a request with an error, if no task answers it."""
+        if not isinstance(self._running.get(request_id), asyncio.Task):
+            self._running.pop(request_id, None)
+            self._answered.set()
+            if self._gone is None:
+                self._send(encode_error(request_id, error), None)
 
     def answer_in_task(self, request_id: str | int, answer: AnswerRequest) -> None:
         """Start a task that answers a request."""

@@ -19,10 +19,32 @@ class Reader(LineReader):
         self.heard: list[Any] = []
 
     def take_line(self, line: bytes) -> None:
+        if b"poison" in line:
+            raise MemoryError
         self.heard.append(line)
+
+    def fail_line(self, head: bytes, tail: bytes, error: Exception) -> None:
+        self.heard.append((answered_by(head, tail), asked_by(head, tail), type(error).__name__))
 
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         self.heard.append((answered_by(head, tail), asked_by(head, tail), ended))
+
+
+@pytest.mark.parametrize("size", [1, 30, 10_000])
+def test_a_line_that_cannot_be_taken_costs_itself_alone(size: int) -> None:
+    reader = Reader()
+    lines = [
+        b"before",
+        b'{"jsonrpc":"2.0","id":7,"result":"poison"}',
+        b'{"method":"poison","jsonrpc":"2.0","id":8}',
+        b"poison",
+        b"after",
+    ]
+    data = b"\n".join(lines) + b"\n"
+    for start in range(0, len(data), size):
+        reader.take(data[start : start + size])
+    failed = [(7, None, "MemoryError"), (None, 8, "MemoryError"), (None, None, "MemoryError")]
+    assert reader.heard == [b"before", *failed, b"after"]
 
 
 @pytest.mark.parametrize(

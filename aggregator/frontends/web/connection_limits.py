@@ -20,7 +20,7 @@ from aggregator.frontends.spare_answers import TOO_LARGE, TOO_SLOW
 from aggregator.frontends.tls.server_tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
-from aggregator.frontends.web.known_posts import BEGUN, CallHeads, DirectPost, KnownPosts
+from aggregator.frontends.web.known_posts import BEGUN, CallHeads, DirectPost, KnownPosts, PostFailed
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 
 HEAD_LIMIT: Final = 64 * 1024
@@ -148,7 +148,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._holding = self.loop.call_later(_HELD_FOR, self._read_held)
             self._idle_since = None
             return True
-        begun = self._posts.begin(post, body, self)
+        try:
+            begun = self._posts.begin(post, body, self)
+        except PostFailed as failed:
+            self.write_answer(failed.status, failed.body)
+            return True
         if begun is None:
             return False
         self._begun, self._begun_bytes = begun, data

@@ -36,7 +36,7 @@ _STATUS: Final[Mapping[int, int]] = {
 }
 
 
-def refused(request_id: str | int, error: Exception, *, modern: bool) -> tuple[int, bytes]:
+def refused(request_id: str | int | None, error: Exception, *, modern: bool) -> tuple[int, bytes]:
     """Return the status and the body of an error."""
     return _STATUS.get(to_wire(error)["code"], 200) if modern else 200, encode_error(request_id, error)
 

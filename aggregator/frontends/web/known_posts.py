@@ -172,6 +172,15 @@ class CallHeads:
             self._known = [known, *(other for other in self._known if not other.is_same(known))][:HEADS_KEPT]
 
 
+class PostFailed(Exception):
+    """A call that could not be begun, by an error of ours: the answer to it."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"answered with {status}")
+        self.status = status
+        self.body = body
+
+
 class KnownPosts:
     """The calls of all connections that need no task."""
 
@@ -197,7 +206,19 @@ class KnownPosts:
             memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
 
     def begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
-        """Begin the call of a message; return None, and do nothing, where that is not plain."""
+        """Begin the call of a message; return None, and do nothing, where that is not plain.
+
+        Raises:
+            PostFailed: it cannot be begun, by an error of ours.
+        """
+        try:
+            return self._begin(known, body, connection)
+        except PostFailed:
+            raise
+        except Exception as error:
+            raise PostFailed(*refused(None, error, modern=known.host.modern)) from error
+
+    def _begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         principal = self._access.repeated(known.authentication)
         if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
             return None
@@ -212,7 +233,7 @@ class KnownPosts:
             return None
         try:
             message = decode_from_host(body)
-        except ValueError:
+        except (ValueError, MemoryError):
             return None
         if type(message) is not dict or message.get("method") != TOOL_CALL:
             return None
@@ -228,7 +249,11 @@ class KnownPosts:
             return None
         slot = admission.acquire("pending", principal)
         post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
-        call = self._gateway.direct.begin(known.host, params, post)
+        try:
+            call = self._gateway.direct.begin(known.host, params, post)
+        except Exception as error:  # of ours, or for want of memory: it may be sent already, so nothing sends it again
+            slot.release()
+            raise PostFailed(*refused(request_id, error, modern=known.host.modern)) from error
         if call is None:
             slot.release()
             return None
@@ -271,7 +296,9 @@ class DirectPost:
     cancelled: the host has cancelled it since a task has taken it over.
     """
 
-    __slots__ = ("_connection", "_gateway", "call", "cancelled", "going", "principal", "request_id", "session", "slot")
+    __slots__ = (
+        "_connection", "_ended", "_gateway", "call", "cancelled", "going", "principal", "request_id", "session", "slot",
+    )  # fmt: skip
 
     call: DirectCall
     going: RevocableTask
@@ -291,7 +318,7 @@ class DirectPost:
         self.principal = principal
         self.slot = slot
         self.session = session
-        self.cancelled = False
+        self.cancelled = self._ended = False
 
     def answered(self, result: Mapping[str, Any], /) -> None:
         """See `DirectAnswer`."""
@@ -300,9 +327,20 @@ class DirectPost:
             body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": result})
         except Exception as error:  # of any kind: a value that cannot be written
             status, body = refused(self.request_id, error, modern=self.call.known.modern)
-        self.release()
-        self._gateway.revocation.remove(self.going)
-        self._connection.write_answer(status, body)
+        self._end(status, body)
+
+    def failed(self, error: Exception, /) -> None:
+        """See `DirectAnswer`."""
+        if not self._ended:
+            self._end(*refused(self.request_id, error, modern=self.call.known.modern))
+
+    def _end(self, status: int, body: bytes) -> None:
+        try:
+            self.release()
+            self._gateway.revocation.remove(self.going)
+        finally:
+            self._ended = True
+            self._connection.write_answer(status, body)
 
     def take_over(self, call: DirectCall, /) -> None:
         """See `DirectAnswer`. The frontend then answers as it does for any request (`StreamableHttpFrontend.serve`)."""

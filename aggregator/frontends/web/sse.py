@@ -25,7 +25,7 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.replicas.hop_client import HopFailed
 from aggregator.wire.codec import decode_from_host
-from aggregator.wire.message import method_of
+from aggregator.wire.message import method_of, sane_id
 from aggregator.wire.peer import Channel, Peer
 
 # Between the random part of a session's id and the replica that has its stream.
@@ -160,7 +160,13 @@ class SseFrontend:
         await respond(send, 202)
         if method_of(message) in ON_RECORD and isinstance(message.get("params"), dict):
             message = {**message, "params": with_context(message["params"], headers_of(scope))}
-        peer.feed(message)
+        try:
+            peer.feed(message)
+        except Exception as error:  # of ours, or for want of memory: the post is answered, and its request waits
+            request_id = sane_id(message.get("id")) if method_of(message) is not None else None
+            if request_id is None:
+                raise
+            peer.refuse(request_id, error)
 
     async def _forward(
         self, owner: str, session_id: str, body: bytes, principal: Principal, scope: Scope, receive: Receive, send: Send

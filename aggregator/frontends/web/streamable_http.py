@@ -1,6 +1,7 @@
 """The Streamable HTTP frontend: 2026-07-28 without sessions and the handshake eras with them, on one endpoint."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
@@ -8,6 +9,7 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -41,6 +43,8 @@ from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import incoming, method_of, sane_id
 from aggregator.wire.responses import error_message
+
+log = logging.getLogger(__name__)
 
 _LISTEN: Final = "subscriptions/listen"
 _BATCHES: Final = "2025-03-26"
@@ -141,6 +145,10 @@ class StreamableHttpFrontend:
             return decode_from_host(await self._limits.read(scope, receive))
         except BodyRefused as refused:
             raise UnreadableMessage(refused.status, {"error": str(refused)}) from refused
+        except MemoryError as full:
+            log.error("a message of a host could not be read: there was no memory for it")
+            wrong = HostError(INTERNAL_ERROR, "There was no memory to read this message. Nothing was done.")
+            raise UnreadableMessage(503, wrong) from full
         except ValueError as problem:
             raise UnreadableMessage(400, HostError(PARSE_ERROR, f"Parse error: {error_text(problem)}")) from problem
 

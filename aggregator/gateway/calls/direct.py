@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from aggregator.domain.bounds.offload import is_long
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError, OverLimit
 from aggregator.domain.trace_context import TRACEPARENT, begin, onward
 from aggregator.domain.uris.links import in_result
@@ -233,11 +234,7 @@ class DirectCalls:
         answered = perf_counter()
         if call.questions or result.get("isError") is True or not is_complete(result):
             return False
-        try:
-            made = self._deliver(call, result)
-        except Exception:  # of any kind: the pipeline then says what is wrong
-            log.exception("a result of %s could not be prepared at once", call.plain.tool.name)
-            return False
+        made = self._deliver(call, result)
         if made is None or (
             call.flow is not None and not self._flow.note_at_once(call.flow, result, call.trace.trace_id)
         ):
@@ -250,15 +247,27 @@ class DirectCalls:
             stage("upstream", received, call.sent_at, answered),
             stage("output", received, answered, now),
         ]
+        given = eras.for_modern(made) if call.known.modern else eras.for_legacy(made)
         call.taken_over = True
-        self.forget(call)
-        call.plain.upstream.answered(call)
-        if call.charge is not FREE:
-            call.charge.__exit__(None, None, None)
-        self._drain.end()
-        self._call_log.close(record)
-        call.to_host.answered(eras.for_modern(made) if call.known.modern else eras.for_legacy(made))
+        try:
+            self._settle(call, record)
+            call.to_host.answered(given)
+        except Exception as error:  # of ours, or for want of memory: no task would answer the host any more
+            call.to_host.failed(error)
         return True
+
+    def _settle(self, call: DirectCall, record: CallRecord) -> None:
+        """Give back all that a call holds, and put it on record: each of these even if another one fails."""
+        try:
+            self.forget(call)
+        finally:
+            try:
+                call.plain.upstream.answered(call)
+            finally:
+                if call.charge is not FREE:
+                    call.charge.__exit__(None, None, None)
+                self._drain.end()
+                self._call_log.close(record)
 
     def questions(self, call: DirectCall) -> QuestionFlow | None:
         """See `DirectCallOwner`."""

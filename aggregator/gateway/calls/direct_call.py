@@ -1,6 +1,7 @@
 """One call that no task works on, until it is answered or a task takes it over."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -18,15 +19,20 @@ from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
+log = logging.getLogger(__name__)
+
 
 class DirectAnswer(Protocol):
-    """The way from a direct call back to its frontend. One of these is called, once."""
+    """The way from a direct call back to its frontend. One of these is called, once; `failed` after `answered` too."""
 
     @property
     def request_id(self) -> str | int: ...
 
     def answered(self, result: Mapping[str, Any], /) -> None:
         """Send the result, which has the form of the host's era."""
+
+    def failed(self, error: Exception, /) -> None:
+        """Send an error: the result could not be sent. Nothing is sent if it was all the same."""
 
     def take_over(self, call: "DirectCall", /) -> None:
         """Start a task that answers with `DirectCalls.take_over`."""
@@ -110,7 +116,12 @@ class DirectCall(DirectRequest):
 
     def take_result(self, result: dict[str, Any], /) -> None:
         """See `AnswerReceiver`."""
-        if self.taken_over or not self._owner.answer(self, result):
+        try:
+            answered = not self.taken_over and self._owner.answer(self, result)
+        except Exception:  # of ours, or for want of memory: the pipeline then says what is wrong
+            log.exception("the answer of %s could not be given at once", self.plain.tool.name)
+            answered = False
+        if not answered:
             self.result = result
             self.take_over()
 

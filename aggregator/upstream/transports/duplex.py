@@ -1,6 +1,7 @@
 """The common part of transports with one stream in each direction: a peer, and an end that fails all that wait."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK, is_bare_answer, mended
 from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.sent_request import AnswerReceiver, OnProgress, Send, SentRequest
+
+log = logging.getLogger(__name__)
 
 
 class DuplexConnection:
@@ -74,6 +77,13 @@ class DuplexConnection:
     def answers(self, message: Any) -> bool:
         """Return True if a message without its version is the answer to a request of ours."""
         return is_bare_answer(message) and self.peer.waits_for(message.get("id"))
+
+    def fail_odd(self, server: str, head: bytes, tail: bytes, error: Exception) -> None:
+        """Fail the request that a message answers which could not be taken, by an error of ours."""
+        log.error("%s: a message of it could not be taken", server, exc_info=error)
+        request_id = answered_by(head, tail)
+        if request_id is not None:
+            self.peer.fail(request_id, unreadable(server, f"an error of ours ({type(error).__name__})"))
 
     def take_odd(self, data: bytes, server: str, parts: list[Any] | None) -> bool:
         """Take a text that is no message as it stands; return False if nothing in it is one.

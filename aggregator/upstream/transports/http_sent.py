@@ -1,5 +1,6 @@
 """A request over Streamable HTTP that was sent without a task: its answer is taken where the bytes come in."""
 
+import logging
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -8,6 +9,8 @@ from aggregator.upstream.transports.http_body import object_in
 from aggregator.upstream.transports.http_clients.port import HttpResponse, StartedResponse
 from aggregator.upstream.transports.response_reader import ReadingSession, ResponseReader
 from aggregator.wire.sent_request import AnswerReceiver
+
+log = logging.getLogger(__name__)
 
 
 class SendingSession(ReadingSession, Protocol):
@@ -57,13 +60,14 @@ class HttpSentRequest:
 
     def _look(self) -> None:
         response = self._response
-        body = response.whole_json(self._most)
-        if body is None:
-            if response.may_be_small_json(self._most):
+        try:
+            body = response.whole_json(self._most)
+            if body is None and response.may_be_small_json(self._most):
                 return
+            result = self._result(body) if body is not None else None
+        except Exception as error:  # of ours, or for want of memory: the task that waits says what is wrong
+            log.debug("%s: an answer cannot be taken at once: %r", self._connection.server.id, error)
             result = None
-        else:
-            result = self._result(body)
         response.on_change = None
         if result is None:
             self._receiver.take_over()

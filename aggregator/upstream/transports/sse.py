@@ -107,7 +107,7 @@ class SseConnection(DuplexConnection):
                     self._silent_since = asyncio.get_running_loop().time()
                     before = reader.lines
                     for event in reader.feed(chunk):
-                        self._take(event.event, event.data)
+                        self._take_or_fail(event.event, event.data)
                     if pause := self._rate_limit.charge_lines(reader.lines - before):
                         await asyncio.sleep(pause)
             raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
@@ -118,6 +118,10 @@ class SseConnection(DuplexConnection):
             self._fail(error)
         except OSError as error:
             self._fail(UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(error)}."))
+        except Exception as error:  # of ours, or for want of memory: nothing reads the stream any more
+            log.error("%s: its event stream could not be read", self._server.id, exc_info=error)
+            why = f"an error of ours ({type(error).__name__})"
+            self._fail(UpstreamUnavailable(self._server.id, f"The events of {self._server.id} cannot be read: {why}."))
 
     async def watch(self) -> None:
         """End the connection when its stream was silent for `heartbeat` and a ping gets no answer in the same time."""
@@ -136,6 +140,19 @@ class SseConnection(DuplexConnection):
             except (RpcError, PeerGone, UpstreamError):
                 # Even an error is a sign of life; `ended` shows a connection that is gone.
                 self._silent_since = loop.time()
+
+    def _take_or_fail(self, kind: str, data: bytes) -> None:
+        """Take one event; one that cannot be taken, by an error of ours, costs the request that it answers.
+
+        Raises:
+            UpstreamError: the stream cannot be used.
+        """
+        try:
+            self._take(kind, data)
+        except UpstreamError:
+            raise
+        except Exception as error:
+            self.fail_odd(self._server.id, data[:WINDOW], data[-WINDOW:], error)
 
     def _take(self, kind: str, data: bytes) -> None:
         """Take one event; charge it unless it answers a request of ours."""

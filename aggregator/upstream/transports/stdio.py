@@ -130,6 +130,9 @@ class StdioConnection(DuplexConnection, LineReader):
         else:
             self._on_noise(line)
 
+    def fail_line(self, head: bytes, tail: bytes, error: Exception) -> None:
+        self.fail_odd(self._server, head, tail, error)
+
     def take_oversized(self, head: bytes, tail: bytes, *, ended: bool) -> None:
         request_id = answered_by(head, tail)
         if request_id is not None:
