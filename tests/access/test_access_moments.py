@@ -433,5 +433,8 @@ async def test_a_sender_that_guessed_waits_with_few(here: Here, monkeypatch: pyt
     slowed = here.ask("bad", peer="10.0.0.1")
     assert isinstance(slowed, Refused)
     assert (slowed.status, slowed.retry_after) == (429, int(LONGEST) + 1)
+    unslowed = here.ask("bad", peer="10.0.0.2")
+    assert isinstance(unslowed, Refused)
+    assert unslowed.status == 401
     here.token("good")
     assert isinstance(here.ask("good", peer="10.0.0.1"), Principal)

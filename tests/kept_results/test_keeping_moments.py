@@ -98,6 +98,8 @@ def embedded(content: str) -> Json:
 
 
 STRUCTURED: Final[Json] = {"content": [], "structuredContent": {"items": ITEMS}}
+IMAGE: Final[Json] = {"type": "image", "data": "A" * 600, "mimeType": "image/png"}
+IMAGES: Final[Json] = {"content": [{"type": "text", "text": "a"}, IMAGE, IMAGE, IMAGE, IMAGE]}
 BOUND: Final = Limits(tokens=limit(500))
 BYTES: Final = Limits(result=limit(2_000))
 # Results, the settings, the limits, and what is shown: whole, shown (in part, kept), cut (for its bytes), lost (cut and
@@ -134,6 +136,7 @@ SHOWN: Final[dict[str, tuple[Json, Json, Limits, Json, str]]] = {
     "too many bytes of an error": (text(LONG, isError=True), {}, BYTES, {}, "cut"),
     "too many bytes, structured": (STRUCTURED, {}, BYTES, {}, "cut"),
     "too many bytes, structured as was promised": (STRUCTURED, {}, BYTES, {"keeps_structured": True}, "cut"),
+    "too many bytes of another kind": (IMAGES, {}, BYTES, {}, "cut"),
     "too many bytes, promised and not there": (text(LONG), {}, BYTES, {"keeps_structured": True}, "cut"),
 }
 # Those that are errors where they are cut: an error, and a promise that is not kept.
@@ -155,6 +158,11 @@ async def test_what_is_shown(case: str) -> None:
     meta = found["_meta"]
     assert ("aggregator/truncated" in meta) is (expected == "cut")
     handle = meta["aggregator/shortened"]["handle"]
+    # How much is shown of it, in tokens, is known where its text was cut.
+    assert ("tokens" in meta["aggregator/shortened"]) is (result is not IMAGES)
+    if result is IMAGES:
+        assert [block["type"] for block in found["content"]] == ["text", "image", "image", "image", "text"]
+        assert "without a block of another kind" in found["content"][-1]["text"]
     assert (found.get("isError") is True) is (case in ERRORS)
     # A link to the whole leads beyond the bytes of a policy.
     assert any(block["type"] == "resource_link" for block in found["content"]) is (expected == "shown")
@@ -209,7 +217,9 @@ def test_what_is_surely_small(structured: bool) -> None:
     assert not results.is_small(STRUCTURED, structured=True)
     assert results.is_small(text("a" * 100), structured=structured, most=100)
     assert not results.is_small(text("a" * 101), structured=structured, most=100)
-    assert not results.is_small({**text("a" * 95), "structuredContent": {"a": 1}}, structured=True, most=100)
+    for length, small in ((90, True), (95, not structured)):
+        both = {**text("a" * length), "structuredContent": {"a": 1}}
+        assert results.is_small(both, structured=structured, most=100) is small
     for odd in ({}, {"content": None}, {"content": ["x", {"text": 7}, {"resource": "x"}]}):
         assert results.is_small(odd, structured=structured)
 
@@ -280,6 +290,8 @@ async def test_why_there_is_no_such_result(why: str, monkeypatch: pytest.MonkeyP
                 del parts[1]
     with pytest.raises(NoSuchResult):
         await here.page(asked)
+    with pytest.raises(NoSuchResult):
+        await Here(None).page(handle)
 
 
 async def test_what_a_program_printed_is_read_whatever_is_denied() -> None:
