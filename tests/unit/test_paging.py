@@ -116,6 +116,34 @@ async def test_a_later_page_that_is_none_costs_what_is_behind_it(page: Any) -> N
     assert "SERVER WORDS" not in drained.fault
 
 
+class Silent(Pages):
+    """A connection that never answers the page of a number."""
+
+    def __init__(self, pages: list[Any], silent: int) -> None:
+        super().__init__(pages)
+        self.silent = silent
+
+    async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+        if int(params.get("cursor", 0)) == self.silent:
+            await asyncio.Event().wait()
+        return await super().request(method, params)
+
+
+async def test_a_later_page_that_does_not_come_costs_what_is_behind_it() -> None:
+    """C5: the time for the whole list would take the pages before with it."""
+    drained = await read_pages("srv", Silent([[1], [2], [3]], 2), "tools/list", "tools", {}, patience=0.05)
+    assert drained.items == [1, 2]
+    assert drained.cut
+    assert drained.fault is not None
+    assert "page 3 of `tools/list` within 0.05 s" in drained.fault
+
+
+async def test_the_first_page_has_the_time_of_the_whole_list() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await read_pages("srv", Silent([[1]], 0), "tools/list", "tools", {}, patience=0.01)
+
+
 @pytest.mark.parametrize("error", [PeerGone("ended"), SessionExpired()])
 async def test_the_end_of_a_connection_between_pages_is_no_list(error: Exception) -> None:
     """C5: the next connection reads the list whole."""

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 REFRESH_PAUSE: Final = 1.0
 # Seconds that an upstream with a list of tools is held back, so that its other lists are shown together with it.
 OTHERS_WAIT: Final = 2.0
+# The part of `connect_timeout` that one page after the first may take.
+PAGE_SHARE: Final = 0.5
 
 
 class ExamineItems(Protocol):
@@ -257,8 +259,16 @@ class UpstreamLists:
         if method.capability not in offered or lacks:
             return DrainedList([], None)
         try:
+            config = self._config.value
             drained = await read_pages(
-                self._config.value.id, session.connection, method.method, method.field, session.lists(), method.named_by
+                config.id,
+                session.connection,
+                method.method,
+                method.field,
+                session.lists(),
+                method.named_by,
+                # The whole has `connect_timeout`, at the end of which all pages would be lost.
+                config.connect_timeout * PAGE_SHARE,
             )
         except RpcError as error:
             # Many servers with resources do not know the method for templates.

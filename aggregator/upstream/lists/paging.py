@@ -5,6 +5,7 @@ Law: what came before a fault is kept; only a fault of the first page costs the 
 
 import asyncio
 from collections.abc import Collection
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.bounds.result_memory import MemoryTotal, summed
@@ -38,20 +39,27 @@ class DrainedList(NamedTuple):
 
 
 async def read_pages(
-    server: str, connection: Connection, method: str, key: str, meta: dict[str, Any], named_by: str = "name"
+    server: str,
+    connection: Connection,
+    method: str,
+    key: str,
+    meta: dict[str, Any],
+    named_by: str = "name",
+    patience: float = inf,
 ) -> DrainedList:
     """Read all pages of a list.
 
     key: the member of each page that has its items.
     meta: the `_meta` of each request.
     named_by: the member that distinguishes the items.
+    patience: the seconds that a page after the first may take. What came before one that takes longer is the list.
 
     Raises:
         UpstreamBadAnswer: the first page has no list.
         RpcError: the server refuses the first page.
     """
     with summed() as total:
-        return await _read_pages(server, connection, method, key, meta, named_by, total)
+        return await _read_pages(server, connection, method, key, meta, named_by, patience, total)
 
 
 async def _read_pages(
@@ -61,6 +69,7 @@ async def _read_pages(
     key: str,
     meta: dict[str, Any],
     named_by: str,
+    patience: float,
     total: MemoryTotal,
 ) -> DrainedList:
     items: list[Any] = []
@@ -73,12 +82,16 @@ async def _read_pages(
     fault: str | None = None
     while fault is None:
         try:
-            page = await _page(connection, method, params)
+            page = await _page(connection, method, params, patience if seen else inf)
             part = page.get(key)
             # An empty list is null in the JSON of some languages.
             part = [] if part is None and key in page else part
             if not isinstance(part, list):
                 raise UpstreamBadAnswer(server, f"{server} answered `{method}` without a list of {key}.")
+        except _LatePage:
+            cut = True
+            fault = f"did not send page {len(seen) + 1} of `{method}` within {patience:g} s"
+            break
         except (RpcError, UpstreamBadAnswer):
             if not seen:
                 raise
@@ -142,9 +155,18 @@ def _new_items(part: list[Any], names: set[str], named_by: str) -> list[Any]:
     return new
 
 
-async def _page(connection: Connection, method: str, params: dict[str, Any]) -> dict[str, Any]:
+class _LatePage(Exception):
+    """A page that did not come in time."""
+
+
+async def _page(connection: Connection, method: str, params: dict[str, Any], patience: float) -> dict[str, Any]:
     try:
-        return await connection.request(method, params)
+        async with asyncio.timeout(patience if patience < inf else None) as wait:
+            return await connection.request(method, params)
+    except TimeoutError:
+        if wait.expired():
+            raise _LatePage from None
+        raise
     except AnswerTooDeep as error:
         # A schema that nests too deeply costs the tool it belongs to, not the list.
         return await asyncio.to_thread(error.readable)
