@@ -8,8 +8,9 @@ import pytest
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.pins import judge
-from aggregator.gateway.pins.answers import held_note
+from aggregator.gateway.pins.answers import held_note, item_held, tool_held
 from aggregator.gateway.pins.book import PinBook, text_version, unwritten
 from aggregator.gateway.pins.judge import judge_steps, why_for_hosts
 from aggregator.gateway.pins.state import (
@@ -305,6 +306,53 @@ def test_the_first_list_that_took_effect_is_the_baseline_written_or_not() -> Non
     assert names(book) == {"b"}
     shows(book, A)
     assert names(book) == set()
+
+
+def test_an_empty_first_list_is_a_baseline_too() -> None:
+    """What comes after it is new, be the empty one written or not."""
+    book, news = read()
+    shows(book)
+    assert news == [1]
+    shows(book, A)
+    assert names(book) == {"a"}
+    book.put("files", pins())
+    shows(book, A)
+    assert names(book) == {"a"}
+
+
+def test_what_settings_accept_is_pinned_before_it_is_written() -> None:
+    """Also beside a lock file, which has nothing of it."""
+    for known in (pins(pinned(B)), ServerPins({OTHER: pinned(B)}, locked=True)):
+        book, news = read(known)
+        for lists, held, news_so_far in (([B], set(), 0), ([B, A], set(), 1), ([B, CHANGED], {"a"}, 2)):
+            found = at_once(book.judge_steps(config(), "tool", listed(*lists), book.of("files")))
+            book.took_effect(found)
+            assert names(book) == held
+            assert len(news) == news_so_far
+        assert book.of("files") is known
+        assert [one.name for judged in book.judged("files") for one in judged.adopting] == ["a"]
+
+
+def test_a_list_that_is_pinned_as_it_is_is_no_news() -> None:
+    book, news = read(pins(pinned(A)))
+    found = shows(book, A)
+    assert (news, found.has_news) == ([], False)
+
+
+def test_a_name_that_would_not_stand_in_one_line_is_in_no_command() -> None:
+    record = ToolRecord("files", "files", "a", {"name": "a", "inputSchema": {}}, "1", 30.0)
+    for name, shown in (
+        ("a", "diff files a`"),
+        ("a b", "diff files 'a b'`"),
+        ("a\nb", "diff files`"),
+        ("a" * 81, "diff files`"),
+    ):
+        held = HeldItem("files", "tool", name, "it changed", 1_700_000_000.0)
+        assert shown in str(tool_held(record, held))
+        assert "approved on 2023-11-14" in str(tool_held(record, held))
+    closed = HeldItem("files", "tool", "a", "they cannot be read", unprotected=True)
+    assert "pins status" in str(tool_held(record, closed))
+    assert "pins status" in str(item_held("a", closed))
 
 
 def test_a_list_that_another_connection_left_behind_is_no_baseline() -> None:
