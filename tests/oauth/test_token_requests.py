@@ -172,8 +172,10 @@ def test_a_secret_goes_where_it_belongs(method: ClientAuthentication, expected: 
     [
         ("rsa2048", None, "RS256"),
         ("rsa2048", ("PS256", "ES256"), "PS256"),
+        *(("rsa2048", ("ES256", one), one) for one in ("RS384", "RS512", "PS384", "PS512")),
         ("p256", None, "ES256"),
         ("p384", ("ES256", "ES384"), "ES384"),
+        ("p521", None, "ES512"),
         ("ed25519", None, "EdDSA"),
     ],
 )

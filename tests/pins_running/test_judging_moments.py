@@ -308,18 +308,6 @@ def test_the_first_list_that_took_effect_is_the_baseline_written_or_not() -> Non
     assert names(book) == set()
 
 
-def test_an_empty_first_list_is_a_baseline_too() -> None:
-    """What comes after it is new, be the empty one written or not."""
-    book, news = read()
-    shows(book)
-    assert news == [1]
-    shows(book, A)
-    assert names(book) == {"a"}
-    book.put("files", pins())
-    shows(book, A)
-    assert names(book) == {"a"}
-
-
 def test_what_settings_accept_is_pinned_before_it_is_written() -> None:
     """Also beside a lock file, which has nothing of it."""
     for known in (pins(pinned(B)), ServerPins({OTHER: pinned(B)}, locked=True)):
@@ -340,7 +328,7 @@ def test_a_list_that_is_pinned_as_it_is_is_no_news() -> None:
 
 
 def test_a_name_that_would_not_stand_in_one_line_is_in_no_command() -> None:
-    record = ToolRecord("files", "files", "a", {"name": "a", "inputSchema": {}}, "1", 30.0)
+    record = ToolRecord("files", "files", "a", {"name": "a", "inputSchema": {}}, {}, 30.0)
     for name, shown in (
         ("a", "diff files a`"),
         ("a b", "diff files 'a b'`"),
