@@ -160,15 +160,17 @@ class CallRecord:
         """Return the time that was neither an upstream's nor a person's, in seconds."""
         return self.split()[1]
 
-    def split(self) -> tuple[float, float]:
-        """Return `upstream_seconds` and `own_seconds`."""
+    def split(self) -> tuple[float, float, int]:
+        """Return `upstream_seconds`, `own_seconds` and the number of attempts at upstreams."""
         upstream = person = 0.0
+        attempts = 0
         for name, _, seconds in self.steps:
             if name == "upstream":
                 upstream += seconds
+                attempts += 1
             elif name == "confirm":
                 person += seconds
-        return upstream, self.duration - upstream - person
+        return upstream, self.duration - upstream - person, attempts
 
 
 class BegunCall(NamedTuple):

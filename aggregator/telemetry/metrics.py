@@ -99,13 +99,16 @@ class Metrics:
         places.total.observe(record.duration)
         if places.whole is not None:
             places.whole.observe(record.duration)
-        in_upstream, own = record.split()
+        in_upstream, own, attempts = record.split()
         places.own.observe(own if own > 0.0 else 0.0)
         if in_upstream:
             places.upstream.observe(in_upstream)
             if places.attempt is None:
                 places.attempt = self._operations.at_server(record)
-            self._operations.attempts(record, places.attempt)
+            if attempts == 1:
+                places.attempt.observe(in_upstream)
+            else:
+                self._operations.attempts(record, places.attempt)
         if record.retries:
             places.server.retries += record.retries
         if record.queued:

@@ -77,7 +77,7 @@ class OperationDurations:
         return self._client.at(self._to_server(record, failure, record.answered_by or record.server))
 
     def attempts(self, record: CallRecord, last: Histogram) -> None:
-        """Observe every attempt at a server, the last one by `last`."""
+        """Observe each of several attempts at servers, the last one by `last`."""
         before = None
         for name, _, seconds in record.steps:
             if name == "upstream":

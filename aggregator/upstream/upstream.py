@@ -37,7 +37,7 @@ from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.request import OutgoingRequest, call_progress, send
+from aggregator.upstream.sessions.request import CallProgress, OutgoingRequest, send
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.sent_request import OnProgress
 
@@ -329,7 +329,7 @@ class Upstream:
         self,
         method: str,
         params: dict[str, Any],
-        limit: float,
+        extends: float | None,
         request: DirectRequest,
         caller: Caller,
         on_progress: OnProgress | None = None,
@@ -337,6 +337,7 @@ class Upstream:
         """Send a request over the shared session at once; return False, and send nothing, where that cannot be.
 
         It is over with `answered`, or once `call` took it over. `request` is the running call, and is told the answer.
+        `extends` is its time limit if progress starts that anew (`ServerConfig.progress_extends`).
         """
         idle, config = self._idle, self._current.value
         if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
@@ -344,16 +345,10 @@ class Upstream:
         session = self._at_once(caller)
         if session is None:
             return False
-        assert request.deadline is not None, "nothing has suspended its time limit yet"
-        progress = call_progress(
-            request,
-            config,
-            limit,
-            on_progress,
-            self.redaction,
-            self.health.on_message,
-            request.deadline - limit,
-        )
+        if extends is not None:
+            assert request.deadline is not None, "nothing has suspended its time limit yet"
+            request.latest = request.deadline - extends + config.max_timeout
+        progress = CallProgress(request, extends, on_progress, self.redaction, self.health.on_message)
         sent = session.connection.begin(method, session.addressed(params, caller), request, progress, origin=request)
         if sent is None:
             return False

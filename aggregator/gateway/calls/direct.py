@@ -203,7 +203,7 @@ class DirectCalls:
             call.told = labels_told(state)
         call.flow = flow
         on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
-        if not upstream.begin(CALL, sent, tool.timeout, call, known.caller, on_progress):
+        if not upstream.begin(CALL, sent, plain.extends, call, known.caller, on_progress):
             return None
         if limits.counted:
             call.charge = self.rate_limits.charged(tool.name, limits, known.conversation, looked=True)

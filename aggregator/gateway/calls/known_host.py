@@ -28,9 +28,10 @@ class PlainTool:
 
     `terms` stands for the snapshots that this depends on, so that a host that is idle keeps none of them alive.
     `keeps_structured`: its structured results are passed on whole. `has_flow`: the policies have flow rules.
+    `extends` is its time limit if progress starts that anew, else None.
     """
 
-    __slots__ = ("check", "has_flow", "keeps_structured", "ruling", "terms", "tool", "upstream")
+    __slots__ = ("check", "extends", "has_flow", "keeps_structured", "ruling", "terms", "tool", "upstream")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class PlainTool:
         self.terms = terms
         self.keeps_structured = keeps_structured
         self.has_flow = has_flow
+        self.extends = tool.timeout if upstream.config.progress_extends(tool.timeout) else None
 
 
 class KnownHost:

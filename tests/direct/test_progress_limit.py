@@ -1,0 +1,55 @@
+"""Progress of a call that no task works on: it starts the time limit anew as it does in the pipeline."""
+
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aggregator.upstream.sessions.direct_request import DirectRequest
+from aggregator.upstream.upstream import Upstream
+from tests.direct.direct_harness import DIRECT, HOST_KINDS, ask, child, direct_harness, text
+from tests.direct.test_results import REPORT
+from tests.peers.toolbox import Json
+
+# By the fields of a server: whether progress starts the limit of its calls anew.
+EXTENDS: Final[dict[str, tuple[Json, bool]]] = {
+    "default": ({}, True),
+    "set": ({"timeout": 25}, False),
+    "set-and-resets": ({"timeout": 25, "timeout_resets_on_progress": True}, True),
+    "never": ({"timeout_resets_on_progress": False}, False),
+    "of-a-tool": ({"tools": {"timeout": {"an*": 25}}}, False),
+}
+LONGEST: Final = 90.0
+
+
+def _untimed() -> Json:
+    """The entry of a child with the default time limit."""
+    return {name: value for name, value in child("legacy").items() if name != "timeout"}
+
+
+@pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
+async def test_progress_extends_a_call_without_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
+) -> None:
+    """B4: up to `max_timeout` after the call began, whether the host wants it or not; a limit that was set holds."""
+    begun: list[tuple[float | None, DirectRequest]] = []
+    begin = Upstream.begin
+
+    def noted(upstream: Upstream, method: str, params: Json, extends: Any, request: DirectRequest, *more: Any) -> bool:
+        begun.append((request.deadline, request))
+        return begin(upstream, method, params, extends, request, *more)
+
+    monkeypatch.setattr(Upstream, "begin", noted)
+    servers = {name: {**_untimed(), "max_timeout": LONGEST, **fields} for name, (fields, _) in EXTENDS.items()}
+    async with direct_harness(tmp_path, monkeypatch, servers) as it, it.host(*kind) as host:
+        for server, (fields, extends) in EXTENDS.items():
+            for writes in ([text("a")], [REPORT % 1, text("a")]):
+                await ask(host, {"name": f"{server}.any", "arguments": {"writes": writes}})
+            assert it.way == DIRECT
+            deadline, request = begun[-1]
+            assert deadline is not None
+            limit = 25 if "timeout" in fields or "tools" in fields else 30
+            assert request.extended is extends, server
+            assert request.latest == (deadline - limit + LONGEST if extends else inf), server
+            assert (request.deadline != deadline) is extends, server
