@@ -36,7 +36,7 @@ _CHANGED: Final = "its description changed"
 _APPROVE: Final = "Approve what it says now"
 SAID: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "a tool that changed": {
-        "/": ("/", "shop 2 tools and 1 template and 1 prompt and 1 skill held: changed since approved"),
+        "/": ("/", "shop 2 tools, 1 template, 1 prompt and 1 skill held: changed since approved"),
         "/tools": ("/tools", f"shop.order held {_CHANGED}"),
         "/tools/{name:path}": ("/tools/shop.order?as=clerk", f"called: {_CHANGED}", _APPROVE, "password"),
         "/tools/{name:path}/versions": ("/tools/shop.order/versions", f"held {_CHANGED}"),
@@ -81,7 +81,7 @@ SAID: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "/events": ("/events?kind=pins", "prompt 'greet' is held"),
     },
     "a template that changed": {
-        "/": ("/", "1 template and 1 prompt"),
+        "/": ("/", "1 template, 1 prompt"),
         "/servers": ("/servers", "5 definitions held"),
         "/servers/{name}": ("/servers/shop", f"template goods://{{id}} {_CHANGED}"),
         "/pins": ("/pins", "shop held 5"),

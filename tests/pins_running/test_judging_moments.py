@@ -478,6 +478,7 @@ def test_a_note_says_how_many_are_held_and_why() -> None:
         ([one("tool"), one("tool", 1.0)], "2 tools held: changed since approved"),
         ([one("prompt"), one("instructions")], "1 prompt and its instructions held: not approved yet"),
         ([one("tool", unprotected=True)], "1 tool held: it changed"),
+        ([one("tool"), one("prompt"), one("skill")], "1 tool, 1 prompt and 1 skill held: not approved yet"),
     ]
     for held, said in notes:
         assert held_note(list(held)) == said

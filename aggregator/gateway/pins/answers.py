@@ -32,7 +32,8 @@ def held_note(held: Sequence[HeldItem]) -> str:
     parts += ["its instructions"] if "instructions" in counts else []
     why = next((one.why for one in held if one.unprotected), None)
     since = "changed since approved" if any(one.approved is not None for one in held) else "not approved yet"
-    return f"{' and '.join(parts)} held: {why or since}"
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"{listed} held: {why or since}"
 
 
 def _said(held: HeldItem) -> str:

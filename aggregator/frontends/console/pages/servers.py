@@ -188,7 +188,9 @@ class ServersPage:
 
 def _faults(upstream: Upstream, *, values: bool) -> list[str]:
     """Return what is wrong with what a server lists and sends, as a person may read it."""
-    return upstream.faults.for_operators() if values else list(upstream.faults.for_agents())
+    server = upstream.config.id
+    said = upstream.faults.for_operators() if values else upstream.faults.for_agents()
+    return [one.removeprefix(f"{server}: ").removeprefix(f"{server} ") for one in said]
 
 
 def _urgency(upstream: Upstream) -> tuple[int, str]:
