@@ -76,6 +76,18 @@ def test_what_counts_as_a_policy_file(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "none") == ([], [])
 
 
+def test_a_folder_behind_a_link_that_leads_nowhere_is_a_problem(tmp_path: Path) -> None:
+    """A disk that is not mounted does not allow everything."""
+    link = tmp_path / "policies"
+    link.symlink_to(tmp_path / "disk")
+    sources, problems = read_folder(link)
+    assert sources == []
+    assert [(one.file, one.severity) for one in problems] == [(str(link), "error")]
+    assert "link that leads nowhere" in problems[0].message
+    (tmp_path / "disk").mkdir()
+    assert read_folder(link) == ([], [])
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_bytes(b"#" * (LARGEST + 1))
     (tmp_path / "folder.yaml").mkdir()

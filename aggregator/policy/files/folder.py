@@ -41,7 +41,7 @@ class CheckedPolicies:
 def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
     """Read the `*.yaml` and `*.yml` files right in a folder, as they are at one moment.
 
-    A missing folder is an empty one.
+    A missing folder is an empty one; a link that leads nowhere is a problem.
     """
     problems: list[Problem] = []
     sources: list[PolicySource] = []
@@ -72,6 +72,11 @@ def _listed(folder: Path, problems: list[Problem]) -> dict[Path, tuple[int, int,
             return {}
         return {path: _stamp(path) for path in paths}
     except FileNotFoundError:
+        # Behind a link there were policies, as on a disk that is not mounted: without them more would be allowed.
+        if folder.is_symlink():
+            problems.append(
+                _whole(folder, "The folder is a link that leads nowhere.", "Correct the link, or remove it.")
+            )
         return {}
     except OSError as error:
         problems.append(_whole(folder, f"The folder cannot be read: {error.strerror}.", "Correct its permissions."))
