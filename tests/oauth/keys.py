@@ -14,8 +14,13 @@ def private_key(kind: str) -> PrivateKey:
         return rsa.generate_private_key(65537, int(kind.removeprefix("rsa")))
     if kind == "ed25519":
         return ed25519.Ed25519PrivateKey.generate()
-    curves = {"p256": ec.SECP256R1, "p384": ec.SECP384R1, "p521": ec.SECP521R1, "k1": ec.SECP256K1}
-    return ec.generate_private_key(curves[kind]())
+    curves: dict[str, ec.EllipticCurve] = {
+        "p256": ec.SECP256R1(),
+        "p384": ec.SECP384R1(),
+        "p521": ec.SECP521R1(),
+        "k1": ec.SECP256K1(),
+    }
+    return ec.generate_private_key(curves[kind])
 
 
 def pem(key: PrivateKey) -> str:
