@@ -1,6 +1,7 @@
 """Token requests: what is sent, how the client proves itself, and what each answer means."""
 
 import base64
+import json
 import time
 from typing import Any
 from urllib.parse import unquote_plus
@@ -28,7 +29,7 @@ from aggregator.oauth.token_requests import (
     refresh,
     revoke,
 )
-from aggregator.oauth.token_response import TokenRefused, TokenResponse, TokenUnavailable, read_tokens
+from aggregator.oauth.token_response import TokenRefused, TokenResponse, TokenUnavailable, credentials_in, read_tokens
 from tests.oauth.keys import pem, private_key
 from tests.oauth.site import Site
 
@@ -276,10 +277,18 @@ async def test_what_was_sent_as_a_secret_is_not_told(site: Site) -> None:
     assert refused.value.description.startswith("the token *** of ***")
 
 
+def test_every_credential_of_an_answer_is_known_for_what_it_is() -> None:
+    """So that no sink has it, whatever repeats it."""
+    names = ("access_token", "refresh_token", "id_token", "device_code")
+    given = {name: f"canary-{name}" for name in names}
+    assert credentials_in(Fetched(200, {}, json.dumps({**given, "scope": "a", "user_code": "b"}).encode())) == given
+    odd = {"access_token": 7, "refresh_token": "", "id_token": "a b\n", "device_code": None}
+    assert credentials_in(Fetched(200, {}, json.dumps(odd).encode())) == {}
+    assert credentials_in(Fetched(200, {}, b"<html>")) == {}
+
+
 @pytest.mark.parametrize("expires", [None, -1, "x", True, [], 1e400, "nan", {"a": 1}])
 def test_a_life_that_is_no_number_is_not_known(expires: Any) -> None:
-    import json
-
     body = json.dumps({"access_token": "a", "expires_in": expires}).encode()
     found = read_tokens(Fetched(200, {}, body), None, ())
     assert found.expires_at is None or found.expires_at > time.time()

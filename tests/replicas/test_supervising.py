@@ -342,6 +342,7 @@ def test_workers_are_replaced_one_after_another(three: Supervised, caplog: pytes
     for one in old:
         new = three.started[-1]
         assert new.number == one.number
+        assert "every worker was replaced" not in caplog.text
         three.told(new, orders.SERVES)
         three.look(SETTLE_AFTER - 1)
         assert one.sent == []
