@@ -53,6 +53,7 @@ from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group_part import GroupPart
 from aggregator.upstream.list_kinds import declared_extension
 from aggregator.upstream.supervisor import SETTLE, Supervisor
+from aggregator.wire.codec import Raw
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Dispatcher:
             if method not in _COUNTED_APART:
                 self._count(method, host, version, began, str(error.code) if isinstance(error, RpcError) else _NO_CODE)
             raise
-        if method == "tools/list" and not host.listed and result.get("tools"):
+        if method == "tools/list" and not host.listed and result["tools"] != _NO_TOOLS:
             await self._pipeline.flow.listed(self.views.rulebook, host)
         return for_modern(result) if modern else for_legacy(result)
 
@@ -416,6 +417,7 @@ _LEGACY: Final[Mapping[str, MethodHandler]] = {
     "resources/subscribe": Dispatcher.subscribe,
     "resources/unsubscribe": Dispatcher.unsubscribe,
 }
+_NO_TOOLS: Final = Raw(b"[]")
 # Answered during the drain: calls with a recorded refusal; `tools/list`, by which clients check a result they just got.
 _TO_THE_END: Final = frozenset({"ping", "tools/list", *ON_RECORD})
 _MODERN: Final[Mapping[str, MethodHandler]] = {

@@ -16,8 +16,10 @@ from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes, flow_labels
 
-# In place of a label: the session has been sent a list of tools. No policy can name a label so.
+# In place of labels: the session was sent a list of tools, or called before that. No policy can name a label so.
 LISTED: Final = "(listed)"
+CALLED: Final = "(called)"
+_MARKS: Final = (LISTED, CALLED)
 # Clears read at once, and rows listed at once.
 _PAGE: Final = 1_000
 LISTED_AT_MOST: Final = 10_000
@@ -98,7 +100,7 @@ class FlowLabels:
 
     async def show(self, agent_id: str | None, *, now: float) -> list[FlowRow]:
         """Return the labels that count at `now`, of one agent or of all, in the order of agents and scopes."""
-        wanted = select(flow_labels).where(flow_labels.c.expires > now, flow_labels.c.label != LISTED)
+        wanted = select(flow_labels).where(flow_labels.c.expires > now, flow_labels.c.label.not_in(_MARKS))
         if agent_id is not None:
             wanted = wanted.where(flow_labels.c.agent_id == agent_id)
         table = flow_labels.c
@@ -110,17 +112,24 @@ class FlowLabels:
         """Remove the labels of an agent, or of its scopes that are shown so; tell all processes. Return how many scopes
         there were.
         """
-        mine = [flow_labels.c.agent_id == agent_id, flow_labels.c.label != LISTED]
+        mine = [flow_labels.c.agent_id == agent_id]
         if shown is not None:
             mine.append(flow_labels.c.shown == shown)
-        known = select(flow_labels.c.scope).where(*mine).distinct().limit(LISTED_AT_MOST)
+        known = (
+            select(flow_labels.c.scope)
+            .where(*mine, flow_labels.c.label.not_in(_MARKS))
+            .distinct()
+            .limit(LISTED_AT_MOST)
+        )
         async with self._engine.read() as connection:
             scopes = list((await connection.execute(known)).scalars())
         if shown is not None and not scopes:
             return 0
         body = {"agent": agent_id, "at": now, "scopes": scopes if shown is not None else []}
         async with self._engine.write(FLOW_SUBJECT, body=body) as connection:
-            await connection.execute(delete(flow_labels).where(*mine, flow_labels.c.last <= now))
+            # A session that took over what its key knew has nothing more of that; that it has listed stays so.
+            gone = [*mine, flow_labels.c.label != LISTED, flow_labels.c.last <= now]
+            await connection.execute(delete(flow_labels).where(*gone))
         return len(scopes)
 
     async def newest_clear(self) -> Version:

@@ -46,6 +46,9 @@ class Reference:
     numbers: int = 0
     # The sessions that began, in a process, with a call before a list.
     taking: set[tuple[int, Place]] = field(default_factory=set)
+    # Where several processes serve, when such a session did so first, which all of them know.
+    shared: bool = False
+    taken: dict[Place, float] = field(default_factory=dict)
 
     def hear(self, process: int, place: Place, now: float, *, takes_over: bool = False) -> None:
         """Note that a process was asked about a conversation, which is told once whether it takes over."""
@@ -53,6 +56,8 @@ class Reference:
             self.heard[process, place] = now
             if takes_over:
                 self.taking.add((process, place))
+                if self.shared:
+                    self.taken.setdefault(place, now)
 
     def bring(self, place: Place, labels: frozenset[str], now: float) -> None:
         """Note that a result came back."""
@@ -62,6 +67,7 @@ class Reference:
     def clear(self, agent: str) -> None:
         """Note that all of an agent is cleared, which every process heeds."""
         self.brought = [one for one in self.brought if one.place.agent != agent]
+        self.taken = {place: at for place, at in self.taken.items() if place.agent != agent}
 
     def restart(self, process: int) -> None:
         """Note that a process begins anew, with what is in the database."""
@@ -83,11 +89,14 @@ class Reference:
             # A session that is in memory forgets nothing, and one that is not may have.
             if beyond:
                 own = {one.label for one in self.brought if one.place == place}
-            if (process, place) not in self.taking:
+            if (process, place) not in self.taking and place not in self.taken:
                 return frozenset(own)
         if place.kind == "key":
             return frozenset(label for label, _ in self._of_key(place, now, beyond))
         opened = self.heard.get((process, place), now)
+        if place in self.taken:
+            # By the first call at any process; each may know of an earlier one that was cleared.
+            opened = (max if beyond else min)(opened, self.taken[place])
         return frozenset(own | {label for label, since in self._of_key(place, now, beyond) if since <= opened})
 
     def _of_key(self, place: Place, now: float, beyond: float) -> list[tuple[str, float]]:

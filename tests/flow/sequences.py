@@ -30,7 +30,7 @@ class Sequence:
         self._count = processes
         self._random = random.Random(seed)  # noqa: S311 - a sequence that can be repeated
         self._clock = MovedClock()
-        self._reference = Reference(DECAY)
+        self._reference = Reference(DECAY, shared=storage is not None and processes > 1)
         self._states: list[FlowStates] = []
         self._stores: list[LazyDatabase] = []
         self._stacks: list[AsyncExitStack] = []

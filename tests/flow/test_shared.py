@@ -454,6 +454,89 @@ async def test_a_session_that_has_listed_elsewhere_is_a_conversation_of_its_own(
     assert await _clear(storage, clock, "ada") >= 1
 
 
+@pytest.mark.parametrize("first", ["mail.list", "mail.send"], ids=["not-decided", "decided"])
+@pytest.mark.parametrize("at", ["there", "a third one"])
+async def test_a_session_that_called_elsewhere_before_it_listed_takes_over(
+    open_harness: OpenHarness, clock: MovedClock, storage: str, first: str, at: str
+) -> None:
+    """It called at one replica and lists at the other: what it took over is known at both, and no more than that."""
+    async with open_harness() as one, open_harness() as two, open_harness() as third:
+        for harness in (one, two, third):
+            harness.app.replication.enabled = True
+        await one.listed(reads := one.legacy(session="reads", listed=False))
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        await two.outcome(two.legacy(session="dirty", listed=False), first)
+        clock.time += 1.0
+        await one.listed(lists := one.legacy(session="dirty", listed=False))
+        assert lists.listed
+        clock.time += 1.0
+        where = one if at == "there" else third
+        host = lists if at == "there" else third.legacy(session="dirty", listed=False)
+        assert await where.outcome(host, "mail.send") == "not_confirmed"
+        assert await where.outcome(host, "mail.send") == "not_confirmed"
+        # What its key learns after its first call does not come, wherever it goes on.
+        await two.outcome(two.legacy(session="early", listed=False, agent="bob"), first)
+        clock.time += 1.0
+        await one.listed(reads := one.legacy(session="reads", listed=False, agent="bob"))
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        late = third.legacy(session="early", listed=False, agent="bob")
+        assert await third.outcome(late, "mail.send") == "ok"
+    async with open_database(storage) as database:
+        for agent in ("ada", "bob"):
+            rows = await database.flow.show(agent, now=clock())
+            assert {row.label for row in rows} <= {"untrusted", "outward"}
+
+
+async def test_what_a_session_took_over_elsewhere_ends_with_a_clear(
+    open_harness: OpenHarness, clock: MovedClock, storage: str
+) -> None:
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = True
+        await one.listed(reads := one.legacy(session="reads", listed=False))
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        assert await two.outcome(two.legacy(session="dirty", listed=False), "mail.send") == "not_confirmed"
+        clock.time += 1.0
+        assert await _clear(storage, clock, "ada") >= 1
+        clock.time += 1.0
+        for harness in (one, two):
+            await harness.app.flow.heed_clears()
+            assert await harness.outcome(harness.legacy(session="dirty"), "mail.send") == "ok"
+
+
+@pytest.mark.parametrize(("knows", "end"), [(True, "flow_unknown"), (False, "ok")])
+async def test_a_call_before_a_list_that_cannot_be_noted_is_refused(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, knows: bool, end: str
+) -> None:
+    """Another process would have the session begin anew with its list; it matters if it takes anything over."""
+
+    async def refuses(*args: object) -> None:
+        raise StorageError("no space")
+
+    async with open_harness() as harness:
+        harness.app.replication.enabled = True
+        if knows:
+            await harness.listed(reads := harness.legacy(session="reads", listed=False))
+            await harness.call(reads, "web.fetch")
+        host = harness.legacy(session="calls", listed=False)
+        with monkeypatch.context() as patched:
+            patched.setattr(FlowLabels, "note", refuses)
+            for _ in range(2):
+                assert await harness.outcome(host, "mail.list") == end
+        assert "called before it listed: no space" in caplog.text
+        assert await harness.outcome(host, "mail.list") == "ok"
+
+
+async def test_a_session_of_one_process_is_noted_nowhere(open_harness: OpenHarness, clock: MovedClock) -> None:
+    async with open_harness() as harness:
+        await harness.outcome(harness.legacy(listed=False), "mail.list")
+        labels = await harness.app.flow._labels()
+        assert await labels.read([SESSION.digest], now=clock()) == {}
+
+
 async def test_a_session_has_listed_once_it_was_sent_tools(open_harness: OpenHarness) -> None:
     """Neither one of something else, nor one that failed."""
     async with open_harness() as harness:
@@ -464,6 +547,10 @@ async def test_a_session_has_listed_once_it_was_sent_tools(open_harness: OpenHar
         assert not host.listed
         await harness.ask(host, "tools/list", {})
         assert host.listed
+        # A list without tools tells it no names.
+        stranger = harness.legacy(agent="stranger", listed=False)
+        assert (await harness.ask(stranger, "tools/list", {}))["result"]["tools"] == []
+        assert not stranger.listed
 
 
 async def test_a_refused_row_about_a_list_costs_no_list(

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
 from aggregator.policy.flow.decide_flow import FlowState, LabelSource
-from aggregator.storage.flow import LISTED, FlowClear, FlowRow
+from aggregator.storage.flow import CALLED, LISTED, FlowClear, FlowRow
 from aggregator.wire.codec import encode
 
 Kind = Literal["session", "trace", "key"]
@@ -93,7 +93,7 @@ class Scope:
     `loaded`: the rows of the scope were read since then, or there are none.
 
     Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`, unless it had `listed`
-    before, here or elsewhere.
+    before, here or elsewhere. `told`: a row says that it called before it listed.
     """
 
     key: ScopeKey
@@ -103,6 +103,7 @@ class Scope:
     begun: bool = False
     takes_over: bool = False
     listed: bool = False
+    told: bool = False
 
 
 class Scopes:
@@ -173,8 +174,19 @@ class Scopes:
             return None
         self.open(key, now)
         self._scopes[key].listed = True
-        ends = now + SESSION_LASTS * (1 + _BEYOND)
-        return FlowRow(key.digest, LISTED, key.owner.agent_id, key.kind, key.shown, "", None, now, now, ends)
+        return _mark(key, LISTED, now, now)
+
+    def called(self, key: ScopeKey, now: float) -> FlowRow | None:
+        """Return the row by which other processes know that a session called before it listed; None if none is due."""
+        scope = self._scopes.get(key)
+        if scope is None or not scope.takes_over or scope.told:
+            return None
+        return _mark(key, CALLED, scope.opened, now)
+
+    def mark_called(self, key: ScopeKey) -> None:
+        """Note that the row of `called` is committed."""
+        if (scope := self._scopes.get(key)) is not None:
+            scope.told = True
 
     def state(self, key: ScopeKey, now: float) -> FlowState:
         """Return the labels of a scope that count, with the calls that brought them last."""
@@ -283,11 +295,12 @@ class Scopes:
         """Take the rows that were read of a scope and of its key."""
         self.open(key, now)
         for one in with_key(key):
-            scope = self._scopes[one]
-            for row in found.get(one.digest, ()):
-                if row.label == LISTED:
-                    scope.listed = scope.listed or not scope.begun or row.first <= scope.opened
-                    scope.takes_over = scope.takes_over and not scope.listed
+            scope, rows = self._scopes[one], found.get(one.digest, ())
+            marks = {row.label: row.first for row in rows if row.label in (LISTED, CALLED)}
+            if marks:
+                _take_marks(scope, marks.get(LISTED, math.inf), marks.get(CALLED, math.inf))
+            for row in rows:
+                if row.label in marks:
                     continue
                 known, ends = scope.labels.get(row.label), math.inf if one.kind == "session" else row.expires
                 source = LabelSource(row.tool, row.last, row.trace_id)
@@ -334,6 +347,23 @@ class Scopes:
 def with_key(key: ScopeKey) -> tuple[ScopeKey, ...]:
     """Return a scope and that of all that comes with the same key."""
     return (key,) if key.kind == "key" else (key, key.of_key)
+
+
+def _mark(key: ScopeKey, label: str, first: float, now: float) -> FlowRow:
+    """Return the row that says of a session, in place of a label, how it began."""
+    ends = now + SESSION_LASTS * (1 + _BEYOND)
+    return FlowRow(key.digest, label, key.owner.agent_id, key.kind, key.shown, "", None, first, now, ends)
+
+
+def _take_marks(scope: Scope, listed: float, called: float) -> None:
+    """Take when a session listed and when it called before that, as any process has noted it; infinite: never."""
+    if called < listed:
+        if not scope.told:
+            scope.opened = min(scope.opened, called) if scope.begun else called
+            scope.begun, scope.takes_over, scope.listed, scope.told = True, True, False, True
+    else:
+        scope.listed = scope.listed or not scope.begun or listed <= scope.opened
+        scope.takes_over = scope.takes_over and not scope.listed
 
 
 def _renew(known: Known, source: LabelSource, ends: float) -> None:

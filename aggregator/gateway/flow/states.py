@@ -105,6 +105,8 @@ class FlowStates:
         looks = self._store is not None and (decides or key.kind != "trace")
         if looks and (not self.scopes.is_loaded(key) or (decides and not self.alone(key))):
             return None
+        if not self.alone(key) and self.scopes.called(key, now) is not None:
+            return None
         self.scopes.open(key, now)
         return self.scopes.state(key, now)
 
@@ -115,7 +117,8 @@ class FlowStates:
         which nothing expires meanwhile.
 
         Raises:
-            FlowUnknown: the call is to be decided, and the database cannot be read.
+            FlowUnknown: the call is to be decided, and the database cannot be read; or other processes cannot know that
+                the session takes over what its key knows.
         """
         state = self.at_once(key, decides=decides)
         if state is None:
@@ -129,6 +132,8 @@ class FlowStates:
             now = self.now()
             self.scopes.open(key, now)
             state = self.scopes.state(key, now)
+            if not self.alone(key) and not await self._note_called(key) and state:
+                raise FlowUnknown.of(tool)
         return self.scopes.state(key, self.now() - RESUMED_WITHIN) if resumed and decides else state
 
     async def _load(self, key: ScopeKey) -> None:
@@ -146,6 +151,20 @@ class FlowStates:
             if cleared == self._cleared:
                 break
         self.scopes.take(key, found, self.now())
+
+    async def _note_called(self, key: ScopeKey) -> bool:
+        """Have other processes know of a session that called before it listed; return False if they cannot."""
+        row = self.scopes.called(key, self.now())
+        if row is None:
+            return True
+        try:
+            await (await self._labels()).note([row])
+        except Exception as error:  # it costs this session its calls, if it takes anything over
+            why = error if isinstance(error, StorageError) else type(error).__name__
+            log.warning("other processes cannot know that a session called before it listed: %s", why)
+            return False
+        self.scopes.mark_called(key)
+        return True
 
     async def note_listed(self, key: ScopeKey) -> None:
         """Note that a session was sent a list of tools: no other process has it take over what its key knows."""
