@@ -204,7 +204,7 @@ class CatalogSync:
             except StorageError:
                 raise
             except Exception as error:  # it costs this server its kept list
-                log.debug("%s: what it has is not kept: %s", upstream.config.id, error)
+                log.debug("%s: its lists are not kept: %s", upstream.config.id, error)
 
     def _pending(self) -> list[Upstream]:
         seen = (
@@ -254,9 +254,9 @@ class CatalogSync:
         catalogs, now = await self._store.catalogs(), time.time()
         try:
             for kind in await catalogs.keep(catalog, now=now):
-                log.warning("%s: its list of %ss is not kept: it is too long", server, kind)
+                log.warning("%s: its list of %ss is too long to be kept", server, kind)
         except ValueTooLong as error:
-            log.warning("%s: what it has is not kept: %s", server, error)
+            log.warning("%s: its lists are not kept: %s", server, error)
         kept, _ = self._kept.get(server, (_NO_LISTS, 0.0))
         if any(kind in kept and kept[kind] is not one for kind, one in lists.items()):
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
@@ -274,8 +274,8 @@ class CatalogSync:
     def _report_one(self, server: str, error: Exception) -> None:
         """Tell once that one server's catalog cannot be kept."""
         if server not in self._failed:
-            log.error("%s: what it has is not kept; it is tried again", server, exc_info=error)
-        self._failed[server] = f"what it has is not kept: {type(error).__name__}"
+            log.error("%s: its lists cannot be kept; this is tried again", server, exc_info=error)
+        self._failed[server] = f"its lists cannot be kept: {type(error).__name__}"
 
     def _report_problem(self, error: Exception) -> None:
         known = isinstance(error, StorageError)

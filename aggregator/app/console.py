@@ -12,8 +12,8 @@ from aggregator.telemetry.last_hour import Hour
 
 
 def console_parts(app: App, redactor: Redactor, running: RunningOfAll | None = None) -> ConsoleParts:
-    """Return them; `redactor` takes secrets out of what is shown. `running` gives the calls that run at all replicas;
-    without it there is this process alone.
+    """Return the parts of the program that the console reads. `redactor` takes secrets out of its pages, and
+    `running` gives the calls that run at all replicas; without it, those of this process count.
     """
 
     async def own_calls() -> tuple[RunningCalls, tuple[str, ...]]:

@@ -39,7 +39,7 @@ _DELETED: Final = (
 
 
 class KeyDatabase(Protocol):
-    """The database that keeps keys; `url` is None where there is none."""
+    """The database that keeps keys; `url` is None without a database."""
 
     @property
     def url(self) -> str | None: ...

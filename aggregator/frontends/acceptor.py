@@ -101,7 +101,7 @@ class Acceptor:
             self._worker.note(self._count() + self.beginning)
 
     def ended(self, connection: object) -> None:
-        """Take note that a connection has ended: another one may wait for its place."""
+        """Note that a connection has ended: another one may wait for its place."""
         self.admission.leave(connection)
         self.report()
         if self._waits and self._make is not None:

@@ -158,7 +158,7 @@ class Drain:
         return ShuttingDown(self.retry_after)
 
     def unfinished(self) -> ShuttingDown:
-        """Return the error of a request that waited, and of which nothing was done."""
+        """Return the error for a request that waited and was not begun."""
         return ShuttingDown(self.retry_after, waited=True)
 
     async def wait_idle(self, limit: float) -> bool:

@@ -33,7 +33,7 @@ class FindHop(Protocol):
 
 
 def nowhere(server: str) -> NetworkHop:
-    """Return a way of which nothing is known."""
+    """Return an unknown way."""
     return INSIDE
 
 

@@ -248,7 +248,7 @@ class Upstream:
             self.definitions = lists["tool"]
 
     def restored(self) -> None:
-        """Take note that the stored lists have been restored, or that there are none."""
+        """Note that the stored lists, if any, have been restored."""
         self._idle.restored()
 
     def update(self, config: ServerConfig) -> None:

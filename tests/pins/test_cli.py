@@ -159,7 +159,7 @@ def test_reset_forgets(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert check.check(shop.path) == 2
-    assert "of which nothing is pinned" in capsys.readouterr().out
+    assert "none of them pinned" in capsys.readouterr().out
     assert check.check(shop.path, write=True) == 0
     first = shop.lock.read_bytes()
     assert check.check(shop.path) == 0

@@ -116,7 +116,7 @@ async def test_a_row_that_is_refused_costs_its_own_server(
         capsys.readouterr()
     takes_again(bad)
     assert await asyncio.to_thread(status_of, shop, bad) == 1
-    assert "bad: what is not pinned is held: its pins cannot be written" in capsys.readouterr().out
+    assert "bad: items without a pin are held: its pins cannot be written" in capsys.readouterr().out
     async with running(bad.config(), shop.config(), storage=shop.storage) as harness:
         await until(lambda: "bad.order" in harness.tools(), "it is shown")
         await harness.settled()
@@ -222,4 +222,4 @@ async def test_a_catalog_that_is_refused_costs_its_own_server(
                 return [row[0] for row in connection.execute("SELECT id FROM mcp_servers")]
 
         await until(lambda: kept() == ["shop"], "the other is kept")
-    assert sum("is not kept" in record.message for record in caplog.records) == 1
+    assert sum("cannot be kept" in record.message for record in caplog.records) == 1

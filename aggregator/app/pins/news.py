@@ -63,8 +63,8 @@ class PinNews:
         self._events.pins_event(server, said, details)
 
     def withheld(self, server: str, problem: str) -> None:
-        """Tell that pins of a server cannot be read or written, so that what is not pinned of it is held."""
-        said = f"{server}: {problem}; what is not pinned of it is held"
+        """Tell that pins of a server cannot be read or written, so that its items without a pin are held."""
+        said = f"{server}: {problem}; its items without a pin are held"
         self._events.pins_event(server, said, {"what": "withheld", "problem": problem})
         self._events.definitions_held(server, [], problem)
 

@@ -266,7 +266,7 @@ class PinSync:
         return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
 
     async def _failed(self, problem: str) -> None:
-        """Take note that the database or the lock file cannot be used; hold what is not pinned if that goes on."""
+        """Note that the database or the lock file cannot be used; hold items without a pin if that goes on."""
         if self._fault is None:
             log.error("pins cannot be read or written: %s", problem)
         self._fault = problem
@@ -474,11 +474,11 @@ class PinSync:
             await self._mark(server, problem)
 
     def _withhold(self, server: str, problem: str, error: Exception) -> None:
-        """Take note that a row of a server cannot be read or written: what is not pinned of it is held."""
+        """Note that a row of a server cannot be read or written, and hold its items without a pin."""
         self._again_at = time.monotonic() + AGAIN
         if self._withheld.get(server) != problem:
             self._withheld[server] = problem
-            log.error("%s: %s; what is not pinned of it is held", server, problem)
+            log.error("%s: %s; its items without a pin are held", server, problem)
             log.debug("%s: the error", server, exc_info=error)
             self._news.withheld(server, problem)
 

@@ -28,7 +28,7 @@ BY_SETTINGS: Final = "on_change"
 
 
 class PinDatabase(Protocol):
-    """The database that keeps pins; `url` is None where there is none."""
+    """The database that keeps pins; `url` is None without a database."""
 
     @property
     def url(self) -> str | None: ...

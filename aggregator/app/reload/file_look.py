@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Seconds after which a look is told of.
+# Seconds after which the log mentions a look.
 LONG: Final = 5.0
 
 

@@ -131,7 +131,7 @@ def log_problems(live: LivePolicies) -> None:
 def report(live: LivePolicies | None, slow: str | None = None) -> dict[str, Any]:
     """Return the part of `/readyz` about the policies: the revision in force, and the problems of the files.
 
-    slow: what is told of a look at the files that takes long.
+    slow: the sentence about a look at the files that takes long.
     """
     problems = [str(problem) for problem in live.problems] if live is not None else []
     problems += [slow] if slow is not None else []

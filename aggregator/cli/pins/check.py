@@ -112,7 +112,7 @@ def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
         return
     if one.baseline is None:
         add = "" if write else f" `aggregator pins check {server} --write` pins them in {shown(files.lock)}."
-        say(f"{server}: {len(one.now)} items, of which nothing is pinned.{add}")
+        say(f"{server}: {len(one.now)} items, none of them pinned.{add}")
         for (kind, name), flags in one.flags.items():
             say(f"  {label(server, kind, name)}: suspicious: {', '.join(sorted(flags))}")
         return

@@ -37,7 +37,7 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     print_rows(table)
     for one in found:
         if one["problem"]:
-            say(f"{one['server']}: what is not pinned is held: {one_line(one['problem'])}")
+            say(f"{one['server']}: items without a pin are held: {one_line(one['problem'])}")
         for item in one["items"]:
             say(_line(one["server"], item))
     if any(one["held"] for one in found):

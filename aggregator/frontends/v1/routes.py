@@ -218,7 +218,7 @@ def refusal(refused: Refused) -> dict[str, Any]:
 
 
 def failure(code: str, message: str, field: str = "") -> dict[str, Any]:
-    """Return the body for a request of which nothing was done."""
+    """Return the body for a request that was refused before any work."""
     error = {"code": code, "message": message}
     return {"error": {**error, "field": field} if field else error}
 

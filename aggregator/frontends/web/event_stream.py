@@ -103,7 +103,7 @@ class EventStream:
         self._changed.set()
 
     def disconnected(self) -> None:
-        """Take note that the host has left: nothing more can be sent."""
+        """Note that the host has left: nothing more can be sent."""
         self.end()
 
     def drop(self) -> None:

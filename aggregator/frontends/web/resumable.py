@@ -173,7 +173,7 @@ class ResumableStream:
         self.forget()
 
     def disconnected(self) -> None:
-        """Take note that the host has left the connection of its request; it may be back on another one already."""
+        """Note that the host has left the connection of its request; it may be back on another one already."""
         self._own.end()
 
     async def run(self, send: Send, headers: Mapping[bytes, bytes] | None = None) -> None:

@@ -158,7 +158,7 @@ class PinBook:
             return replace(unprotected(config.id, kind, listed, rules, NOT_COMPARED), sight=sight)
 
     def took_effect(self, judged: JudgedList, *, was_read: bool = True) -> None:
-        """Take note that a judged list is shown now: what is new in it counts as pinned from now on.
+        """Note that a judged list is shown now: its new items count as pinned from now on.
 
         was_read: the server has sent the list; it is not one that another connection or process left behind.
         """

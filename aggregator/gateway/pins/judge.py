@@ -55,8 +55,8 @@ def judge_steps(
 
 
 def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules: PinRules, why: str) -> JudgedList:
-    """Return a list of which nothing is shown, since its pins cannot be read or compared; `warn` shows it all, unless
-    the server has to be approved first.
+    """Return a list with every item held, since its pins cannot be read or compared. `warn` shows all, unless the
+    server has to be approved first.
     """
     if rules.on_change == "warn" and not rules.asks:
         return JudgedList(server, kind)
@@ -66,7 +66,7 @@ def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules:
 
 
 def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: ServerPins) -> JudgedList:
-    """Return a list of which only what is pinned as it is shows, since nothing more can be pinned."""
+    """Return a list that shows only items which equal their pins, since no more can be pinned."""
     server, kind, why = judged.server, judged.kind, known.fault
     names = [item.name for item in judged.baseline or ()] + [one.change.name for one in judged.changes]
     names += [one.name for one in listed if (kind, one.name) in known.unwritten]

@@ -54,7 +54,7 @@ class OutgoingRequest:
     """One request to an upstream.
 
     `params` carries no hop-local `_meta`; `limit` is in seconds; `headers` are for HTTP. `caller` is the host behind a
-    request, None where there is none. `begun` is the request if it was sent already, without a task. The server is
+    request, or None. `begun` is the request if it was sent already, without a task. The server is
     always asked for progress: `alive` is called with each report, `on_progress` too if a host wants it.
     """
 
@@ -163,7 +163,7 @@ async def send(
 
 
 def _too_slow(server: ServerConfig, running: RunningCall | None, limit: float) -> str:
-    """Return what a server that has used up its time is told to have done."""
+    """Return the sentence about a server that has used up its time: what it may have done."""
     if running is None or not running.extended:
         return f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled."
     if asyncio.get_running_loop().time() >= running.latest - _TICK:
