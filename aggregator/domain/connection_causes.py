@@ -222,7 +222,8 @@ def _name(error: BaseException) -> str | None:
     if isinstance(error, ssl.SSLError):
         told = (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
         return next((name for part, name in _REASONS if part in told), "tls_other")
-    if isinstance(error, socket.gaierror):
+    # No name has labels that are empty or too long.
+    if isinstance(error, socket.gaierror | UnicodeError):
         return "name_unknown"
     if isinstance(error, OSError) and error.errno in _NUMBERS:
         return _NUMBERS[error.errno]

@@ -203,6 +203,9 @@ async def test_an_answer_that_is_no_mcp(answer: bytes, kind: str, name: str) -> 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_name_and_a_port_that_are_not_there(scheme: str) -> None:
     assert CAUSES["name_unknown"].words in await reason_of(f"{scheme}://no-such-host.invalid/mcp")
+    # A reference may make a name that cannot be looked up at all.
+    for name in ("a..b", ".b", f"{'a' * 64}.b"):
+        assert CAUSES["name_unknown"].words in await reason_of(f"{scheme}://{name}/mcp")
     assert CAUSES["refused"].words in await reason_of(f"{scheme}://127.0.0.1:1/mcp")
 
 

@@ -166,6 +166,8 @@ def address_fault(address: object) -> str | None:
     try:
         parts = urlsplit(address.replace(FREE_PORT, "1"))
         _ = parts.port
+        # As the look-up of a name writes it: no label is empty or longer than 63 characters.
+        (parts.hostname or "").encode("idna")
     except ValueError:
         return "The address has a host or a port that cannot be."
     if parts.scheme not in ("http", "https"):

@@ -67,6 +67,9 @@ class AiohttpRequests(HttpRequests):
                 yield AiohttpResponse(response)
         except aiohttp.ClientError as error:
             raise _failure(error) from error
+        except UnicodeError as error:
+            # The name of the host cannot be looked up; aiohttp has no error of its own for it.
+            raise Unreachable(reason_of(error)) from error
 
 
 @asynccontextmanager

@@ -205,6 +205,8 @@ class PlainRequests(HttpRequests):
                     addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1, loop=self._loop
                 )
             _, connection = await self._loop.create_connection(lambda: PlainConnection(self), sock=found)
+        except UnicodeError as error:
+            raise Unreachable(reason_of(error)) from error
         except OSError as error:
             self._addresses_until = 0.0
             if isinstance(error, TimeoutError) and error.errno is None:
