@@ -140,7 +140,7 @@ async def test_the_metadata_of_another_resource_are_refused(site: Site) -> None:
     assert site.paths == [f"{PRM}/mcp"]
 
 
-@pytest.mark.parametrize("issuer", ["https://attacker.example", "{url}/other", "{url}x", None, 5])
+@pytest.mark.parametrize("issuer", ["https://attacker.example", "{url}/other", "{url}x", "", None, 5])
 async def test_the_metadata_of_another_issuer_are_refused(site: Site, issuer: Any) -> None:
     site.say(f"{PRM}/mcp", {"resource": f"{site.url}/mcp", "authorization_servers": [site.url]})
     named = issuer.format(url=site.url) if isinstance(issuer, str) else issuer

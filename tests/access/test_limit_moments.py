@@ -1,0 +1,170 @@
+"""Limits of calls at single moments, each condition by itself: what is charged, when there is room again, and whose."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import pytest
+
+from aggregator.domain.errors import OverLimit
+from aggregator.gateway.calls import rate_limits
+from aggregator.gateway.calls.rate_limits import FREE, RateLimits
+from aggregator.policy.limits import Limit, LimitKind, Limits
+from tests.replicas.alone import alone
+
+NONE: Final = Limits()
+
+
+def limit(kind: LimitKind, most: int, owner: str = "agent") -> Limit:
+    return Limit(kind, most, (owner, kind, "rule", "*"), "the rule", "policies/1.yaml:3")
+
+
+class Here:
+    """The limits of a process, by a clock that is moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
+        self.limits = RateLimits(alone())
+
+    def call(self, *limits: Limit, conversation: str | None = None, again: bool = False) -> OverLimit | None:
+        """Make a call that ends at once; return why it is refused."""
+        try:
+            with self.limits.charged("t", Limits(limits), conversation, again=again):
+                return None
+        except OverLimit as refused:
+            return refused
+
+    def has_room(self, *limits: Limit, conversation: str | None = None) -> bool:
+        try:
+            self.limits.look("t", Limits(limits), conversation)
+        except OverLimit:
+            return False
+        return True
+
+
+@pytest.fixture
+async def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    return Here(monkeypatch)
+
+
+async def test_calls_of_a_minute(here: Here) -> None:
+    two = limit("per_minute", 2)
+    for _ in range(2):
+        assert here.has_room(two)
+        assert here.call(two) is None
+        here.now += 10.0
+    assert not here.has_room(two)
+    refused = here.call(two)
+    assert refused is not None
+    assert (refused.details["limit"], refused.details["most"], refused.details["retry_after"]) == ("per_minute", 2, 40)
+    assert (refused.blame.rule, refused.blame.source) == ("the rule", "policies/1.yaml:3")  # type: ignore[union-attr]
+    here.now += 39.9
+    assert here.call(two) is not None
+    here.now += 0.1
+    assert here.call(two) is None
+    assert here.call(two) is not None, "what was refused is not charged, and what was not is"
+
+
+async def test_calls_under_way(here: Here) -> None:
+    two = limit("concurrent", 2)
+    first = here.limits.charged("t", Limits((two,)), None)
+    with suppress(ZeroDivisionError), first, here.limits.charged("t", Limits((two,)), None):
+        assert not here.has_room(two)
+        refused = here.call(two)
+        assert refused is not None
+        assert (refused.details["limit"], refused.details["retry_after"]) == ("concurrent", 1)
+        raise ZeroDivisionError
+    assert here.has_room(two)
+    here.now += 10_000.0
+    with here.limits.charged("t", Limits((two,)), None):
+        assert here.limits.left(two) == 1
+    assert here.limits.left(two) == 2
+
+
+async def test_calls_of_a_conversation(here: Here) -> None:
+    one = limit("per_conversation", 1)
+    assert here.limits.left(one, "a") == 1
+    assert here.call(one, conversation="a") is None
+    assert not here.has_room(one, conversation="a")
+    assert here.call(one, conversation="a") is not None
+    assert here.call(one, conversation="b") is None
+    assert [here.limits.left(one, name) for name in ("a", "b", "c", None)] == [0, 0, 1, None]
+    here.now += 100_000.0
+    assert here.call(one, conversation="a") is not None, "it does not grow old"
+    for asked in (here.call(one), here.call(one, conversation=None)):
+        assert asked is not None
+        assert "names none" in asked.message
+    assert not here.has_room(one)
+    long, other = "x" * 65, "x" * 66
+    assert here.call(one, conversation=long) is None
+    assert here.call(one, conversation=long) is not None
+    assert here.call(one, conversation=other) is None
+    assert here.limits.left(one, long) == 0
+    assert all(len(key[1]) <= 64 for key, _ in here.limits._conversations.items())
+
+
+async def test_the_conversation_used_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limits, "_CONVERSATIONS", 3)
+    here, one = Here(monkeypatch), limit("per_conversation", 1)
+    for name in ("a", "b", "c", "d"):
+        assert here.call(one, conversation=name) is None
+    assert [here.limits.left(one, name) for name in ("a", "b", "d")] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("full", ["per_minute", "concurrent", "per_conversation"])
+async def test_a_call_that_one_limit_refuses_is_charged_to_none(here: Here, full: LimitKind) -> None:
+    limits = [limit(kind, 1 if kind == full else 5) for kind in ("per_minute", "concurrent", "per_conversation")]
+    with here.limits.charged("t", Limits(tuple(one for one in limits if one.kind == full)), "c"):
+        for _ in range(3):
+            refused = here.call(*limits, conversation="c")
+            assert refused is not None
+            assert refused.details["limit"] == full
+        assert [here.limits.left(one, "c") for one in limits] == [0 if one.kind == full else 5 for one in limits]
+
+
+async def test_a_call_that_goes_on_after_a_question_counts_among_those_under_way_alone(here: Here) -> None:
+    limits = [limit(kind, 1) for kind in ("per_minute", "concurrent", "per_conversation")]
+    assert here.call(*limits, conversation="c") is None
+    assert here.call(*limits, conversation="c") is not None
+    assert here.call(*limits, conversation="c", again=True) is None
+    with here.limits.charged("t", Limits(tuple(limits)), "c", again=True):
+        refused = here.call(*limits, conversation="c", again=True)
+        assert refused is not None
+        assert refused.details["limit"] == "concurrent"
+
+
+async def test_a_limit_of_zero_lets_nothing_through(here: Here) -> None:
+    for kind in ("per_minute", "concurrent", "per_conversation"):
+        assert here.call(limit(kind, 0), conversation="c") is not None
+        assert not here.has_room(limit(kind, 0), conversation="c")
+
+
+async def test_each_counter_counts_for_itself_and_over_other_numbers(here: Here) -> None:
+    """After a reload a limit has another number, and what was used counts on."""
+    mine, theirs = limit("per_minute", 1), limit("per_minute", 1, "other")
+    assert here.call(mine) is None
+    assert here.call(theirs) is None
+    assert here.call(mine) is not None
+    assert here.call(limit("per_minute", 2)) is None
+    assert here.call(limit("per_minute", 2)) is not None
+
+
+async def test_a_call_without_limits_costs_nothing(here: Here) -> None:
+    assert here.limits.charged("t", NONE, None) is FREE
+    assert here.limits.charged("t", Limits((limit("per_minute", 5),)), None) is FREE
+    assert here.limits.charged("t", Limits((limit("concurrent", 5),)), None) is not FREE
+    assert here.limits._usages.keys() == {("agent", "per_minute", "rule", "*"), ("agent", "concurrent", "rule", "*")}
+
+
+async def test_a_call_that_was_looked_at_is_charged_without_a_look(here: Here) -> None:
+    one = limit("per_minute", 1)
+    here.limits.look("t", Limits((one,)), None)
+    assert here.limits.left(one) == 1
+    here.limits.charged("t", Limits((one,)), None, looked=True)
+    assert here.limits.left(one) == 0
+    assert await asyncio.gather(*(here.limits.learn(Limits((one,))) for _ in range(2))) == [None, None]
+    with pytest.raises(OverLimit):
+        await here.limits.check("t", Limits((one,)), None)
+    with pytest.raises(OverLimit):
+        await here.limits.charge("t", Limits((one,)), None)
