@@ -275,6 +275,35 @@ def test_what_the_host_of_a_session_wants_to_read_of_logs_is_that_of_now() -> No
             made.answered({})
 
 
+@pytest.mark.parametrize(
+    ("missing", "session", "name"),
+    [
+        ("", None, "old.any"),
+        ("", SESSION, None),
+        ("memory", None, ...),
+        ("authentication", None, ...),
+        ("headers", None, ...),
+        ("a plain host", None, ...),
+    ],
+)
+def test_what_is_remembered_of_a_call_that_is_answered(missing: str, session: Session | None, name: Any) -> None:
+    """In the handshake eras no head names the tool."""
+    here = Here()
+    host = post().host if missing != "a plain host" else None
+    here.posts._gateway.direct.known = lambda host_, params: host  # type: ignore[method-assign, assignment]
+    memory = SimpleNamespace(
+        authentication=None if missing == "authentication" else SimpleNamespace(principal=KEY),
+        headers=None if missing == "headers" else {"mcp-name": ["old.any"]},
+        post=None,
+    )
+    given: Any = None if missing == "memory" else memory
+    here.posts.remember(given, host, {"name": "old.any"}, session)  # type: ignore[arg-type]
+    if name is ...:
+        assert memory.post is None
+    else:
+        assert (memory.post.name, memory.post.session, memory.post.host) == (name, session, host)
+
+
 def test_an_error_of_ours_leaves_no_place_taken_and_is_answered() -> None:
     """It may be sent already, so nothing sends it again."""
     here = Here()

@@ -185,6 +185,31 @@ async def test_a_question_to_the_host(tmp_path: Path, monkeypatch: pytest.Monkey
         assert found[0][2].steps == found[1][2].steps
 
 
+@pytest.mark.parametrize("kind", [HOST_KINDS[0], HOST_KINDS[2]], ids="-".join)
+async def test_a_server_that_asks_and_answers_in_one_breath(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
+) -> None:
+    """A5: nothing waits for the host any more once its call has ended."""
+    able: Json = {"elicitation": {"form": {}}}
+    async with direct_harness(tmp_path, monkeypatch) as it, it.host(*kind, able=able) as host:
+        tasks = asyncio.all_tasks()
+        for on in (False, True):
+            it.on = on
+            for _ in range(2):
+                await ask(host, {"name": "old.any", "arguments": {"n": 1}})
+            host.send(request(host, {"name": "old.any", "arguments": {"writes": [QUESTION, text("early")]}}))
+            if isinstance(host, StdioHost):
+                while (answer := await host.next()).get("id") != 7 or "result" not in answer:
+                    assert answer["method"] in ("elicitation/create", "notifications/cancelled")
+            else:
+                found = await host.receive()
+                answer = json.loads(found.messages[-1])
+            assert answer["result"]["content"][0]["text"] == "early"
+            assert it.way == (DIRECT if on else PIPELINE)
+            await ended(it)
+            await until(lambda: not asyncio.all_tasks() - tasks, "no question waits")
+
+
 async def asked(host: Any) -> Any:
     """The question that the host gets."""
     if isinstance(host, HttpHost):
