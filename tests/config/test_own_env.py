@@ -46,6 +46,20 @@ def test_one_variable_of_an_entry_may_be_made_of_another() -> None:
     assert args({"env": {"V": "Bearer ${W}", "W": "abc"}}) == ("Bearer abc",)
 
 
+def test_variables_of_an_entry_may_be_made_of_each_other_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "box.env").write_text("F=file\nG=file\n")
+    chain = {"V": "1${A}", "A": "2${B}", "B": "3${C}", "C": "4"}
+    assert args({"env": chain}) == ("1234",)
+    assert args({"env": dict(reversed(chain.items()))}) == ("1234",)
+    entry = {"env": {"V": "${W}${G}", "W": "of the ${F} ", "G": "own"}, "envFile": str(tmp_path / "box.env")}
+    assert args(entry) == ("of the file own",)
+    assert args({**entry, "env": {"V": "${F}"}}, F="environment") == ("environment",)
+    read = loaded({"env": {"V": "${W}", "W": "${V}", "X": "${F}"}, "envFile": str(tmp_path / "box.env")})
+    assert sorted(problem.where for problem in read.problems) == ["mcpServers.box.env.V", "mcpServers.box.env.W"]
+    missing = loaded({"env": {"V": "${F}"}, "envFile": str(tmp_path / "none.env")})
+    assert {problem.where for problem in missing.problems} == {"mcpServers.box.env.V", "mcpServers.box.envFile"}
+
+
 def test_a_variable_that_cannot_be_resolved_is_told_once_where_it_stands() -> None:
     read = loaded({"args": ["${V}"], "env": {"V": "${MISSING}"}})
     (problem,) = read.problems

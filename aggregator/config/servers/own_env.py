@@ -24,13 +24,17 @@ def complete_entry(
     late: list[LateText] = []
     gaps: list[Gap] = []
     given: dict[str, object] = {}
-    for name in (name for name in raw if name == ENV_FILE or _is_env(name)):
-        given[name], found = _variables(raw[name], expander, name, late)
+    if ENV_FILE in raw:
+        given[ENV_FILE], gaps = complete(raw[ENV_FILE], expander, (ENV_FILE,), late)
+        # A secret cannot stand there: that is a problem of its own.
+        if not gaps and not late:
+            gaps += add_env_file(given, expander)
+    of_file = given.pop(_ENV, None)
+    for name in filter(_is_env, raw):
+        given[name], found = _variables(raw[name], expander, name, late, _parts(of_file, (), ()))
         gaps += found
-    # A secret cannot stand there: that is a problem of its own.
-    places = [gap.where for gap in gaps] + [text.where for text in late]
-    if not any(where[0] == ENV_FILE for where in places):
-        gaps += add_env_file(given, expander)
+    if isinstance(of_file, Mapping) and isinstance(own_env := given.get(_ENV) or {}, Mapping):
+        given[_ENV] = {**of_file, **own_env}
     own: dict[str, Parts] = {}
     for name in (name for name in given if _is_env(name)):
         own |= _parts(given[name], (name,), late)
@@ -70,19 +74,29 @@ def _launch(
     return {name: completed[name] for name in value}, gaps
 
 
-def _variables(value: object, expander: Expander, name: str, late: list[LateText]) -> tuple[object, list[Gap]]:
-    """Return the variables of an entry; one that the environment does not have may be another one of the entry."""
+def _variables(
+    value: object, expander: Expander, name: str, late: list[LateText], of_file: Mapping[str, Parts]
+) -> tuple[object, list[Gap]]:
+    """Return the variables of an entry; one that the environment does not have may be another one of the entry, or of
+    its file.
+    """
     completed, gaps = complete(value, expander, (name,), late)
     if not gaps or not isinstance(value, Mapping) or not isinstance(completed, dict):
         return completed, gaps
-    missing = {gap.where[-1] for gap in gaps}
-    plain = {key: text for key, text in completed.items() if key not in missing}
-    inner = expander.with_own(_parts(plain, (name,), late))
-    left: list[Gap] = []
-    for key in missing:
-        completed[key], found = complete(value[str(key)], inner, (name, key), late)
-        left += found
-    return completed, left
+    missing = {str(gap.where[1]): gap for gap in gaps}
+    # Each round resolves what is made of what the rounds before resolved.
+    while missing:
+        plain = {key: text for key, text in completed.items() if key not in missing}
+        inner = expander.with_own({**of_file, **_parts(plain, (name,), late)})
+        left: dict[str, Gap] = {}
+        for key in missing:
+            completed[key], found = complete(value[key], inner, (name, key), late)
+            if found:
+                left[key] = found[0]
+        if len(left) == len(missing):
+            return completed, list(left.values())
+        missing = left
+    return completed, []
 
 
 def _parts(env: object, where: tuple[str, ...], late: Iterable[LateText]) -> dict[str, Parts]:
