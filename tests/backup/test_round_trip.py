@@ -15,6 +15,8 @@ from aggregator.domain.call_record import AuditEvent
 from aggregator.storage.audit.chain import ChainBatch, ChainKey
 from aggregator.storage.backup.contents import AUDIT, LEFT_OUT
 from aggregator.storage.database import open_database
+from aggregator.storage.flow import CALLED, LISTED, FlowRow
+from aggregator.storage.records import Definition, ItemList, ItemText, ServerCatalog
 from aggregator.storage.tables import metadata
 from tests.audit.logs import AT, NOTHING, make_call
 from tests.backup.databases import add_rows, backed_up, content, make_database, migrated, restored, url_of
@@ -95,6 +97,50 @@ def test_sqlite_to_postgresql_and_back(postgres_cluster: Cluster, rows: Any, rec
     finally:
         for name in names:
             postgres_cluster.drop_database(name)
+
+
+def test_what_belongs_to_an_entry_goes_both_ways(postgres_cluster: Cluster, tmp_path: Path) -> None:
+    """Pins with the entry that they are of, kept lists of all kinds, and how sessions began (migrations 0014, 0015).
+
+    Proves: F21
+    """
+    name = postgres_cluster.new_database()
+    server, second = postgres_cluster.url(name), url_of(tmp_path / "b.db")
+
+    async def through() -> None:
+        first = url_of(tmp_path / "a.db")
+        async with open_database(first) as database:
+            items = (ItemList("prompt", '[{"name":"p"}]'), ItemList("template", "[]"))
+            tools = (Definition("t", "1", '{"name":"t"}'),)
+            about = ("one", "f" * 64, "stdio", "2025-11-25", "{}", "{}", None)
+            await database.catalogs.keep(ServerCatalog(*about, tools, items), now=5.0)
+            pin = ItemText("tool", "t", "sha256:1", "v1", '{"name":"t"}')
+            database.pins.entries = lambda: {"one": "e" * 48}
+            await database.pins.take_baseline("one", [pin], "config", 5.0, ["tool"])
+            marks = [FlowRow("d", label, "ada", "session", "s", "", None, 1.0, 1.0, 2e9) for label in (LISTED, CALLED)]
+            await database.flow.note(marks)
+        before = await content(first)
+        assert {row[-2:] for row in before["mcp_item_lists"]} == {("prompt", '[{"name":"p"}]'), ("template", "[]")}
+        assert "e" * 48 in before["pinned_items"][0]
+        assert {row[1] for row in before["flow_labels"]} == {LISTED, CALLED}
+        await restored(server, await backed_up(first))
+        assert await content(server) == before
+        await restored(second, await backed_up(server))
+        assert await content(second) == before
+        postgres_cluster.drop_database(name)
+        again = postgres_cluster.url(postgres_cluster.new_database())
+        await migrated(second, again)
+        await migrated(again, url_of(tmp_path / "c.db"))
+        assert await content(url_of(tmp_path / "c.db")) == before
+        async with open_database(url_of(tmp_path / "c.db")) as database:
+            kept = await database.catalogs.fitting(["f" * 64])
+            assert kept["f" * 64].items == {"prompt": '[{"name":"p"}]', "template": "[]"}
+            database.pins.entries = lambda: {"one": "e" * 48}
+            assert [row.digest for row in await database.pins.all("one")] == ["sha256:1"]
+            database.pins.entries = lambda: {"one": "f" * 48}
+            assert await database.pins.all("one") == []
+
+    asyncio.run(through())
 
 
 def test_every_table_is_in_a_backup_or_said_to_be_left_out() -> None:

@@ -16,6 +16,7 @@ class Seed:
     """A misconfiguration: how it is made, the code that names it, and how the mend that is printed is applied.
 
     Without `mend` the command in the fix is run. `tells` is a word of the fix. Without `connects` nothing is started.
+    `args_after`: the options once it is mended, if they are others.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Seed:
     args: tuple[str, ...] = ()
     connects: bool = False
     severity: str | None = None
+    args_after: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return self.name

@@ -242,6 +242,8 @@ SEEDS: Final = (
         "in a terminal",
         (*DESKTOP, "--timeout", "5"),
         connects=True,
+        # A program that answers may take as long to start as the doctor waits without that option.
+        args_after=DESKTOP,
     ),
     Seed(
         "older version",

@@ -35,6 +35,7 @@ async def test_seed(seed: Seed, place: Place) -> None:
         place.shell(finding["fix"])
     else:
         await settled(seed.mend(place, before))
-    after = await place.examine(*(() if place.args else seed.args), *options)
+    args = seed.args if seed.args_after is None else seed.args_after
+    after = await place.examine(*(() if place.args else args), *options)
     assert finding not in after.report["findings"], after.report
     assert seed.code not in after.codes, after.report
