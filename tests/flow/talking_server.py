@@ -1,7 +1,8 @@
 """A stdio server that puts its words in one place: `python -m tests.flow.talking_server PLACE`.
 
 Each text has `CANARY` in it, and the value of $SECRET where there is one. PLACE is where the server is odd while it
-starts; `calls` starts well, and each tool, resource and prompt of it is named after the place of its words.
+starts; `calls` starts well, and each tool, resource and prompt of it is named after the place of its words. So does
+`modern`, in the revision 2026-07-28.
 """
 
 import json
@@ -27,6 +28,7 @@ PLACES: Final[dict[str, bool]] = {
     "result_type": False,
     "odd_question": False,
     "odd_state": False,
+    "question": True,
     "dies": False,
     "malformed": False,
 }
@@ -37,10 +39,19 @@ def words(place: str) -> str:
     return f"{CANARY} {place} {os.environ.get('SECRET', '')}".strip()
 
 
-def send(message: Json) -> None:
-    """Write one message."""
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+def to_stdout(text: str) -> None:
+    """Write one message as a line."""
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+# What sends a message; another transport has another one.
+write: Callable[[str], None] = to_stdout
+
+
+def send(message: Json) -> None:
+    """Send one message."""
+    write(json.dumps({"jsonrpc": "2.0", **message}))
 
 
 def fail(request: Any, code: int, place: str, data: Any = None) -> None:
@@ -86,6 +97,9 @@ def answer(request: Any, place: str, params: Json, wrap: Callable[[str], Json]) 
         case "odd_question":
             asked = {said: {"method": said, "params": {"message": said}}}
             send({"id": request, "result": {"resultType": "input_required", "inputRequests": asked}})
+        case "question":
+            asked = {"q": {"method": "elicitation/create", "params": question(said)}}
+            send({"id": request, "result": {"resultType": "input_required", "inputRequests": asked}})
         case "odd_state":
             send({"id": request, "result": {"resultType": "input_required", "inputRequests": said}})
         case "dies":
@@ -97,6 +111,12 @@ def answer(request: Any, place: str, params: Json, wrap: Callable[[str], Json]) 
             send({"id": request, "result": wrap(said)})
 
 
+def question(said: str) -> Json:
+    """Return the params of a question to a person."""
+    fields = {"name": {"type": "string", "title": said, "description": said}}
+    return {"mode": "form", "message": said, "requestedSchema": {"type": "object", "properties": fields}}
+
+
 def message_of(said: str) -> Json:
     """Return a message of a prompt."""
     return {"role": "user", "content": {"type": "text", "text": said}}
@@ -104,7 +124,17 @@ def message_of(said: str) -> Json:
 
 def handle(place: str, request: Any, method: str, params: Json) -> None:
     """Answer one request."""
-    if method == "server/discover":
+    offered: Json = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "prompts": {},
+        "completions": {},
+        "logging": {},
+    }
+    if method == "server/discover" and place == "modern":
+        known = {"supportedVersions": ["2026-07-28"], "capabilities": offered, "ttlMs": 0, "cacheScope": "public"}
+        send({"id": request, "result": known})
+    elif method == "server/discover":
         send({"id": request, "error": {"code": -32601, "message": words("discover")}})
     elif method == "initialize":
         if place == "initialize":
@@ -114,13 +144,6 @@ def handle(place: str, request: Any, method: str, params: Json) -> None:
             end(place)
         else:
             version = words(place) if place == "version" else "2025-11-25"
-            offered: Json = {
-                "tools": {},
-                "resources": {"subscribe": True},
-                "prompts": {},
-                "completions": {},
-                "logging": {},
-            }
             about = {"name": words("name"), "title": words("title"), "version": words("server version")}
             send({"id": request, "result": {"protocolVersion": version, "capabilities": offered, "serverInfo": about}})
     elif method == "tools/list" and place == "list":

@@ -22,7 +22,8 @@ from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import SecuredHarness
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import ROOT
-from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
+from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
+from tests.flow import talking_server
 from tests.flow.talking_server import CANARY, PLACES
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -78,6 +79,18 @@ class WordyServer(RawHttpServer):
             case _:
                 await reply.stream()
                 await reply.event(said, said, f"id: {said}\nretry: {said}\n: {said}\n")
+
+
+class TalkingOverSse(RawSseServer):
+    """The talking server over HTTP+SSE, in this process: the places where it ends are not for it."""
+
+    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+        said: list[str] = []
+        talking_server.write = said.append
+        talking_server.handle("calls", seen.message["id"], seen.method, seen.message.get("params", {}))
+        talking_server.write = talking_server.to_stdout
+        for text in said:
+            await stream.event(text)
 
 
 def stdio(place: str) -> Json:
@@ -175,6 +188,8 @@ async def test_servers_that_do_not_come_up(background: BackgroundLoop, tmp_path:
     assert SECRET not in json.dumps(told)
 
 
+# On this road a host can be asked, and gets the question as the answer.
+ABLE: Final[Json] = {"modern": {"elicitation": {"form": {}}}}
 ROADS: Final = ("direct", "first", "modern", "sse", "stdio", "call_tool", "program", "v1")
 
 
@@ -195,7 +210,9 @@ class CallingHost:
             "modern": ("http", MODERN), "sse": ("sse", LEGACY[-1]), "stdio": ("stdio", LEGACY[-1])
         }.get(self._name, ("http", LEGACY[-1]))  # fmt: skip
         agent = {"call_tool": "sue", "program": "cat"}.get(self._name, "ada")
-        host = self._host = await self._stack.enter_async_context(self._harness.connect_as(kind, agent))
+        host = self._host = await self._stack.enter_async_context(
+            self._harness.connect_as(kind, agent, ABLE.get(self._name))
+        )
         await host.list()
         if self._name == "direct":
             # The connection is known then, and the next calls take the short way.
@@ -225,16 +242,25 @@ class CallingHost:
         return "did send" in json.dumps(await self._host.call(*named).message())
 
 
-@pytest.mark.parametrize("road", ROADS)
-async def test_calls(background: BackgroundLoop, tmp_path: Path, road: str) -> None:
+@pytest.mark.parametrize(
+    ("upstream", "road"),
+    [*(("legacy", road) for road in ROADS)]
+    + [(upstream, road) for upstream in ("modern", "sse") for road in ("direct", "modern", "program", "v1")],
+)
+async def test_calls(
+    background: BackgroundLoop, tmp_path: Path, upstream: str, road: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the host gets of a server's words is labelled, and has no secret in it; the rest it does not get."""
+    monkeypatch.setenv("SECRET", SECRET)
     over_http = wordy(background, ("status",), "tools/call")
-    servers = {
-        "talks": {**stdio("calls"), "grace": "30s", "reconnect_wait": "10s"},
-        "web": over_http["http_status"],
-    }
+    talks = stdio("calls") if upstream == "legacy" else {**stdio("modern"), "protocol": "modern"}
+    if upstream == "sse":
+        talks = {"type": "sse", "url": background.open(raw_http(TalkingOverSse())).url}
+    servers = {"talks": {**talks, "grace": "30s", "reconnect_wait": "10s"}, "web": over_http["http_status"]}
     harness = WordsHarness(background, tmp_path, servers)
     for place, passes in PLACES.items():
+        if upstream == "sse" and place in ("dies", "malformed"):
+            continue
         forget(harness)
         async with AsyncExitStack() as stack:
             one = CallingHost(harness, road, stack)
@@ -243,6 +269,8 @@ async def test_calls(background: BackgroundLoop, tmp_path: Path, road: str) -> N
             if place in ("rpc_error", "is_error"):
                 assert CANARY in told
                 assert SECRET not in told
+            if place == "question" and (upstream, road) == ("modern", "modern"):
+                assert CANARY in told, "the host is asked"
             if CANARY in told:
                 assert not await one.sent(), place
 
@@ -281,6 +309,6 @@ async def test_reads(background: BackgroundLoop, tmp_path: Path, kind: tuple[str
                 told = json.dumps([await host.ask(method, params).message(), *host.inbox.messages])
                 assert passes or CANARY not in told, (method, place)
                 assert CANARY in told or place not in ("result", "rpc_error"), (method, place)
-                assert SECRET not in told or place in ("result", "structured", "pages", "log", "progress")
+                assert SECRET not in told or place in ("result", "structured", "pages", "log", "progress", "question")
                 if CANARY in told:
                     assert "did send" not in json.dumps(await host.call("mail.send").message()), (method, place)
