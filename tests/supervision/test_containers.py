@@ -118,6 +118,27 @@ async def test_a_file_for_the_id_that_the_entry_names_itself_is_used(daemon: Dae
     assert daemon.args == f"run --cidfile={tmp_path}/mine box"
 
 
+@pytest.mark.parametrize("option", [("--cidfile", "mine"), ("--cidfile=mine",)])
+async def test_a_file_of_the_entry_is_in_its_folder_and_free_for_the_next_start(
+    daemon: Daemon, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    """`docker run` refuses a file that is there."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    reaper = Reaper()
+    async with asyncio.timeout(20):
+        for _ in range(2):
+            up = asyncio.Event()
+            args = ("run", *option, "box")
+            async with run_child("box", "docker", args, {}, str(folder), lambda _, up=up: up.set(), reaper, 0.0):
+                await up.wait()
+                assert (folder / "mine").exists()
+                assert len(daemon.containers) == 1
+            assert not daemon.containers
+            assert not (folder / "mine").exists()
+        await reaper.close()
+
+
 async def _life() -> tuple[asyncio.subprocess.Process, int]:
     """Start a process with a container; return it, and the process id of its reaper."""
     process = await asyncio.create_subprocess_exec(

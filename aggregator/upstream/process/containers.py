@@ -68,8 +68,10 @@ class Containers:
             self._held = _lock(self._folder)
         return self._folder
 
-    def placed(self, command: str, args: Sequence[str], env: Mapping[str, str]) -> ContainerRun | None:
-        """Return the start with a file for the container's id; None if it starts none. Use a thread."""
+    def placed(
+        self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None = None
+    ) -> ContainerRun | None:
+        """Return the start in a folder with a file for the container's id; None if it starts none. Use a thread."""
         at = _run_at(command, args)
         program = shutil.which(command, path=env.get("PATH"))
         if at is None or program is None:
@@ -79,7 +81,9 @@ class Containers:
             record, file = self.folder / f"{name}{RECORD}", self.folder / f"{name}{CID}"
             own = _own_file(args[at + 1 :])
             kept = {key: value for key, value in env.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
-            written = {"command": [program, *args[: at + 1][:-1], "rm", "-f"], "cid": own or str(file), "env": kept}
+            # As the program reads it, and not the process that removes the container.
+            cid = os.path.join(cwd or os.getcwd(), own) if own else str(file)
+            written = {"command": [program, *args[: at + 1][:-1], "rm", "-f"], "cid": cid, "env": kept}
             with os.fdopen(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 json.dump(written, opened)
         except OSError as error:
@@ -114,6 +118,8 @@ class Containers:
             except (OSError, TimeoutError) as error:
                 log.warning("a container could not be removed: %s", str(error) or "the daemon does not answer")
                 return
+            # A file that the entry names itself: with it there, the next start would be refused.
+            await asyncio.to_thread(_unlink, Path(found["cid"]))
         await asyncio.to_thread(_forget, record)
 
     async def remove_left(self) -> None:
@@ -178,9 +184,13 @@ def _forget_folder(folder: Path) -> None:
 
 
 def _forget(record: Path) -> None:
+    _unlink(record.with_name(record.name.removesuffix(RECORD) + CID))
+    _unlink(record)
+
+
+def _unlink(file: Path) -> None:
     with suppress(OSError):
-        record.with_name(record.name.removesuffix(RECORD) + CID).unlink(missing_ok=True)
-        record.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 def starts_container(command: str, args: Sequence[str]) -> bool:

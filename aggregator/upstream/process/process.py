@@ -217,7 +217,7 @@ async def run_child(
     """
     mark = await reaper.mark()
     env = environment() | dict(env) | mark
-    container = await reaper.container(command, args, env)
+    container = await reaper.container(command, args, env, cwd)
     args = container.args if container is not None else args
     try:
         if not await asyncio.to_thread(_may_exist, command, env["PATH"]):

@@ -78,7 +78,9 @@ class Reaper:
         await self._start()
         return {VARIABLE: f"{self._mark}.{next(self._marks)}."}
 
-    async def container(self, command: str, args: tuple[str, ...], env: Mapping[str, str]) -> ContainerRun | None:
+    async def container(
+        self, command: str, args: tuple[str, ...], env: Mapping[str, str], cwd: str | None
+    ) -> ContainerRun | None:
         """Return the start of a container with a file for its id, noted for the reaper; None for any other program."""
         if not starts_container(command, args):
             return None
@@ -86,7 +88,7 @@ class Reaper:
             if not self._noted:
                 self._noted = True
                 await self.containers.remove_left()
-        run = await asyncio.to_thread(self.containers.placed, command, args, env)
+        run = await asyncio.to_thread(self.containers.placed, command, args, env, cwd)
         if run is not None:
             self._send(f"@{run.record.parent}\n")
         return run
