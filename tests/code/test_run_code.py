@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.code.bounds import CallFailed
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta import programs as programs_module
+from aggregator.wire.sent_request import OnProgress
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, error_data, make_config
 from tests.meta.conftest import SERVERS, MetaHarness, OpenHarness
 from tests.meta.test_exposure import META, names
@@ -397,6 +399,49 @@ async def test_progress_tells_the_calls(open_harness: OpenHarness) -> None:
         assert [(params["progressToken"], params["progress"]) for params in told] == [("mine", n) for n in (1, 2, 3)]
         assert told[0]["message"] == "call 1: call_tool maps.drive"
         assert all("progressToken" not in sent.get("_meta", {}) for sent in harness.fake_upstreams["maps"].calls)
+
+
+async def test_progress_of_a_tool_is_not_told_under_the_token_of_the_program(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token is of the program's own request: its progress would seem to go back."""
+
+    async def request(
+        method: str, params: Json, on_progress: OnProgress | None = None, headers: object = None, origin: object = None
+    ) -> Json:
+        if on_progress is not None:
+            on_progress({"progress": 0.5, "message": "of the tool"})
+        return text_result("did")
+
+    async with open_harness(expose="code") as harness:
+        monkeypatch.setattr(harness.fake_upstreams["maps"], "request", request)
+        channel, meta = AnsweringBackChannel(), {"progressToken": "mine", "com.example/a": 1}
+        await harness.call(harness.host("local"), "run_code", {"code": "call_tool('maps.drive')"}, channel, _meta=meta)
+        assert [params["message"] for _, params in channel.notifications] == ["call 1: call_tool maps.drive"]
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (text_result("a"), "a"),
+        ({**text_result("a"), "isError": False}, "a"),
+        ({**text_result("a"), "isError": 1}, "a"),
+        ({**text_result("a"), "isError": True}, None),
+        ({"content": [], "structuredContent": {"n": 1}, "isError": True}, None),
+        ({"content": [], "structuredContent": 0}, 0),
+        ({**text_result("a"), "structuredContent": None}, "a"),
+        ({"content": "odd"}, ""),
+        ({"content": ["odd", {"type": "text", "text": 7}]}, ["odd", {"type": "text", "text": 7}]),
+        (text_result(' {"a": 1e2}'), {"a": 100.0}),
+        (text_result("\ud800"), "\ud800"),
+    ],
+)
+def test_what_a_program_gets_of_a_result(result: Json, value: Any) -> None:
+    if value is None:
+        with pytest.raises(CallFailed, match=r"a|failed, and not why"):
+            programs_module._as_json(result)
+    else:
+        assert json.loads(programs_module._as_json(result)) == value
 
 
 # -- a person has to agree
