@@ -1,6 +1,8 @@
 """A server that repeats the credentials of an account, in every encoding: no sink has them, old or new."""
 
+import asyncio
 import json
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,15 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.app.console import console_parts
+from aggregator.cli.audit.show import FORMATS, export
 from aggregator.domain.grant_owner import SHARED
+from aggregator.frontends.console.entry import Console
 from aggregator.frontends.server import WebServer
+from aggregator.redaction.redactor import Redactor
+from aggregator.storage.console_sessions import new_secret
+from aggregator.storage.database import open_database
+from aggregator.storage.records import ConsoleRole
 from tests.accounts.conftest import AccountsHarness
 from tests.end_to_end.scripted_host import LEGACY, MODERN
 from tests.faults.raw_http import RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
@@ -19,6 +28,7 @@ from tests.observability.observed_harness import calls_in
 from tests.peers.canary import contents
 from tests.peers.serving import BackgroundLoop
 from tests.polling import until
+from tests.telemetry.receiver import Receiver, receiving
 from tests.v1.api import api_client
 
 
@@ -42,8 +52,32 @@ class RecordingHarness(AccountsHarness):
     """A gateway with accounts that keeps an audit."""
 
     def build_app(self) -> tuple[App, WebServer]:
-        app = build_app(self.config, self._policies, self._storage, accounts=self.accounts, keeps_records=True)
-        return app, WebServer(app.gateway, self.config, app.access, app.report)
+        redactor = Redactor()
+        app = build_app(
+            self.config, self._policies, self._storage, accounts=self.accounts, keeps_records=True, redactor=redactor
+        )
+        metrics = app.telemetry.enable_metrics(app.snapshot)
+        console = Console(console_parts(app, redactor))
+        return app, WebServer(app.gateway, self.config, app.access, app.report, metrics.page, console)
+
+    async def shown_at_the_console(self, role: ConsoleRole) -> str:
+        """Return what a person with a role reads: the calls and each of them, as JSON and as pages, and the server."""
+        secret = new_secret()
+        assert self._storage is not None
+        async with open_database(self._storage) as database:
+            await database.console.add_link(secret, role, role, now=time.time())
+        form = {"sec-fetch-site": "same-origin", "content-type": "application/x-www-form-urlencoded"}
+        async with self.client() as client:
+            assert (await client.post(f"/console/enter/{secret}", headers=form, content=b"")).status_code == 303
+            listed = await client.get("/console/calls.json")
+            found = [listed.text, (await client.get("/metrics")).text]
+            paths = [f"/console/calls/{row['seq']}" for row in listed.json()["rows"]]
+            for path in ("/console/", "/console/calls", "/console/servers/files", "/console/events", *paths):
+                for end in ("", ".json") if path != "/console/" else ("",):
+                    answer = await client.get(f"{path}{end}")
+                    assert answer.status_code == 200, path
+                    found.append(answer.text)
+        return "".join(found)
 
 
 def encodings(token: str) -> list[str]:
@@ -52,15 +86,29 @@ def encodings(token: str) -> list[str]:
 
 
 @pytest.fixture
-def background() -> Iterator[BackgroundLoop]:
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with receiving() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        yield found
+
+
+@pytest.fixture
+def background(receiver: Receiver) -> Iterator[BackgroundLoop]:
     with BackgroundLoop() as running:
         yield running
 
 
 async def test_no_sink_has_the_token_of_an_account(
-    background: BackgroundLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    background: BackgroundLoop,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    receiver: Receiver,
 ) -> None:
-    """Proves: D1. The answer, the audit and the log, over every road, with the token of now and the one before."""
+    """Proves: D1. The answer, the audit and its export, spans, the console and the log, over every road, with the token
+    of now and the one before.
+    """
     server = background.open(raw_http(RepeatingServer()))
     storage = f"sqlite+aiosqlite:///{tmp_path}/harness.db"
     harness = RecordingHarness(
@@ -86,8 +134,21 @@ async def test_no_sink_has_the_token_of_an_account(
     assert server.seen[-1].headers["authorization"] == f"Bearer {tokens[-1]}"
     await until(lambda: len(calls_in(tmp_path / "harness.db")) == len(told), "the calls are on record")
     kept = contents(tmp_path / "harness.db").decode("latin-1")
-    everything = {"told": "".join(told), "audit": kept, "log": caplog.text}
+    await until(lambda: sum(span.kind == "client" for span in receiver.spans) >= len(told), "the spans have arrived")
+    capsys.readouterr()
+    for form in FORMATS:
+        await asyncio.to_thread(export, storage, form)
+    everything = {
+        "told": "".join(told),
+        "audit": kept,
+        "export": capsys.readouterr().out,
+        "spans": json.dumps([[span.name, span.message, span.attributes] for span in receiver.spans]),
+        "approver": await harness.shown_at_the_console("approver"),
+        "viewer": await harness.shown_at_the_console("viewer"),
+        "log": caplog.text,
+    }
     for where, text in everything.items():
         for token in tokens:
             assert not [form for form in encodings(token) if form in text], where
-    assert everything["told"].count("[redacted]") > 20
+    for where in ("told", "export", "spans", "approver"):
+        assert everything[where].count("[redacted]") > 10, f"{where} has the words of the server"
