@@ -94,6 +94,8 @@ async def run(sandbox: Sandbox, code: str, functions: Functions, **limits: Any) 
         ("x = 1", "The program ended without printing anything."),
         ("call_tool('a.b', {'x': 1})", '{"function": "call_tool", "name": "a.b", "arguments": {"x": 1}}'),
         ("call_tool('a.b', x=1)['arguments']", '{"x": 1}'),
+        # As many calls as it may make.
+        ("for n in range(5): call_tool('t', n=n)\n'all'", "all"),
         ("call_tool('a.b')['arguments']", "{}"),
         ("call_tool('a.b', None)['arguments']", "The program ended without printing anything."),
         ("call_tool('a.b', arguments={'x': 1})['arguments']", '{"x": 1}'),

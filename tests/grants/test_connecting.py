@@ -1,11 +1,16 @@
 """A person connects an account once, in one browser; what comes back otherwise is refused."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.grants.errors import ConnectFailed
+from aggregator.grants.sign_in_attempts import SignInAttempts
+from aggregator.oauth.authorization import LoginAttempt
+from aggregator.storage.vault.records import digest_of
 from tests.grants.harness import REDIRECT, Accounts, Events, owner, process
 
 
@@ -98,3 +103,90 @@ async def test_owners_never_swap(here: Accounts) -> None:
         header = await here.header(name)
         assert header is not None
         assert here.idp.access[header.removeprefix("Bearer ")]["sub"] == name
+
+
+@pytest.mark.parametrize("when", ["before it begins", "while a person agrees"])
+@pytest.mark.parametrize("change", ["another address", "no auth", "gone"])
+async def test_a_server_that_is_another_one_meanwhile_gets_no_account(here: Accounts, change: str, when: str) -> None:
+    """The person agreed to what the link said."""
+    link = await here.grants.begin(here.config, owner("alice"), Principal("alice"))
+    begun = when == "while a person agrees"
+    params = await here.agreed(await here.grants.start(link.code, REDIRECT, "b"), "alice") if begun else []
+    other = {
+        "another address": here.config.model_copy(update={"url": "https://evil.example/mcp"}),
+        "no auth": here.config.model_copy(update={"auth": None}),
+        "gone": here.config.model_copy(update={"id": "other"}),
+    }[change]
+    async with process(here.url, other, Events()) as later:
+        if begun:
+            outcome = await later.answered(params, "b")
+            assert not outcome.connected
+            said = outcome.said
+        else:
+            with pytest.raises(ConnectFailed) as refused:
+                await later.start(link.code, REDIRECT, "b")
+            said = str(refused.value)
+    assert ("was changed since" if change == "another address" else "any more") in said
+    assert here.idp.counts["token"] == 0
+
+
+class Links:
+    """The store of one link, whose state is taken once."""
+
+    def __init__(self) -> None:
+        self.record = SimpleNamespace(id="link")
+        self.kept: dict[str, Any] | None = {"server": "docs", "code": "", "browser": None}
+        self.state: str | None = None
+        self.connects = self
+
+    async def connect(self, code: str) -> Any:
+        return (self.record, self.kept) if self.kept is not None and code == "code" else None
+
+    async def change_connect(self, id: str, kept: dict[str, Any], state: str) -> bool:
+        self.kept, self.state = kept, state
+        return True
+
+    async def connect_of_state(self, state: str) -> Any:
+        return (self.record, self.kept) if self.kept is not None and state == self.state else None
+
+    async def vault(self) -> Any:
+        return self
+
+    async def take_state(self, id: str, digest: str) -> bool:
+        taken, self.state = self.state is not None and digest == digest_of(self.state), None
+        return taken
+
+    async def remove(self, id: str) -> None:
+        self.kept = None
+
+
+@pytest.mark.parametrize(
+    ("params", "browser", "good"),
+    [
+        ([("state", "mine"), ("code", "c")], "browser", True),
+        ({"state": "mine", "code": "c"}, "browser", True),
+        ([("state", "mine"), ("code", "c")], "theirs", False),
+        ([("state", "mine"), ("code", "c")], None, False),
+        ([("state", "mine"), ("code", "c")], "", False),
+        ([("state", "other"), ("code", "c")], "browser", False),
+        ([("state", "mine"), ("state", "mine")], "browser", False),
+        ([("state", "mine"), ("state", "other")], "browser", False),
+        ([("code", "mine")], "browser", False),
+        ([], "browser", False),
+    ],
+)
+async def test_which_answer_belongs_to_a_sign_in(params: Any, browser: str | None, good: bool) -> None:
+    """One state, of one browser, once."""
+    links = Links()
+    attempts = SignInAttempts(links)  # type: ignore[arg-type]
+    attempt = LoginAttempt("https://idp", "us", REDIRECT, None, None, True, "mine", "verifier", "https://idp/a")
+    with pytest.raises(ConnectFailed):
+        await attempts.begin("no such code", attempt, "browser")
+    await attempts.begin("code", attempt, "browser")
+    if not good:
+        with pytest.raises(ConnectFailed):
+            await attempts.answered(params, browser)
+        return
+    assert await attempts.answered(params, browser) == ("code", attempt)
+    with pytest.raises(ConnectFailed):
+        await attempts.answered(params, browser)
