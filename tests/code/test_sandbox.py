@@ -364,6 +364,19 @@ async def test_cancelling_ends_the_calls(sandbox: Sandbox, functions: Functions)
         assert functions.cancelled == calls
 
 
+async def test_a_program_makes_so_many_calls_at_one_time(
+    sandbox: Sandbox, functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait for their turn."""
+    monkeypatch.setattr("aggregator.code.code_run._CALLS_AT_ONCE", 2)
+    code = "import asyncio\nlen(await asyncio.gather(*[call_tool('slow') for _ in range(5)]))"
+    running = asyncio.ensure_future(run(sandbox, code, functions))
+    await until(partial(functions.made, 2))
+    functions.release.set()
+    assert (await running).text == "5"
+    assert functions.most == 2
+
+
 async def test_waiting_for_calls_takes_none_of_the_time(sandbox: Sandbox, functions: Functions) -> None:
     """The clock of a program stands still while it waits for an answer."""
     code = "import time\ncall_tool('slow')\ntime.perf_counter() > 0"

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import stat
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,11 @@ from hypothesis import strategies as st
 
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal
+from aggregator.grants import store
 from aggregator.grants.sealing import SealBroken, Sealer
 from aggregator.grants.vault_key import VaultKeyMissing, vault_secret
-from tests.grants.harness import VAULT_KEY, Accounts, Events, owner, process, server_config
+from aggregator.oauth.registration import Registration
+from tests.grants.harness import REDIRECT, VAULT_KEY, Accounts, Events, owner, process, server_config
 
 TEXTS = st.text(max_size=40)
 
@@ -95,3 +99,30 @@ async def test_another_address_or_issuer_never_gets_a_token(here: Accounts) -> N
 
 def _files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("later", "issuer", "redirect", "known"),
+    [
+        (0.0, "https://as", REDIRECT, True),
+        (99.9, "https://as", REDIRECT, True),
+        (100.0, "https://as", REDIRECT, False),
+        (0.0, "https://other", REDIRECT, False),
+        (0.0, "https://as", f"{REDIRECT}/other", False),
+    ],
+)
+async def test_a_client_id_is_used_until_it_ends(
+    here: Accounts, monkeypatch: pytest.MonkeyPatch, later: float, issuer: str, redirect: str, known: bool
+) -> None:
+    """At its issuer, for the address it was registered with; one without an end lasts."""
+    now = time.time()
+    grants = here.grants._store
+    client = Registration("https://as", "us", redirect_uris=(REDIRECT,), kind="dynamic", expires=now + 100.0)
+    lasting = Registration("https://lasting", "us", redirect_uris=(REDIRECT,), kind="dynamic")
+    for one in (client, lasting):
+        await grants.put_client(one, REDIRECT)
+    monkeypatch.setattr(store, "time", SimpleNamespace(time=lambda: now + later))
+    assert await grants.client(issuer, redirect) == (client if known else None)
+    assert await grants.client("https://lasting", REDIRECT) == lasting
+    await grants.forget_client("https://as", REDIRECT)
+    assert await grants.client("https://as", REDIRECT) is None
