@@ -85,7 +85,7 @@ async def test_a_locked_table(tmp_path: Path, postgres_url: str, monkeypatch: py
     """PostgreSQL: it can be neither read nor written while a maintenance holds it; then neither reading nor sending."""
     monkeypatch.setattr(postgres_connections, "_LOCK", SHORT)
     async with two_processes(tmp_path, postgres_url) as (one, two), open_database(postgres_url) as other:
-        host, more = one.host("ada", MODERN), {"_meta": traced()}
+        host, more = one.host("ada", MODERN), dict[str, Any](_meta=traced())
         assert await one.outcome(host, "mail.list", **more) == "ok"
         for mode in ("SHARE", "ACCESS EXCLUSIVE"):
             async with other.engine.write() as connection:
