@@ -67,7 +67,7 @@ class CatalogUpdates:
             self._list_changed.announce()
         if others and self._pins is not None:
             # Those that are held too: a text that speaks of them would have them called.
-            self._pins.set_tools((*catalog.tools, *held.tools.tools))
+            self._pins.set_tools((*catalog.parts, *held.tools.parts))
 
     async def replaced(self, known: Catalog | None) -> Catalog:
         """Wait until the tools in force are not the `known` snapshot; return them."""

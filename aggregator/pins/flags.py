@@ -6,10 +6,10 @@ names another server's tool, so that a model may do with that tool what this tex
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -75,31 +75,86 @@ class KnownTool:
     description: str
 
 
-class ToolIndex:
-    """The tools of all servers, by what others could be confused with. Made once per catalog.
+class _Entry(NamedTuple):
+    """A tool, or its server, as it stands under a key of one of the look-ups."""
 
-    Nothing is computed before a look-up needs it: a start at which nothing changed never does.
+    look_up: Literal["shape", "words", "exposed"]
+    key: Hashable
+    value: Any
+
+
+class _TakenTools(NamedTuple):
+    """Tools of a server that are being taken in.
+
+    before: the entries of its tools before, without those that it has now. now: the entries of those taken in.
+    """
+
+    server: str
+    left: Iterator[KnownTool]
+    before: set[_Entry]
+    now: set[_Entry]
+
+
+class ToolIndex:
+    """The tools of all servers, by what others could be confused with.
+
+    Nothing is computed before a look-up needs it: a start at which nothing changed never does. If a server has other
+    tools, only these are taken in; those before can be found until then.
     """
 
     def __init__(self, tools: Iterable[KnownTool] = ()) -> None:
-        self._waiting: list[KnownTool] = list(tools)[::-1]
-        self.by_shape: dict[str, set[tuple[str, str]]] = {}
-        self.by_words: dict[bytes, set[tuple[str, str]]] = {}
-        self.by_exposed: dict[str, set[str]] = {}
+        self._waiting: dict[str, Iterable[KnownTool]] = {"": tools}
+        self._taken: _TakenTools | None = None
+        self._entries: dict[str, set[_Entry]] = {}
+        self.by_shape: dict[Hashable, set[tuple[str, str]]] = {}
+        self.by_words: dict[Hashable, set[tuple[str, str]]] = {}
+        self.by_exposed: dict[Hashable, set[str]] = {}
+        self._look_ups: Mapping[str, dict[Hashable, set[Any]]] = {
+            "shape": self.by_shape,
+            "words": self.by_words,
+            "exposed": self.by_exposed,
+        }
+
+    def put(self, server: str, tools: Iterable[KnownTool]) -> None:
+        """Take other tools of a server with the next look-up."""
+        self._waiting[server] = tools
 
     def steps(self) -> Steps[None]:
         """Take in what was not yet, one tool in a step."""
-        while self._waiting:
-            tool = self._waiting.pop()
-            own = (tool.server, loosened(tool.own_name[:_LONGEST]))
-            self.by_shape.setdefault(_shape(tool.own_name), set()).add(own)
-            words = _words_digest(tool.description)
-            if words is not None:
-                self.by_words.setdefault(words, set()).add(own)
-            for name in tool.exposed:
-                if any(sign in name for sign in _SEPARATORS):
-                    self.by_exposed.setdefault(name.casefold(), set()).add(tool.server)
+        while self._taken is not None or self._waiting:
+            self._take_some()
             yield
+
+    def _take_some(self) -> None:
+        taken = self._taken
+        if taken is None:
+            server, tools = self._waiting.popitem()
+            self._taken = _TakenTools(server, iter(tools), self._entries.pop(server, set()), set())
+        elif (tool := next(taken.left, None)) is not None:
+            for entry in _entries_of(tool):
+                self._look_ups[entry.look_up].setdefault(entry.key, set()).add(entry.value)
+                taken.before.discard(entry)
+                taken.now.add(entry)
+        elif taken.before:
+            look_up, key, value = taken.before.pop()
+            having = self._look_ups[look_up][key]
+            having.discard(value)
+            if not having:
+                del self._look_ups[look_up][key]
+        else:
+            self._entries[taken.server] = taken.now
+            self._taken = None
+
+
+def _entries_of(tool: KnownTool) -> Iterator[_Entry]:
+    own = (tool.server, loosened(tool.own_name[:_LONGEST]))
+    yield _Entry("shape", _shape(tool.own_name), own)
+    words = _words_digest(tool.description)
+    if words is not None:
+        yield _Entry("words", words, own)
+    for name in tool.exposed:
+        if any(sign in name for sign in _SEPARATORS):
+            yield _Entry("exposed", name.casefold(), tool.server)
 
 
 class OtherServers:

@@ -4,15 +4,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from aggregator.catalog.catalog import ServerTools, server_tools_steps
 from aggregator.catalog.search.document import document
 from aggregator.catalog.search.postings import Postings
+from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.host import Host
+from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.list_changed import ListChanges, Seen
+from aggregator.pins.flags import KnownTool, OtherServers, ToolIndex
 from tests.bounds.work import Work
 from tests.search.sample_index import tool
 
@@ -207,3 +215,78 @@ def test_of_most_servers_those_that_stay_are_taken_over() -> None:
             assert list(posting.slots) == having, term
             assert list(posting.impacts) == [left.documents[at].impacts[term] for at in having]  # type: ignore[union-attr]
     assert not postings.removed(set(postings.ranges)).lists
+
+
+def _words(server: int, own: int) -> str:
+    return f"Return what tool {own} of the server with number {server} has"
+
+
+def _parts(servers: int, tools: int) -> dict[str, ServerTools]:
+    return {
+        f"s{at}": at_once(server_tools_steps(tool(f"s{at}.t{own}", _words(at, own)) for own in range(tools)))
+        for at in range(servers)
+    }
+
+
+def test_look_alikes_are_looked_for_among_what_changed() -> None:
+    """The tools of all servers are gone through once, and then those of a server whose tools are others."""
+    spent = []
+    for tools in (3, 100):
+        parts, book = _parts(20, tools), PinBook()
+        book.set_tools(parts.values())
+        at_once(book._others_steps("s1"))
+        for _ in range(2):
+            parts["s5"] = _parts(6, 3)["s5"]
+            work = Work()
+            with work.counted():
+                book.set_tools(parts.values())
+                others = at_once(book._others_steps("s1"))
+        assert work.is_whole
+        spent.append(work.total)
+        assert [others.looks_like("other", _words(5, own)) for own in (2, 3)] == [True, False]
+        assert others.looks_like("other", _words(6, 2))
+        assert not others.looks_like("other", _words(1, 2))
+    assert 0 < spent[1] <= spent[0] * GROWTH
+
+
+NAMES: Final = st.sampled_from(["get_user", "get-user", "get_usеr", "delete", "list"])
+SAID: Final = st.sampled_from(["", "Return one user by the id of its account", "Delete what is there"])
+SHOWN: Final = st.lists(st.builds(tool, st.builds("{}.{}".format, st.just("x"), NAMES), SAID), max_size=4)
+CHANGES: Final = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), SHOWN), max_size=8)
+
+
+@given(CHANGES)
+def test_an_index_that_changed_is_as_a_new_one(changes: list[tuple[str, int, list[ToolRecord]]]) -> None:
+    """Servers come, change and go, also while tools are being taken in; nothing is left of what they had before."""
+    index, now = ToolIndex(), dict[str, list[KnownTool]]()
+    for server, steps, shown in changes:
+        now[server] = [KnownTool(server, one.own_name, (f"{server}.{one.own_name}",), _said(one)) for one in shown]
+        index.put(server, now[server])
+        # Some of the work is done before the next change.
+        list(islice(index.steps(), steps))
+    at_once(index.steps())
+    fresh = ToolIndex(known for tools in now.values() for known in tools)
+    at_once(fresh.steps())
+    assert index.by_shape == fresh.by_shape
+    assert index.by_words == fresh.by_words
+    assert index.by_exposed == fresh.by_exposed
+
+
+def _said(one: ToolRecord) -> str:
+    return str(one.definition.get("description", ""))
+
+
+def test_what_was_before_is_found_until_the_new_is() -> None:
+    """A look-alike is not missed because its server's tools are being taken in."""
+    before = [KnownTool("a", "one", ("a.one",), ""), KnownTool("a", "two", ("a.two",), "")]
+    index = ToolIndex()
+    index.put("a", before)
+    at_once(index.steps())
+    index.put("a", [*before[:1], KnownTool("a", "three", ("a.three",), "")])
+    others = OtherServers(index, "b")
+    steps, going_on = index.steps(), True
+    while going_on:
+        assert others.names_other("a.one")
+        assert others.names_other("a.two") or others.names_other("a.three")
+        going_on = next(steps, "end") != "end"
+    assert not others.names_other("a.two")

@@ -4,14 +4,14 @@ Rule: nothing here waits. What is not known yet is decided by the settings of th
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
+from aggregator.catalog.catalog import ServerTools
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
-from aggregator.domain.records import ToolRecord
 from aggregator.gateway.pins.judge import judge_steps, unprotected
 from aggregator.gateway.pins.state import (
     UNREAD,
@@ -44,8 +44,8 @@ class PinBook:
         self.on_news: Callable[[], None] = _nothing
         self.default_unread = True
         self.default_fault = ""
-        self._tools: Sequence[ToolRecord] = ()
-        self._index: ToolIndex | None = None
+        self._parts: dict[str, list[ServerTools]] = {}
+        self._index = ToolIndex()
         self._servers: dict[str, ServerPins] = {}
         self._judged: dict[tuple[str, PinKind], JudgedList] = {}
         self._sights: dict[tuple[str, PinKind], UnwrittenPins] = {}
@@ -105,24 +105,24 @@ class PinBook:
             for kept in (self._judged, self._sights, self._sighted):
                 kept.pop((server, kind), None)
 
-    def set_tools(self, tools: Sequence[ToolRecord]) -> None:
-        """Take the tools that are shown, for look-alikes among those that change later."""
-        self._tools, self._index = tools, None
+    def set_tools(self, parts: Iterable[ServerTools]) -> None:
+        """Take the tools that are shown and held, for look-alikes among those that change later.
+
+        Only servers with other parts than before are gone through.
+        """
+        now: dict[str, list[ServerTools]] = {}
+        for part in parts:
+            if part.tools:
+                now.setdefault(part.tools[0].server, []).append(part)
+        for server in self._parts.keys() | now.keys():
+            if self._parts.get(server) != now.get(server):
+                self._index.put(server, _known_tools(now.get(server, ())))
+        self._parts = now
 
     def _others_steps(self, server: str) -> Steps[OtherServers]:
         """Return the tools of all servers but one, one tool in a step."""
-        index = self._index
-        if index is None:
-            tools, known = self._tools, []
-            for tool in tools:
-                yield
-                said = tool.definition.get("description")
-                exposed = tuple(tool.listed.values())
-                known.append(KnownTool(tool.server, tool.own_name, exposed, said if isinstance(said, str) else ""))
-            index = ToolIndex(known)
-            if tools is self._tools:
-                self._index = index
-        return OtherServers(index, server)
+        yield from self._index.steps()
+        return OtherServers(self._index, server)
 
     def keep_only(self, servers: Iterable[str]) -> None:
         """Forget the lists of servers that are not configured any more."""
@@ -245,6 +245,15 @@ class PinBook:
             if judged.held:
                 found[server] = found.get(server, 0) + len(judged.held)
         return found
+
+
+def _known_tools(parts: Iterable[ServerTools]) -> Iterator[KnownTool]:
+    for part in parts:
+        for tool in part.tools:
+            said = tool.definition.get("description")
+            yield KnownTool(
+                tool.server, tool.own_name, tuple(tool.listed.values()), said if isinstance(said, str) else ""
+            )
 
 
 def rules_of(config: ServerConfig) -> PinRules:

@@ -201,7 +201,9 @@ class CatalogBuilder:
 
     def _part(self, upstream: Upstream) -> ServerTools:
         part = self._current(upstream, "tool").part
-        return part if upstream.listed else at_once(server_tools_steps(filter(self._covers, part.tools)))
+        if upstream.listed or not part.tools:
+            return part
+        return at_once(server_tools_steps(filter(self._covers, part.tools)))
 
     def _covers(self, tool: ToolRecord) -> bool:
         return self._failover is not None and self._failover.covers(tool)
