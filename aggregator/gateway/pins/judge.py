@@ -6,7 +6,7 @@ those differ.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.domain.bounds.slices import Steps
@@ -35,6 +35,18 @@ _CHANGED: Final[Mapping[str, str]] = {
 _TOO_MANY: Final = f"the server has had more than the {MOST_ITEMS:,} definitions that are remembered of one"
 
 
+class _ListAndPins(NamedTuple):
+    """One list to judge; the fields are the arguments of `judge_steps`."""
+
+    server: str
+    kind: PinKind
+    listed: Sequence[ListedItem]
+    known: ServerPins
+    rules: PinRules
+    others: Callable[[], Steps[OtherServers]]
+    left_out: frozenset[str]
+
+
 def judge_steps(
     server: str,
     kind: PinKind,
@@ -50,7 +62,7 @@ def judge_steps(
     """
     if not known.readable:
         return unprotected(server, kind, listed, rules, _NOT_READ)
-    judged = yield from _judge_readable(server, kind, listed, known, rules, others, left_out)
+    judged = yield from _judge_readable(_ListAndPins(server, kind, listed, known, rules, others, left_out))
     return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, listed, known)
 
 
@@ -74,22 +86,15 @@ def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: Server
     return replace(judged, held={**held, **judged.held})
 
 
-def _judge_readable(
-    server: str,
-    kind: PinKind,
-    listed: Sequence[ListedItem],
-    known: ServerPins,
-    rules: PinRules,
-    others: Callable[[], Steps[OtherServers]],
-    left_out: frozenset[str],
-) -> Steps[JudgedList]:
+def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
+    server, kind, listed, known, rules, others, left_out = asked
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):
         pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
     if not (pins or rules.asks or known.locked or kind in known.taken):
-        return (yield from _first_sight(server, kind, listed, known, rules, others))
+        return (yield from _first_sight(asked))
     if not known.texts:
-        provisional = yield from _provisional(server, kind, listed, pins, known, rules)
+        provisional = yield from _provisional(asked, pins)
         if provisional is not None:
             return provisional
     items = [(kind, one.name, one.definition, one.version) for one in listed]
@@ -103,15 +108,9 @@ def _judge_readable(
     return replace(judged, same=(*judged.same, *noted_as_gone)) if noted_as_gone else judged
 
 
-def _provisional(
-    server: str,
-    kind: PinKind,
-    listed: Sequence[ListedItem],
-    pins: Mapping[ItemKey, PinnedItem],
-    known: ServerPins,
-    rules: PinRules,
-) -> Steps[JudgedList | None]:
+def _provisional(asked: _ListAndPins, pins: Mapping[ItemKey, PinnedItem]) -> Steps[JudgedList | None]:
     """Return what holds until the pinned definitions are read; None where they are not needed."""
+    server, kind, listed, known, rules, *_ = asked
     differing: list[str] = []
     held: dict[str, HeldItem] = {}
     for one in listed:
@@ -145,14 +144,8 @@ def accepts_new(rules: PinRules) -> bool:
     return not rules.asks and (rules.on_change == "warn" or "new" in rules.on_change)
 
 
-def _first_sight(
-    server: str,
-    kind: PinKind,
-    listed: Sequence[ListedItem],
-    known: ServerPins,
-    rules: PinRules,
-    others: Callable[[], Steps[OtherServers]],
-) -> Steps[JudgedList]:
+def _first_sight(asked: _ListAndPins) -> Steps[JudgedList]:
+    server, kind, listed, known, rules, others, _ = asked
     baseline: list[PinnedItem] = []
     held: dict[str, HeldItem] = {}
     flagged: dict[str, tuple[str, ...]] = {}
