@@ -1,6 +1,5 @@
 """Secrets of every place in the configuration, behind servers that tell all they know: none comes out anywhere."""
 
-import asyncio
 import json
 import sys
 import time
@@ -19,6 +18,7 @@ from tests.end_to_end.scripted_host import BOUND, LEGACY, MODERN, http_client, o
 from tests.end_to_end.server_harness import write_config
 from tests.peers import canary, leaky
 from tests.peers.canary import Canaries, sightings
+from tests.polling import until
 
 from .raw_http import ReceivedRequest, ReplyWriter, raw_http
 
@@ -155,11 +155,13 @@ async def asks(url: str, key: str, other: str, canaries: Canaries) -> str:
             answer = await client.post("/mcp", json={}, headers={"mcp-protocol-version": MODERN})
             heard += [answer.text, dict(answer.headers)]
     async with httpx2.AsyncClient(base_url=url, timeout=BOUND) as client:
-        async with asyncio.timeout(BOUND):
-            # Nothing tells of it.
-            while (ready := (await client.get("/readyz")).json())["ready"] is not True:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        heard += [ready, (await client.get(f"/mcp?key={key}")).text, (await client.get(f"/nothing/{key}")).text]
+
+        async def is_ready() -> bool:
+            heard.append((await client.get("/readyz")).json())
+            return heard[-1]["ready"] is True
+
+        await until(is_ready, "it is ready")
+        heard += [(await client.get(f"/mcp?key={key}")).text, (await client.get(f"/nothing/{key}")).text]
     return "\n".join(map(json.dumps, heard))
 
 

@@ -16,7 +16,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import NotRecorded
 from aggregator.storage.digest import argument_digest
 from tests.access.secured_harness import HOST_KINDS
-from tests.end_to_end.scripted_host import ACCEPT, BOUND, ENVELOPE, LEGACY, MODERN
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, LEGACY, MODERN
 from tests.observability.agent_clients import CONVERSATION
 from tests.observability.cases import meta_for, trace_of
 from tests.observability.consistency import assert_span_matches_row
@@ -25,6 +25,7 @@ from tests.passthrough.upstreams import local
 from tests.peers.library import FILE, Library
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.telemetry.receiver import Receiver
 
 NUMBERS: Final = itertools.count(1)
@@ -218,15 +219,11 @@ async def test_one_that_is_given_up(harness: ObservedHarness, held: Library, hos
     began = len(held.event_log)
     async with harness.connect_as(host_kind, "shop") as host:
         call = host.ask(READ, {"uri": "file://held//notes/a.txt"}, {CONVERSATION: conversation})
-        async with asyncio.timeout(BOUND):
-            while len(held.event_log) == began:  # noqa: ASYNC110 - nothing tells of it in this loop
-                await asyncio.sleep(0.01)
+        await until(lambda: len(held.event_log) > began, "it is read")
         await host.wire.cancel(call)
         # Whatever comes after it on the same connection finds it cancelled.
         await host.ask("tools/list").message()
-        async with asyncio.timeout(BOUND):
-            while not harness.rows(conversation):  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(0.01)
+        await until(lambda: harness.rows(conversation), "it is on record")
     await harness.flush()
     (row,), (whole,) = harness.rows(conversation), harness.call_spans(conversation)
     assert (row["status"], row["error_code"]) == ("cancelled", "cancelled")
