@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.wire.values import NAMES_AT_MOST, VALUES_AT_MOST, TooManyValues, check_count
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def _check_slow(data: bytes | bytearray | memoryview, problem: msgspec.DecodeErr
     try:
         check_count(data, _SLOWLY_AT_MOST, _SLOWLY_AT_MOST)
     except TooManyValues as many:
-        raise ValueError(f"{many}, and is not plain JSON: {problem}") from problem
+        raise ValueError(f"{error_text(many)}, and is not plain JSON: {error_text(problem)}") from problem
 
 
 def _decode_slowly(data: bytes | bytearray | memoryview, not_finite: Callable[[str], float]) -> Any:

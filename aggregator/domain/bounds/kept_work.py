@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.text.error_text import error_text
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class KeptWork:
         except Exception as error:  # of any kind: what ends here would stay away until a restart
             failure = self._failed(name, error)
             # An error with words for operators, such as a database that is away, needs no traceback.
-            words, shown = (f" ({error})", None) if isinstance(error, OperatorError) else ("", error)
+            words, shown = (f" ({error_text(error)})", None) if isinstance(error, OperatorError) else ("", error)
             log.error("%s failed%s, and begins again in %g s", name, words, failure.pause, exc_info=shown)
             await self._pause(failure.pause)
             failure.begun = self._clock()
