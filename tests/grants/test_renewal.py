@@ -251,3 +251,4 @@ async def test_a_revoked_account_ends_in_every_process(both: Accounts) -> None:
             await credentials.refused(sent, 401, ["Bearer"])
     assert both.idp.counts["revoke"] == 1
     assert not await both.grants.revoke("docs", owner("alice"))
+    assert both.events.kinds.count("revoked") == 1
