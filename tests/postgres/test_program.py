@@ -1,6 +1,8 @@
 """The whole program on a real server: a minute without it stops neither calls nor the process, and no row is lost."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +48,12 @@ def rows(cluster: Cluster, database: str) -> int:
     return int(cluster.sql("SELECT count(*) FROM mcp_tool_call_log", database))
 
 
+def rows_beside() -> int:
+    """Return the number of calls in files that a program keeps for its database."""
+    files = Path(os.environ["XDG_DATA_HOME"]).rglob("*.growing")
+    return sum(file.read_bytes().count(b'["call"') for file in files)
+
+
 @pytest.mark.parametrize("how", ["stopped", "hanging"])
 async def test_calls_go_on_without_the_database(
     tmp_path: Path, postgres_cluster: Cluster, postgres_database: str, how: str
@@ -73,6 +81,33 @@ async def test_calls_go_on_without_the_database(
             await until(lambda: rows(postgres_cluster, postgres_database) == 31, "every call has its row")
         log = "".join(member.log)
         assert "Traceback" not in log, log
+
+
+async def test_a_kill_in_an_outage_loses_no_row(
+    tmp_path: Path, postgres_cluster: Cluster, postgres_database: str
+) -> None:
+    """Proves: D9. The rows of the outage are beside the database within a moment; the next process adds them."""
+    url = postgres_cluster.url(postgres_database)
+    async with group(tmp_path, url, SERVERS, 1, balanced=False) as running:
+        (member,) = running.members
+        async with travelling([member.url], VERSION) as host:
+            for _ in range(5):
+                await call(host)
+            await until(lambda: rows(postgres_cluster, postgres_database) == 5, "they are written")
+            await until(lambda: pins(postgres_cluster, postgres_database), "the tools are pinned")
+            await asyncio.to_thread(postgres_cluster.stop)
+            try:
+                for _ in range(20):
+                    await call(host)
+
+                await until(lambda: rows_beside() == 20, "they are put aside")
+                member.send(signal.SIGKILL)
+                await member.ended()
+                running.members.clear()
+            finally:
+                await asyncio.to_thread(postgres_cluster.start)
+        await running.add()
+        await until(lambda: rows(postgres_cluster, postgres_database) == 25, "every call has its row")
 
 
 async def test_strict_refuses_what_it_cannot_record(
