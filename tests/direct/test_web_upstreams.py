@@ -72,6 +72,9 @@ async def test_every_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kin
                     continue
                 params = {"name": f"{server}.any", "arguments": script, "_meta": {"progressToken": 5}}
                 way, answer = await it.compare(host, params, {**params, "arguments": {}})
+                if name == "a large answer" and kind[0] == "http":
+                    # Its request is too long to be read twice, here and by a task.
+                    expected = PIPELINE
                 assert way in (expected, PIPELINE), (server, name, answer)
                 assert way == expected or "raw" in script, (server, name, answer)
                 assert not any(SECRET.encode() in message for message in answer.messages) or name == "a secret"

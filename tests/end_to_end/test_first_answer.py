@@ -14,7 +14,6 @@ import pytest
 from aggregator.app.build import build_app
 from aggregator.app.policies import read_policies, view_at_start
 from aggregator.config.load import load
-from aggregator.config.model import Config
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LEGACY_VERSIONS
@@ -142,9 +141,10 @@ async def test_the_loaded_program_would_give_the_same_answer(
 
 
 @pytest.mark.parametrize("version", [*LEGACY_VERSIONS, "1999-01-01"])
-async def test_every_revision_is_answered_as_by_the_gateway(version: str) -> None:
+async def test_every_revision_is_answered_as_by_the_gateway(tmp_path: Path, version: str) -> None:
+    """With a server that is not connected yet, as at every start."""
     params = {**INITIALIZE["params"], "protocolVersion": version}
-    config = Config()
+    config = load(write_config(tmp_path, {"plain": raw_stdio_entry()}), {}).config
     later = await build_app(config).gateway.answer(Host("stdio", None), "initialize", params, FakeBackChannel())
     assert first_answer("initialize", params, lambda: instructions_at_start(config, None)) == later
 

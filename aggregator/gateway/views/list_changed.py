@@ -189,8 +189,8 @@ class ListChanges:
         self._pending = None
         if self._notifying is not None and not self._notifying.done():
             self.announce()
-        else:
-            self._notifying = self._tasks.start(self._notify_all((*self._hosts.values(), *self._streams)))
+        elif listeners := (*self._hosts.values(), *self._streams):
+            self._notifying = self._tasks.start(self._notify_all(listeners))
 
     async def _notify_all(self, listeners: Sequence[_Listener]) -> None:
         """Notify listeners, some in a turn of the loop; what has to be worked out for one is prepared in slices."""
