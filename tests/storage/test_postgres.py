@@ -23,9 +23,14 @@ def of_state(sqlstate: str, *, invalidated: bool = False, wrapped: bool = True) 
     return DBAPIError("SELECT 1", None, raised, connection_invalidated=invalidated) if wrapped else raised
 
 
+# By its name, as the driver may be missing: a statement on a connection that is ending.
+MISTAKEN = type("InternalClientError", (Exception,), {})("cannot switch to state 11; another operation is in progress")
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "said"),
     [
+        (MISTAKEN, StorageBusy, "5433 cannot be used now: InternalClientError"),
         (ConnectionRefusedError(111, "Connection refused"), StorageBusy, "5433 cannot be used now: Connection refused"),
         (TimeoutError(), StorageBusy, "cannot be used now: it does not answer in time. Is it running?"),
         (of_state("57P03", wrapped=False), StorageBusy, "cannot be used now"),
@@ -51,6 +56,16 @@ def test_errors_are_one_line_for_an_operator(error: Exception, kind: type[Storag
 @pytest.mark.parametrize("error", [of_state("42601"), RuntimeError("a bug")])
 def test_a_fault_of_ours_is_none_of_the_servers(error: Exception) -> None:
     assert postgres.translated(error, postgres_url(URL)) is None
+
+
+async def test_an_error_that_comes_past_sqlalchemy_is_one_of_the_database() -> None:
+    engine = Engine(f"postgresql+asyncpg://ada:{PASSWORD}@127.0.0.1:1/house", None)
+    with pytest.raises(StorageBusy, match="cannot be used now"):
+        async with engine._faults():
+            raise MISTAKEN
+    with pytest.raises(RuntimeError, match="a bug"):
+        async with engine._faults():
+            raise RuntimeError("a bug")
 
 
 async def test_a_server_that_is_down_is_no_traceback() -> None:

@@ -233,7 +233,7 @@ class Engine:
             yield
         except NoConnectionFree as error:
             raise StorageBusy("Every connection to the database is taken.") from error
-        except (DBAPIError, OSError) as error:
+        except Exception as error:  # some of the driver's own reach SQLAlchemy unseen
             if (fault := self.fault(error)) is None:
                 raise
             raise fault from error

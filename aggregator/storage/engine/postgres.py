@@ -34,7 +34,8 @@ _TOO_LONG: Final = ("57014",)
 # What the driver raises where it has no state of the server's: by their names, since it may be missing.
 _NO_PRIMARY: Final = "TargetServerAttributeNotMatched"
 _MISCONFIGURED: Final = "ClientConfigurationError"
-_GONE: Final = ("ConnectionDoesNotExistError", "ConnectionFailureError")
+# The last one: a statement on a connection that is ending, which the driver takes for a mistake of its own.
+_GONE: Final = ("ConnectionDoesNotExistError", "ConnectionFailureError", "InternalClientError")
 
 
 def lock(subject: str) -> Select[tuple[None]]:

@@ -167,7 +167,7 @@ def _look(connection: Any, record: Any, _fairy: Any) -> None:
         errors = resolve_name(DRIVER)
         try:
             connection.run_async(lambda taken: taken.execute("SELECT 1", timeout=_LOOK))
-        except (OSError, errors.PostgresError, errors.InterfaceError):
+        except (OSError, errors.PostgresError, errors.InterfaceError, errors.InternalClientError):
             driver.terminate()
     if driver.is_closed():
         raise InvalidatePoolError

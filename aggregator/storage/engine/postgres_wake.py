@@ -52,7 +52,13 @@ class ChangeWake:
                     await self._speak(connection)
                 finally:
                     connection.terminate()
-            except (OSError, StorageError, errors.PostgresError, errors.InterfaceError) as error:
+            except (
+                OSError,
+                StorageError,
+                errors.PostgresError,
+                errors.InterfaceError,
+                errors.InternalClientError,
+            ) as error:
                 log.debug("nothing is heard of changes for a moment: %s", type(error).__name__)
             await asyncio.sleep(_AGAIN)
 
