@@ -1,14 +1,18 @@
 """Plants one-line faults in the code, one at a time, and says which of them the tests notice: `scripts/mutate`.
 
 A fault is one edit of one condition, call, raise, return or table row, at a place drawn by a seed. The edit is made in
-a copy of the last commit, in a temporary git worktree; the working tree is never touched. A fault that no test notices
-is printed as a diff: either a test is missing, or the line has no effect and can go.
+a copy of the last commit, in a temporary git worktree; the working tree is never touched. The tests of the fault's area
+run until one fails that passes without the fault. A fault that no test notices is printed as a diff: either a test is
+missing, or the line has no effect and can go.
 """
 
 import argparse
 import ast
+import contextlib
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,15 +20,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from tests import MUTANTS
 from tests.mutate_areas import AREAS, modules
+from tests.mutate_runner import ANSWERS, FAULTS, NEW_PROCESS, NOT_NOTICED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-# What the copy may take longer than without a fault, before it counts as hanging: a factor, and seconds.
-_SLOWER: Final = 3
-_LONGER: Final = 60
+# After how many seconds the tests of an area, in a process of their own, count as hanging.
+_LONGEST: Final = 1_500
 # Text for a reader of logs or of a debugger: no test covers an edit there.
 _FOR_READERS: Final = frozenset({"__repr__", "__str__"})
 _LOGGING: Final = frozenset({"log", "logger", "logging"})
@@ -168,17 +172,12 @@ def _logs(call: ast.Call) -> bool:
 
 
 def faults(folder: Path, paths: Iterable[str]) -> Iterator[Fault]:
-    """Every edit on offer in these files of `folder`, in their order; one for each new text."""
+    """Every edit on offer in these files of `folder`, in their order; one for each new text. Some do not compile."""
     for path in paths:
         text = (folder / path).read_text(encoding="utf-8")
         sites = _Sites(path, text)
         sites.visit(ast.parse(text))
-        for fault in dict.fromkeys(sites.found):
-            try:
-                ast.parse(planted(text, fault))
-            except SyntaxError:
-                continue
-            yield fault
+        yield from dict.fromkeys(sites.found)
 
 
 def planted(text: str, fault: Fault) -> str:
@@ -188,21 +187,35 @@ def planted(text: str, fault: Fault) -> str:
     return (raw[: fault.start] + fault.new.encode() + raw[fault.start + len(fault.old.encode()) :]).decode()
 
 
-def sample(all_of_them: Sequence[Fault], count: int, seed: int) -> list[Fault]:
-    """Up to `count` of them, drawn by the seed, spread over the files: a file has its turn before one has two."""
+def sample(folder: Path, offered: Iterable[Fault], count: int, seed: int) -> list[Fault]:
+    """Up to `count` of them that compile, drawn by the seed: a file has its turn before one has two."""
     chance = random.Random(seed)  # noqa: S311
     by_file: dict[str, list[Fault]] = {}
-    for fault in all_of_them:
+    for fault in offered:
         by_file.setdefault(fault.path, []).append(fault)
     drawn: list[Fault] = []
     while by_file and len(drawn) < count:
         for path in chance.sample(sorted(by_file), len(by_file)):
-            drawn.append(by_file[path].pop(chance.randrange(len(by_file[path]))))
-            if not by_file[path]:
+            text = (folder / path).read_text(encoding="utf-8")
+            left = by_file[path]
+            while left:
+                fault = left.pop(chance.randrange(len(left)))
+                if _compiles(planted(text, fault)):
+                    drawn.append(fault)
+                    break
+            if not left:
                 del by_file[path]
             if len(drawn) == count:
                 break
     return drawn
+
+
+def _compiles(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def faults_of(folder: Path, area: str) -> Iterator[Fault]:
@@ -210,63 +223,125 @@ def faults_of(folder: Path, area: str) -> Iterator[Fault]:
     return faults(folder, [path for path, of in modules(folder).items() if of == area])
 
 
-def _noticed(folder: Path, tests: Sequence[str], limit: float | None, processes: int) -> str | None:
-    """Return how the tests noticed: their last line, or that they hang for longer than `limit` seconds. None: not."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "--numprocesses",
-        str(processes),
-        "-p",
-        "no:cacheprovider",
-        *tests,
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": MUTANTS}
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        return "it hangs"
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, 9)
-            process.wait()
-    failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return None if process.returncode == 0 else (failed or printed.splitlines() or [""])[-1]
+@dataclass(frozen=True)
+class Outcome:
+    """Whether the tests noticed a fault, how (a test, or that they hang) and after how many seconds."""
+
+    noticed: bool
+    how: str
+    seconds: int
 
 
-def _run(area: str, folder: Path, options: argparse.Namespace) -> tuple[int, list[Fault]]:
-    """Plant the area's faults one after the other; how many there were, and those that no test noticed."""
-    tests = [path for path in AREAS[area].tests if (folder / path).exists()]
-    began = time.monotonic()
-    if (failure := _noticed(folder, tests, None, options.processes)) is not None:
-        raise SystemExit(f"{area}: the tests fail without a fault, so nothing can be told: {failure}")
-    limit = (time.monotonic() - began) * _SLOWER + _LONGER
-    drawn, missed = sample(list(faults_of(folder, area)), options.each, options.seed), []
-    for fault in drawn:
-        path = folder / fault.path
+class Runner:
+    """A process that has collected the tests of an area and runs them for each fault (`tests.mutate_runner`)."""
+
+    def __init__(self, folder: Path, area: str) -> None:
+        """Start the process."""
+        self._folder = folder
+        tests = [path for path in AREAS[area].tests if (folder / path).exists()]
+        self._command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        self._environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": MUTANTS}
+        theirs, to_them = os.pipe()
+        from_them, their_answers = os.pipe()
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [*self._command, "-s", "-p", "tests.mutate_runner"],
+            cwd=folder,
+            env={**self._environment, FAULTS: str(theirs), ANSWERS: str(their_answers)},
+            pass_fds=(theirs, their_answers),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        os.close(their_answers)
+        self._faults = os.fdopen(to_them, "w")
+        self._answers = os.fdopen(from_them)
+
+    def __enter__(self) -> Self:
+        """Return the runner, which stops at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the process."""
+        self._faults.close()
+        self._answers.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def run(self, fault: Fault) -> Outcome:
+        """Plant the fault and run the tests until one fails.
+
+        Raises:
+            SystemExit: The tests cannot be collected, or their process died.
+        """
+        path = self._folder / fault.path
         before = path.read_text(encoding="utf-8")
-        path.write_text(planted(before, fault), encoding="utf-8")
+        text = planted(before, fault)
+        self._faults.write(json.dumps({"file": str(path), "path": fault.path, "text": text}) + "\n")
+        self._faults.flush()
+        if not (answer := self._answers.readline()):
+            self._log.seek(0)
+            raise SystemExit(f"the tests cannot be run: {self._log.read()[-2000:]}")
+        said, seconds = json.loads(answer)
+        if said == NEW_PROCESS:
+            path.write_text(text, encoding="utf-8")
+            try:
+                return self._in_new_process()
+            finally:
+                path.write_text(before, encoding="utf-8")
+        return Outcome(said != NOT_NOTICED, said, seconds)
+
+    def _in_new_process(self) -> Outcome:
+        began = time.monotonic()
+        process = subprocess.Popen(
+            self._command,
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
         try:
-            noticed = _noticed(folder, tests, limit, options.processes)
+            printed, _ = process.communicate(timeout=_LONGEST)
+        except subprocess.TimeoutExpired:
+            printed = "it hangs"
         finally:
-            path.write_text(before, encoding="utf-8")
-        print(f"{area}: {fault}\n    {'NOT NOTICED' if noticed is None else noticed}", flush=True)
-        if noticed is None:
-            missed.append(fault)
-    return len(drawn), missed
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        how = (failed or printed.splitlines() or [""])[-1] if process.returncode else NOT_NOTICED
+        return Outcome(process.returncode != 0, how, round(time.monotonic() - began))
+
+
+def _run(area: str, folder: Path, drawn: Sequence[Fault]) -> list[Fault]:
+    """Plant the area's faults one after the other; return those that no test noticed."""
+    missed = []
+    with Runner(folder, area) as runner:
+        for fault in drawn:
+            outcome = runner.run(fault)
+            print(f"{area}: {fault}\n    {outcome.how if outcome.noticed else 'NOT NOTICED'}", flush=True)
+            if not outcome.noticed:
+                missed.append(fault)
+    return missed
+
+
+def _drawn(folder: Path, areas: Sequence[str], options: argparse.Namespace) -> dict[str, list[Fault]]:
+    """The faults to plant, by area."""
+    if options.total is None:
+        return {area: sample(folder, faults_of(folder, area), options.each, options.seed) for area in areas}
+    of = modules(folder)
+    offered = faults(folder, [path for path, area in of.items() if area in areas])
+    drawn: dict[str, list[Fault]] = {}
+    for fault in sample(folder, offered, options.total, options.seed):
+        drawn.setdefault(of[fault.path], []).append(fault)
+    return dict(sorted(drawn.items()))
 
 
 def main() -> int:
@@ -274,8 +349,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; all when left out")
     parser.add_argument("--each", type=int, default=10, help="faults in each area (10)")
+    parser.add_argument("--total", type=int, help="faults in all areas together, in place of --each")
     parser.add_argument("--seed", type=int, default=1, help="which faults are drawn (1)")
-    parser.add_argument("--processes", type=int, default=2, help="processes that run the tests; 0: this one alone (2)")
     options = parser.parse_args()
     if unknown := set(options.areas) - set(AREAS):
         parser.error(f"no such area: {', '.join(sorted(unknown))}")
@@ -287,10 +362,10 @@ def main() -> int:
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
         try:
-            for area in options.areas or AREAS:
-                count, missed = _run(area, folder, options)
-                print(f"{area}: {count - len(missed)} of {count} noticed", flush=True)
-                planted_in_all, missed_in_all = planted_in_all + count, missed_in_all + len(missed)
+            for area, drawn in _drawn(folder, options.areas or list(AREAS), options).items():
+                missed = _run(area, folder, drawn)
+                print(f"{area}: {len(drawn) - len(missed)} of {len(drawn)} noticed", flush=True)
+                planted_in_all, missed_in_all = planted_in_all + len(drawn), missed_in_all + len(missed)
         finally:
             subprocess.run([*git, "remove", "--force", str(folder)], check=True)
     share = 1 - missed_in_all / planted_in_all if planted_in_all else 1.0

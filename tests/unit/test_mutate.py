@@ -2,11 +2,13 @@
 
 import ast
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.mutate import ROOT, Fault, faults, faults_of, planted, sample
 from tests.mutate_areas import AREAS, modules
+from tests.mutate_runner import CannotPlant, plant
 
 _CODE = '''
 TABLE: Final = frozenset({"a", "b", "c"})
@@ -52,11 +54,48 @@ def test_an_edit_changes_its_place_and_nothing_else() -> None:
     assert planted(_CODE, fault) == _CODE.replace("tool.gone", "(not (tool.gone))")
 
 
+def _imported(path: Path) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)  # noqa: S102
+    return names
+
+
+_MODULE: Final = """
+LIMITS = (1, 2)
+
+class Judge:
+    def judges(self, number):
+        def inner():
+            return number > LIMITS[0]
+        return [inner() for _ in LIMITS]
+"""
+
+
+def test_a_function_that_was_imported_gets_the_fault(tmp_path: Path) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(_MODULE, encoding="utf-8")
+    names = _imported(path)
+    judge = names["Judge"]()
+    assert judge.judges(2) == [True, True]
+    plant(path, _MODULE, _MODULE.replace("number >", "number <="))
+    assert judge.judges(2) == [False, False]
+
+
+@pytest.mark.parametrize("change", [("(1, 2)", "(1,)"), ("Judge:", "Judge(int):"), ("[0]", "[0] and __class__")])
+def test_a_fault_outside_of_functions_is_not_planted(tmp_path: Path, change: tuple[str, str]) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(_MODULE, encoding="utf-8")
+    names = _imported(path)
+    with pytest.raises(CannotPlant):
+        plant(path, _MODULE, _MODULE.replace(*change))
+    assert names["Judge"]().judges(2) == [True, True]
+
+
 @pytest.mark.slow
 def test_the_seed_says_which_are_drawn_and_every_file_has_its_turn() -> None:
     offered = list(faults_of(ROOT, "identity"))
-    drawn = sample(offered, 12, 7)
-    assert drawn == sample(offered, 12, 7) != sample(offered, 12, 8)
+    drawn = sample(ROOT, offered, 12, 7)
+    assert drawn == sample(ROOT, offered, 12, 7) != sample(ROOT, offered, 12, 8)
     files = {fault.path for fault in offered}
     assert len({fault.path for fault in drawn}) == min(12, len(files))
     for fault in drawn:
@@ -64,7 +103,9 @@ def test_the_seed_says_which_are_drawn_and_every_file_has_its_turn() -> None:
 
 
 def test_every_area_has_faults_on_offer() -> None:
-    assert [area for area in AREAS if next(faults_of(ROOT, area), None) is None] == []
+    of = modules(ROOT)
+    by_area = {area: [path for path, its in of.items() if its == area] for area in AREAS}
+    assert [area for area, paths in by_area.items() if next(faults(ROOT, paths), None) is None] == []
 
 
 def test_every_module_has_an_area() -> None:
