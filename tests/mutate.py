@@ -57,7 +57,6 @@ class _Sites(ast.NodeVisitor):
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path
-        self._text = text
         # Where each line begins, in bytes: what `ast` counts columns in.
         self._raw = text.encode()
         self._lines = [0]
@@ -136,16 +135,18 @@ class _Sites(ast.NodeVisitor):
         inner = self._source(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else None
         self._edit(test, f"({inner})" if inner is not None else f"(not ({source}))")
 
-    def _source(self, node: ast.expr) -> str:
-        return ast.get_source_segment(self._text, node) or ast.unparse(node)
+    def _source(self, node: ast.expr | ast.stmt) -> str:
+        start, end = self._place(node)
+        return self._raw[start:end].decode()
 
-    def _edit(self, node: ast.expr | ast.stmt, new: str) -> None:
+    def _place(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self._lines[node.lineno - 1] + node.col_offset
-        end = self._lines[node.end_lineno - 1] + node.end_col_offset
-        old = self._raw[start:end].decode()
-        self.found.append(Fault(self._path, node.lineno, start, old, new))
+        return start, self._lines[node.end_lineno - 1] + node.end_col_offset
+
+    def _edit(self, node: ast.expr | ast.stmt, new: str) -> None:
+        self.found.append(Fault(self._path, node.lineno, self._place(node)[0], self._source(node), new))
 
 
 _OPPOSITE: Final[dict[type[ast.cmpop], str]] = {
