@@ -1,18 +1,16 @@
-"""Hosts known to refuse a dot in a tool name, recognised by their `clientInfo`.
+"""Clients that refuse a dot in a tool name, recognised by their `clientInfo`.
 
 Law: only the spelling of names depends on this, since a client may send any `clientInfo`.
 """
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
-# docs/hosts.md has the evidence. Compared in lower case. Hosts that read `.` as `_` accept both spellings.
-_REFUSING: Final = re.compile(
-    r"semantic[^a-z]*kernel|claude[^a-z]*ai|^anthropic|copilot|openai[^a-z]*mcp|chatgpt|mcporter"
-    r"|(?<![a-z])cursor(?![a-z])"
-)
+# Clients that are no hosts of `aggregator install`; docs/hosts.md has the evidence. Compared in lower case. Clients
+# that read `.` as `_` accept both spellings.
+_OTHERS: Final = (r"semantic[^a-z]*kernel", "^anthropic", r"openai[^a-z]*mcp", "chatgpt", "mcporter")
 _LONGEST: Final = 128
 
 
@@ -24,4 +22,12 @@ def refuses_dots(client_info: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1_024)
 def _refuses(name: str) -> bool:
-    return _REFUSING.search(name.lower()) is not None
+    return _refusing().search(name.lower()) is not None
+
+
+@cache
+def _refusing() -> re.Pattern[str]:
+    from aggregator.hosts.every_host import HOSTS
+
+    hosts = (host.limits.client_names for host in HOSTS if host.limits.plain)
+    return re.compile("|".join((*_OTHERS, *hosts)))

@@ -4,15 +4,15 @@ Sources: https://modelcontextprotocol.io/docs/develop/connect-local-servers, htt
 https://code.claude.com/docs/en/settings.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import app_folder, variable_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
-from aggregator.hosts.parse import UnreadableFile, parse_file
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.parse import UnreadableFile, is_there, parse_file
 
 _DESKTOP: Final = HostSpelling("Claude Desktop", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
 _CODE: Final = HostSpelling("Claude Code", durations={"timeout": ("timeout", 0.001)})
@@ -38,10 +38,10 @@ def _desktop_entry(launch: OwnLaunch) -> dict[str, Any]:
 
 
 def _code_files(machine: Machine) -> tuple[HostFile, ...]:
-    settings, own = user_file(machine), machine.folder / ".claude"
+    settings, own = _user_file(machine), machine.folder / ".claude"
     return (
         HostFile(_managed_folder(machine) / "managed-mcp.json", "managed", "json", ("mcpServers",)),
-        project_file(settings, str(machine.folder)),
+        _project_file(settings, str(machine.folder)),
         HostFile(
             machine.folder / ".mcp.json",
             "project",
@@ -54,14 +54,23 @@ def _code_files(machine: Machine) -> tuple[HostFile, ...]:
     )
 
 
-def user_file(machine: Machine) -> Path:
+def _user_file(machine: Machine) -> Path:
     """Return the file in which Claude Code keeps the servers of the user, and of each project."""
     return (variable_folder(machine, "CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
 
 
-def project_file(settings: Path, project: str) -> HostFile:
+def _project_file(settings: Path, project: str) -> HostFile:
     """Return the part of the user's file that is about one project."""
     return HostFile(settings, "local", "json", ("projects", project, "mcpServers"), base=Path(project))
+
+
+def _every_project(machine: Machine) -> Iterator[HostFile]:
+    settings = _user_file(machine)
+    # A problem of the file is reported with its part for the user.
+    with suppress(UnreadableFile):
+        projects = parse_file(settings, "json").get("projects") if is_there(settings) else None
+        for project in projects if isinstance(projects, Mapping) else ():
+            yield _project_file(settings, project)
 
 
 def _managed_folder(machine: Machine) -> Path:
@@ -107,6 +116,9 @@ CLAUDE_DESKTOP: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _DESKTOP).notes,
     write=_desktop_entry,
     speaks=("stdio",),
+    limits=HostLimits("claude-ai", plain=True, longest=64, spellings="claude[^a-z]*ai"),
+    also=("claude",),
+    reload="Quit Claude Desktop, its icon in the menu bar or tray included, and start it again.",
 )
 CLAUDE_CODE: Final = HostProgram(
     id="claude-code",
@@ -118,4 +130,14 @@ CLAUDE_CODE: Final = HostProgram(
     write=_code_entry,
     speaks=("stdio", "http", "sse"),
     off=_code_off,
+    every_project=_every_project,
+    limits=HostLimits("claude-code", longest=64, prefix="mcp__{}__"),
+    also=("claudecode",),
+    program="claude",
+    shell_path=True,
+    all_variables=True,
+    header_variable="${NAME}",
+    reload="Start a new session of Claude Code.",
+    shows="`claude mcp list` shows whether it connects. With `alwaysLoad` in our entry it waits for us, and "
+    "has our definitions from the first turn; `expose: search` keeps them few.",
 )

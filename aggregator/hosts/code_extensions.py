@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import code_folders, variable_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _EDITORS: Final = ("Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium")
 _SERVERS: Final = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".windsurf-server")
@@ -61,6 +61,9 @@ CLINE: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _CLINE).notes,
     write=_cline_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("Cline"),
+    shell_path=True,
+    reload="Cline takes its file over when it is saved; else restart the editor.",
 )
 ROO_CODE: Final = HostProgram(
     id="roo-code",
@@ -71,4 +74,9 @@ ROO_CODE: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _ROO).notes,
     write=_roo_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("Roo Code"),
+    also=("roo", "roocode"),
+    shell_path=True,
+    header_variable="${env:NAME}",
+    reload="Roo Code takes its file over when it is saved; else restart the editor.",
 )

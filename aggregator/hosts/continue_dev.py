@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import children, variable_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, Scope, UnusableEntry
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch, Scope, UnusableEntry
 
 _REFERENCE: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs|env)\.(?:[\w-]+/)*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _SPELLING: Final = HostSpelling(
@@ -73,4 +73,8 @@ CONTINUE: Final = HostProgram(
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("continue-client"),
+    shell_path=True,
+    header_variable="${{ secrets.NAME }}",
+    reload="Reload the window of the editor.",
 )

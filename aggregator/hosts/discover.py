@@ -6,14 +6,12 @@ Law: nothing in a file makes this raise: what cannot be read is told in a senten
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from aggregator.config.servers.foreign_references import harmless
-from aggregator.hosts.claude import CLAUDE_CODE, project_file, user_file
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, UnusableEntry
-from aggregator.hosts.parse import UnreadableFile, parse_file, repeated_names
+from aggregator.hosts.parse import UnreadableFile, is_there, parse_file, repeated_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def discover(
 ) -> tuple[FoundFile, ...]:
     """Return the host files that are there, host by host; a file that two hosts share counts for the first.
 
-    `all_projects` takes the servers of every project that Claude Code knows, not those of the working folder alone.
+    `all_projects` takes the servers of every project that a host knows, not those of the working folder alone.
     """
     found: list[FoundFile] = []
     seen: set[tuple[str, tuple[str, ...]]] = set()
@@ -54,7 +52,7 @@ def discover(
     for host in hosts:
         for file in _files(host, machine, all_projects):
             key = os.path.normcase(os.path.abspath(file.path))
-            if (key, file.servers) in seen or not _is_there(file.path):
+            if (key, file.servers) in seen or not is_there(file.path):
                 continue
             seen.add((key, file.servers))
             if key not in read:
@@ -71,21 +69,8 @@ def discover(
 
 def _files(host: HostProgram, machine: Machine, all_projects: bool) -> Iterator[HostFile]:
     yield from host.files(machine)
-    if all_projects and host is CLAUDE_CODE:
-        settings = user_file(machine)
-        try:
-            projects = parse_file(settings, "json").get("projects") if _is_there(settings) else None
-        except UnreadableFile:
-            return  # said already, for the part that is about the user
-        for project in projects if isinstance(projects, Mapping) else ():
-            yield project_file(settings, project)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # a name with a null character
-        return False
+    if all_projects:
+        yield from host.every_project(machine)
 
 
 def _found(host: HostProgram, file: HostFile, root: Mapping[str, Any]) -> FoundFile:

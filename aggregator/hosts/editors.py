@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import EntryReading, HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import app_folder, xdg_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch, UnusableEntry
 
 _CURSOR: Final = HostSpelling("Cursor")
 _DEVIN: Final = HostSpelling("Devin")
@@ -95,6 +95,17 @@ CURSOR: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _CURSOR).notes,
     write=plain_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits(
+        "cursor-vscode",
+        plain=True,
+        longest=60,
+        prefix="{}",
+        tools=40,
+        spellings="(?<![a-z])cursor(?![a-z])",
+    ),
+    program="cursor",
+    header_variable="${env:NAME}",
+    reload="Restart Cursor, or switch the entry off and on in its settings under MCP.",
 )
 DEVIN: Final = HostProgram(
     id="devin",
@@ -105,6 +116,8 @@ DEVIN: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _DEVIN).notes,
     write=lambda launch: plain_entry(launch, **({} if launch.url is None else {"transport": "http"})),
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("Devin", prefix="mcp__{}__"),
+    program="devin",
 )
 WINDSURF: Final = HostProgram(
     id="windsurf",
@@ -115,6 +128,10 @@ WINDSURF: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _WINDSURF).notes,
     write=_windsurf_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("windsurf-client", longest=64, tools=100),
+    program="windsurf",
+    header_variable="${env:NAME}",
+    reload="Press Refresh in the MCP settings of Windsurf, or restart it.",
 )
 ZED: Final = HostProgram(
     id="zed",
@@ -124,6 +141,10 @@ ZED: Final = HostProgram(
     read=lambda entry: _zed_reading(entry).fields,
     notes=lambda entry: _zed_reading(entry).notes,
     write=_zed_entry,
+    limits=HostLimits("Zed"),
+    program="zed",
+    shell_path=True,
+    reload="Zed takes its settings over when they are saved.",
 )
 LM_STUDIO: Final = HostProgram(
     id="lm-studio",
@@ -133,4 +154,7 @@ LM_STUDIO: Final = HostProgram(
     read=lambda entry: read_entry(entry, _LM_STUDIO).fields,
     notes=lambda entry: read_entry(entry, _LM_STUDIO).notes,
     write=plain_entry,
+    limits=HostLimits("lmstudio-mcp-bridge"),
+    also=("lmstudio",),
+    reload="Restart LM Studio, or switch the entry off and on in its Program tab.",
 )

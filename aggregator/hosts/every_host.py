@@ -8,7 +8,7 @@ from aggregator.hosts.code_extensions import CLINE, ROO_CODE
 from aggregator.hosts.continue_dev import CONTINUE
 from aggregator.hosts.editors import CURSOR, DEVIN, LM_STUDIO, WINDSURF, ZED
 from aggregator.hosts.goose import GOOSE
-from aggregator.hosts.model import HostProgram
+from aggregator.hosts.model import HostLimits, HostProgram
 from aggregator.hosts.terminals import COPILOT_CLI, GEMINI_CLI
 from aggregator.hosts.toml_host import CODEX
 from aggregator.hosts.vscode import VSCODE, VSCODE_INSIDERS
@@ -31,27 +31,19 @@ HOSTS: Final[tuple[HostProgram, ...]] = (
     LM_STUDIO,
     COPILOT_CLI,
 )
-# Other names that people type.
-_ALSO: Final = {
-    "claude": "claude-desktop",
-    "claudecode": "claude-code",
-    "code": "vscode",
-    "vs-code": "vscode",
-    "code-insiders": "vscode-insiders",
-    "roo": "roo-code",
-    "roocode": "roo-code",
-    "gemini": "gemini-cli",
-    "lmstudio": "lm-studio",
-    "copilot": "copilot-cli",
-}
+_ANY_HOST: Final = HostLimits("aggregator-doctor")
 
 
 def host_named(id: str) -> HostProgram:
     """Return the host with an id, in any case and also by a common other name. Raises OperatorError."""
     wanted = id.strip().lower().replace("_", "-").replace(" ", "-")
-    wanted = _ALSO.get(wanted, wanted)
-    found = next((host for host in HOSTS if host.id == wanted), None)
+    found = next((host for host in HOSTS if wanted in (host.id, *host.also)), None)
     if found is None:
         known = ", ".join(host.id for host in HOSTS)
         raise OperatorError(f"There is no host {id[:40]!r} that is known here. Name one of: {known}.")
     return found
+
+
+def limits_of(host: str | None) -> HostLimits:
+    """Return the limits of the host with an id; without an id, limits that refuse nothing."""
+    return next((known.limits for known in HOSTS if known.id == host), _ANY_HOST)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import EntryReading, HostSpelling, dollar_names, read_entry
 from aggregator.hosts.folders import app_folder, variable_folder, xdg_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch, UnusableEntry
 
 _SPELLING: Final = HostSpelling(
     "Goose",
@@ -87,4 +87,8 @@ GOOSE: Final = HostProgram(
     read=lambda entry: _reading(entry).fields,
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
+    limits=HostLimits("goose"),
+    program="goose",
+    shell_path=True,
+    reload="Start a new session of Goose.",
 )

@@ -9,15 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aggregator.hosts.model import Machine, System
+from aggregator.hosts.model import HostProgram, Machine, System
 
-# Hosts that are started in a terminal, or that ask a shell for its variables: their `PATH` is the shell's.
-SHELL_HOSTS: Final = frozenset(
-    {"claude-code", "codex", "copilot-cli", "gemini-cli", "goose", "vscode", "vscode-insiders", "zed"}
-    | {"cline", "continue", "roo-code"}
-)
-# Hosts that give their servers every variable they have; others pass on a few, such as HOME and PATH.
-ALL_VARIABLES: Final = frozenset({"claude-code", "vscode", "vscode-insiders"})
 # Given to servers by every host.
 GIVEN: Final = frozenset(
     {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "TERM", "LANG", "TMPDIR", "APPDATA", "LOCALAPPDATA", "TEMP"}
@@ -46,9 +39,9 @@ def desktop_path(system: System, shell: str) -> str:
     return _PATHS.get(system, shell)
 
 
-def host_environment(host: str, system: System, environ: Mapping[str, str]) -> dict[str, str]:
+def host_environment(host: HostProgram, system: System, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a program gets which a host starts; `environ` are those of a shell."""
     shell = environ.get("PATH", "")
-    path = shell if host in SHELL_HOSTS else desktop_path(system, shell)
-    kept = environ if host in ALL_VARIABLES else {name: environ[name] for name in GIVEN if name in environ}
+    path = shell if host.shell_path else desktop_path(system, shell)
+    kept = environ if host.all_variables else {name: environ[name] for name in GIVEN if name in environ}
     return {**kept, "PATH": path} if path else dict(kept)

@@ -1,14 +1,16 @@
 """The form in which a host and its files are described."""
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from aggregator.editing.document import Format
 
 System = Literal["linux", "macos", "windows"]
 Scope = Literal["user", "project", "local", "profile", "managed"]
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,38 @@ class UnusableEntry(Exception):
     """An entry that cannot become one of ours; the message is the reason, as the end of a sentence, without a value."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """The limits of a host on tools, as a client of MCP; docs/hosts.md has the evidence.
+
+    `client` is the name in its `clientInfo`. `plain`: it refuses names with a dot. `longest` is the most characters
+    that a name may have, with `prefix` before it; `tools` the most tools that it takes from all servers together.
+    `spellings` is a regular expression for the names of its clients in lower case; without one, `client` as a word.
+    """
+
+    client: str
+    plain: bool = False
+    longest: int | None = None
+    prefix: str = ""
+    tools: int | None = None
+    spellings: str | None = None
+
+    @property
+    def client_names(self) -> str:
+        """The regular expression for its name in `clientInfo`, in lower case."""
+        return self.spellings or rf"(?<![a-z]){re.escape(self.client.lower())}(?![a-z])"
+
+    def refused_names(self, names: Sequence[str]) -> list[str]:
+        """Return the names that the host refuses for their characters."""
+        return [name for name in names if self.plain and not _PLAIN.fullmatch(name)]
+
+    def long_names(self, names: Sequence[str], entry: str) -> list[str]:
+        """Return the names that are too long for the host, in whose file the aggregator is called `entry`."""
+        longest = self.longest
+        before = len(self.prefix.replace("{}", entry))
+        return [name for name in names if longest is not None and before + len(name) > longest]
+
+
 def _none_off(root: Mapping[str, Any], file: HostFile) -> Collection[str]:
     return ()
 
@@ -62,15 +96,32 @@ def _no_notes(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+def _no_files(machine: Machine) -> Iterable[HostFile]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class HostProgram:
-    """A host: its id on our command line, its title for people, its files, and how an entry is read and written.
+    """A host: all that the commands and the gateway know about one program.
+
+    `id` is its name on our command line, `title` its name for people, `also` are other names that people type.
+    `source` is the address of the public documentation that this is taken from. `limits` says what it takes of a list
+    of tools.
 
     `files` yields the files in which it looks, those that count most first. `read` turns one entry of its file into
     one of `mcpServers` in our configuration, or raises UnusableEntry; `notes` says in sentences what is lost or changed
     by that. `write` makes the entry by which this host reaches us. `off` names the servers of a file that another place
-    of it switches off. `source` is the address of the public documentation that this is taken from. `speaks` are the
-    frontends that it can use, best first. `paste` is the line for people where the host has no file of its own.
+    of it switches off. `every_project` yields the files, or parts of files, of all projects that the host knows.
+    `speaks` are the frontends that it can use, best first. `paste` is the line for people if the host has no file of
+    its own.
+
+    `program` is its program on PATH. `shell_path`: it is started in a terminal, or asks a shell for its variables, so
+    its PATH is the shell's. `all_variables`: it gives its servers every variable it has; others pass on a few, such as
+    HOME and PATH. `header_variable` is a reference to the variable NAME in a header. `key_field` is the field of
+    an entry that names the variable with our key, in place of a header.
+
+    `reload` is the sentence that says how a person makes it read a changed file, `shows` the one that says how it shows
+    our entry.
     """
 
     id: str
@@ -79,7 +130,27 @@ class HostProgram:
     files: Callable[[Machine], tuple[HostFile, ...]]
     read: Callable[[Mapping[str, Any]], dict[str, Any]]
     write: Callable[[OwnLaunch], dict[str, Any]]
+    limits: HostLimits
+    also: tuple[str, ...] = ()
     speaks: tuple[Literal["stdio", "http", "sse"], ...] = ("stdio", "http")
     paste: str | None = None
     notes: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_notes
     off: Callable[[Mapping[str, Any], HostFile], Collection[str]] = _none_off
+    every_project: Callable[[Machine], Iterable[HostFile]] = _no_files
+    program: str | None = None
+    shell_path: bool = False
+    all_variables: bool = False
+    header_variable: str | None = None
+    key_field: str | None = None
+    reload: str | None = None
+    shows: str = ""
+
+    @property
+    def next_step(self) -> str:
+        """The action of a person after which the host has read its changed file."""
+        return self.reload or f"Restart {self.title}."
+
+    @property
+    def after_install(self) -> str:
+        """The action of a person after an install, and the sign by which the host shows our entry."""
+        return f"{self.next_step} {self.shows}".rstrip()

@@ -58,6 +58,14 @@ def parse_file(path: Path, format: Format) -> Mapping[str, Any]:
     return root
 
 
+def is_there(path: Path) -> bool:
+    """Return whether there is a file, or a link, at a path."""
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a name with a null character
+        return False
+
+
 def repeated_names(root: Mapping[str, Any], servers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names that are there twice in the object of servers, of which the last counts."""
     for key in servers:

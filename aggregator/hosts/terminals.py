@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, dollar_names, plain_entry, read_entry
 from aggregator.hosts.folders import variable_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _GEMINI: Final = HostSpelling("Gemini CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
 _COPILOT: Final = HostSpelling("Copilot CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
@@ -73,6 +73,13 @@ GEMINI_CLI: Final = HostProgram(
     write=_gemini_entry,
     speaks=("stdio", "http", "sse"),
     off=_gemini_off,
+    limits=HostLimits("gemini-cli-mcp-client", longest=63),
+    also=("gemini",),
+    program="gemini",
+    shell_path=True,
+    header_variable="${NAME}",
+    reload="Start Gemini CLI again.",
+    shows="`gemini mcp list` shows whether it connects, in a folder that Gemini CLI trusts.",
 )
 COPILOT_CLI: Final = HostProgram(
     id="copilot-cli",
@@ -83,4 +90,10 @@ COPILOT_CLI: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _COPILOT).notes,
     write=_copilot_entry,
     speaks=("stdio", "http", "sse"),
+    limits=HostLimits("github-copilot-developer", plain=True, longest=64, spellings="copilot"),
+    also=("copilot",),
+    program="copilot",
+    shell_path=True,
+    reload="Start Copilot CLI again.",
+    shows="`copilot mcp list` shows the entry.",
 )

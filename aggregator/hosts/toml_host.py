@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import EntryReading, HostSpelling, in_order, read_entry
 from aggregator.hosts.folders import variable_folder
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch, UnusableEntry
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch, UnusableEntry
 
 _SPELLING: Final = HostSpelling(
     "Codex",
@@ -85,4 +85,10 @@ CODEX: Final = HostProgram(
     read=lambda entry: _reading(entry).fields,
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
+    limits=HostLimits("codex-mcp-client", longest=64, prefix="mcp__{}__"),
+    program="codex",
+    shell_path=True,
+    key_field="bearer_token_env_var",
+    reload="Start a new session of Codex.",
+    shows="`codex mcp list` shows the entry.",
 )

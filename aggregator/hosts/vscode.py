@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
 from aggregator.hosts.folders import children, code_folders
-from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _SOURCE: Final = "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration"
 _SPELLING: Final = HostSpelling("VS Code", durations={})
@@ -34,7 +34,8 @@ def _entry(launch: OwnLaunch) -> dict[str, Any]:
     return plain_entry(launch, type="stdio" if launch.url is None else "http")
 
 
-def _program(id: str, title: str, product: str, remote: str) -> HostProgram:
+def _program(id: str, title: str, product: str, remote: str, program: str, also: tuple[str, ...]) -> HostProgram:
+    """Return one of the two editors; `product` is the folder of its settings, `remote` that of its server on a host."""
     return HostProgram(
         id=id,
         title=title,
@@ -43,9 +44,24 @@ def _program(id: str, title: str, product: str, remote: str) -> HostProgram:
         read=lambda entry: read_entry(entry, _SPELLING).fields,
         notes=lambda entry: read_entry(entry, _SPELLING).notes,
         write=_entry,
+        limits=HostLimits(f"Visual Studio {product}", tools=128),
+        also=also,
         speaks=("stdio", "http", "sse"),
+        program=program,
+        shell_path=True,
+        all_variables=True,
+        header_variable="${env:NAME}",
+        reload="Run `MCP: List Servers` in VS Code and restart the entry there.",
+        shows="It asks whether you trust the entry.",
     )
 
 
-VSCODE: Final = _program("vscode", "VS Code", "Code", ".vscode-server")
-VSCODE_INSIDERS: Final = _program("vscode-insiders", "VS Code Insiders", "Code - Insiders", ".vscode-server-insiders")
+VSCODE: Final = _program("vscode", "VS Code", "Code", ".vscode-server", "code", ("code", "vs-code"))
+VSCODE_INSIDERS: Final = _program(
+    "vscode-insiders",
+    "VS Code Insiders",
+    "Code - Insiders",
+    ".vscode-server-insiders",
+    "code-insiders",
+    ("code-insiders",),
+)

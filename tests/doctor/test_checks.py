@@ -14,7 +14,6 @@ from aggregator.doctor.checks.accounts import AccountFacts, of_accounts
 from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
 from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_certificate, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
-from aggregator.doctor.checks.host_limits import LIMITS, limits_of, long_names
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.checks.policies import Denial, of_denials
 from aggregator.doctor.checks.servers import ServerFacts, of_servers
@@ -25,7 +24,7 @@ from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.problems import Problem
 from aggregator.frontends.tls.certificate_facts import CertificateFacts
-from aggregator.hosts.every_host import HOSTS
+from aggregator.hosts.every_host import HOSTS, limits_of
 from aggregator.hosts.model import Machine
 from tests.doctor.test_seeds import SEEDS
 
@@ -87,7 +86,13 @@ def test_problems_keep_their_severity(problem: Problem) -> None:
 NAMES = st.lists(st.from_regex(r"[a-z._-]{1,70}", fullmatch=True), max_size=8, unique=True)
 
 
-@given(NAMES, st.sampled_from(sorted(LIMITS)), st.integers(0, 10), st.integers(0, 9_000), st.integers(0, 9_000))
+@given(
+    NAMES,
+    st.sampled_from([host.id for host in HOSTS]),
+    st.integers(0, 10),
+    st.integers(0, 9_000),
+    st.integers(0, 9_000),
+)
 def test_what_a_host_refuses_is_an_error(
     names: list[str], host: str, listed: int, all_of_them: int, short: int
 ) -> None:
@@ -97,7 +102,7 @@ def test_what_a_host_refuses_is_an_error(
     found = list(of_seen(seen, ToolsThere(names, all_of_them, short, listed), limits))
     codes = [one.code for one in found]
     dots = limits.plain and any("." in name for name in names)
-    refused = dots or bool(long_names(limits, names, "aggregator"))
+    refused = dots or bool(limits.long_names(names, "aggregator"))
     assert ("host_refuses_names" in codes) == refused
     assert ("model_sees_nothing" in codes) == (not names)
     assert ("model_sees" in codes) == bool(names)
@@ -164,10 +169,6 @@ def test_the_worst_comes_first_and_once() -> None:
     assert severities == sorted(severities)
     assert DoctorReport(None, "local", ordered).exit_code == 1
     assert DoctorReport(None, "local", tuple(one for one in ordered if one.severity in ("note", "ok"))).exit_code == 0
-
-
-def test_hosts_with_limits_are_hosts() -> None:
-    assert set(LIMITS) == {host.id for host in HOSTS}
 
 
 def test_the_codes_are_those_of_the_documentation() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.cli.hosts.install.environment import EntryVariables, absolute_folders, entry_variables
+from aggregator.hosts.every_host import host_named
 from aggregator.hosts.model import System
 
 SHELL = "/home/ada/.nvm/bin:/usr/bin:/bin"
@@ -22,7 +23,7 @@ def which(command: str, path: str) -> str | None:
 
 def variables(host: str, system: System = "macos", taken: Collection[str] = (), **environ: str) -> EntryVariables:
     commands = ["npx", "python3", "no-such-program"]
-    return entry_variables(host, system, commands, taken, {"PATH": SHELL, **environ}, which)
+    return entry_variables(host_named(host), system, commands, taken, {"PATH": SHELL, **environ}, which)
 
 
 def test_a_desktop_host_gets_the_path_of_the_shell() -> None:
@@ -39,7 +40,7 @@ def test_a_host_that_has_the_path_gets_none(host: str, system: System) -> None:
 
 
 def test_nothing_is_missing_on_the_path_of_the_desktop() -> None:
-    made = entry_variables("claude-desktop", "linux", ["python3"], (), {"PATH": SHELL}, which)
+    made = entry_variables(host_named("claude-desktop"), "linux", ["python3"], (), {"PATH": SHELL}, which)
     assert made == EntryVariables()
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.doctor.checks.host_limits import HostLimits, dotted_names, long_names
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.hosts.model import HostLimits
 
 _NAMED: Final = 3
 # Tokens from which a list is worth a note, and the part of it that must be saved.
@@ -75,7 +75,7 @@ def of_seen(seen: ToolsSeen, there: ToolsThere | None, limits: HostLimits) -> It
 
 
 def _refused(seen: ToolsSeen, limits: HostLimits) -> Iterator[CheckFinding]:
-    dotted, long = dotted_names(limits, seen.names), long_names(limits, seen.names, seen.entry)
+    dotted, long = limits.refused_names(seen.names), limits.long_names(seen.names, seen.entry)
     if dotted:
         yield found(
             "host_refuses_names",

@@ -90,8 +90,9 @@ def find_hosts(
     return HostsFound(hosts, starts)
 
 
-def start_environment(host: str | None, machine: Machine) -> dict[str, str]:
-    """Return the variables that a program started by a host gets; where none is named, those of this shell."""
+def start_environment(id: str | None, machine: Machine) -> dict[str, str]:
+    """Return the variables that a program gets from the host with an id; without an id, those of this shell."""
+    host = next((host for host in HOSTS if host.id == id), None)
     return dict(machine.environ) if host is None else host_environment(host, machine.system, machine.environ)
 
 

@@ -12,7 +12,6 @@ from typing import Final
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.doctor.checks.gateway import HttpAnswer, of_answer
 from aggregator.doctor.checks.host_files import StartFacts, of_failed_start, of_version
-from aggregator.doctor.checks.host_limits import limits_of
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.host_files import HostStart, start_environment
@@ -21,6 +20,7 @@ from aggregator.doctor.gather.one_session import SessionTools
 from aggregator.doctor.gather.stdio_session import stdio_session
 from aggregator.doctor.gather.told_states import LoggedServer
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.hosts.every_host import limits_of
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.redaction.redactor import Redactor
 
@@ -135,7 +135,7 @@ def _of_start(session: HostSession, start: HostStart) -> HostSession:
 
 
 async def _session(start: HostStart, plan: SessionPlan, patience: float, turns: asyncio.Semaphore) -> HostSession:
-    client = limits_of(start.host.id).client
+    client = start.host.limits.client
     own = Redactor(_secrets(start))
     async with turns:
         if start.url is not None:

@@ -66,7 +66,7 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     # With the servers that are moved.
     served = load_content(path, config.document.text.encode(), environment())
     taken = {name for own in served.variables.values() for name, needed in own.items() if needed}
-    variables = entry_variables(host.id, machine.system, _commands(loaded, moves), taken, os.environ)
+    variables = entry_variables(host, machine.system, _commands(loaded, moves), taken, os.environ)
     remarks = list(variables.remarks)
     if options.http:
         if url is None:

@@ -12,7 +12,6 @@ from typing import Any
 from aggregator.cli.hosts.install.ask import ask
 from aggregator.cli.hosts.install.build import BuiltInstall, build_plan
 from aggregator.cli.hosts.install.entry import stdio_launch
-from aggregator.cli.hosts.install.hints import after_install, next_step
 from aggregator.cli.hosts.install.host_files import other_files
 from aggregator.cli.hosts.install.listing import list_hosts
 from aggregator.cli.hosts.install.options import InstallOptions
@@ -151,9 +150,9 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
     backups = [f"{change.path}.bak" for change in written.changes if change.before is not None]
     for backup in backups:
         output.say(one_line(f"The file as it was: {backup}"))
-    output.say(f"Written. {after_install(host.id, host.title)}")
+    output.say(f"Written. {host.after_install}")
     output.say(f"`aggregator install {host.id} --undo` restores {'both files' if plan.moved else 'the file'}.")
-    return output.end("installed", backups=backups, next=after_install(host.id, host.title))
+    return output.end("installed", backups=backups, next=host.after_install)
 
 
 def _write_with_key(built: BuiltInstall) -> InstallRecord:
@@ -214,12 +213,12 @@ def _undo(host: HostProgram, options: InstallOptions) -> int:
     if options.only_entry:
         for backup in write_removals(edits, record, kept):
             output.say(one_line(f"The file as it was just now: {backup}"))
-        output.say(f"Our entry is out of {record.host_file}; the rest is as it was. {next_step(host.id, host.title)}")
+        output.say(f"Our entry is out of {record.host_file}; the rest is as it was. {host.next_step}")
     else:
         restore_all(record, kept)
         for file in files:
             output.say(one_line(f"{file} is as it was."))
-        output.say(next_step(host.id, host.title))
+        output.say(host.next_step)
     if record.key_id is not None:
         output.say(f"The key that was made for it still counts: aggregator keys revoke {record.key_id}")
     return output.end("undone", key_id=record.key_id)

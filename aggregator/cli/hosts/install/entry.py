@@ -14,18 +14,6 @@ from aggregator.hosts.own import is_own
 
 # The variable that a host takes the key from.
 KEY_VARIABLE: Final = "AGGREGATOR_KEY"
-# References to a variable in headers, of the hosts that document them.
-_REFERENCES: Final = {
-    "claude-code": f"${{{KEY_VARIABLE}}}",
-    "gemini-cli": f"${{{KEY_VARIABLE}}}",
-    "cursor": f"${{env:{KEY_VARIABLE}}}",
-    "windsurf": f"${{env:{KEY_VARIABLE}}}",
-    "vscode": f"${{env:{KEY_VARIABLE}}}",
-    "vscode-insiders": f"${{env:{KEY_VARIABLE}}}",
-    "roo-code": f"${{env:{KEY_VARIABLE}}}",
-    "continue": f"${{{{ secrets.{KEY_VARIABLE} }}}}",
-}
-_CODEX: Final = "codex"
 
 Pointing = Literal["here", "other aggregator"]
 
@@ -49,14 +37,14 @@ def http_entry(host: HostProgram, url: str, agent: str | None, key: str | None) 
         return host.write(OwnLaunch(url=url))
     if key is not None:
         return host.write(OwnLaunch(url=url, headers={"Authorization": f"Bearer {key}"}))
-    if host.id == _CODEX:
-        return {**host.write(OwnLaunch(url=url)), "bearer_token_env_var": KEY_VARIABLE}
-    reference = _REFERENCES.get(host.id)
-    if reference is None:
+    if host.key_field is not None:
+        return {**host.write(OwnLaunch(url=url)), host.key_field: KEY_VARIABLE}
+    if host.header_variable is None:
         raise OperatorError(
             f"{host.title} takes no variables in headers, so the key of {agent} would have to be in its file. Add "
             "--new-key to make one and write it there, or leave --http out."
         )
+    reference = host.header_variable.replace("NAME", KEY_VARIABLE)
     return host.write(OwnLaunch(url=url, headers={"Authorization": f"Bearer {reference}"}))
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aggregator.hosts.machine import ALL_VARIABLES, GIVEN, SHELL_HOSTS, desktop_path
-from aggregator.hosts.model import System
+from aggregator.hosts.machine import GIVEN, desktop_path
+from aggregator.hosts.model import HostProgram, System
 from aggregator.upstream.process.environment import network_variables
 
 # Variables by which another run finds the same database.
@@ -27,7 +27,7 @@ class EntryVariables:
 
 
 def entry_variables(
-    host: str,
+    host: HostProgram,
     system: System,
     commands: Iterable[str],
     taken: Collection[str],
@@ -44,7 +44,7 @@ def entry_variables(
     remarks: list[str] = []
     path = environ.get("PATH", "")
     bare = desktop_path(system, path)
-    if host not in SHELL_HOSTS and bare != path:
+    if not host.shell_path and bare != path:
         missing = sorted({command for command in commands if find(command, bare) is None})
         here = [command for command in missing if find(command, path) is not None]
         if here:
@@ -54,7 +54,7 @@ def entry_variables(
                 "starts, so the entry brings the PATH of this shell. Run this again when that changes."
             )
     env |= {name: environ[name] for name in _FOLDERS if os.path.isabs(environ.get(name, ""))}
-    network = network_variables(environ) if host not in ALL_VARIABLES else {}
+    network = {} if host.all_variables else network_variables(environ)
     if network:
         env |= dict(sorted(network.items()))
         names = sorted(network)
@@ -68,7 +68,7 @@ def entry_variables(
                 f"User name and password of {_listed(left)} are left out: the file of a host is no place for them."
             )
     absent = sorted(name for name in set(taken) - {*GIVEN, "AGGREGATOR_PYTHON"} if name in environ)
-    if absent and host not in ALL_VARIABLES:
+    if absent and not host.all_variables:
         remarks.append(
             f"The configuration takes {_listed(absent)} from the variables of this shell, which this host may not pass "
             f"on: give {'it' if len(absent) == 1 else 'them'} as ${{file:...}} or ${{keyring:...}} there."

@@ -20,21 +20,6 @@ from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.machine import this_machine
 from aggregator.hosts.model import HostProgram, Machine
 
-# Programs on PATH by which a host is known to be installed.
-_PROGRAMS = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "copilot-cli": "copilot",
-    "cursor": "cursor",
-    "devin": "devin",
-    "gemini-cli": "gemini",
-    "goose": "goose",
-    "vscode": "code",
-    "vscode-insiders": "code-insiders",
-    "windsurf": "windsurf",
-    "zed": "zed",
-}
-
 
 def list_hosts(config: Path | None, as_json: bool) -> int:
     """Print every host: whether it is on this machine, and the files that point to the configuration."""
@@ -95,8 +80,7 @@ def _row(
 
 def is_installed(host: HostProgram, machine: Machine) -> bool:
     """Return whether a host has left a folder of its own on this machine, or its program is on PATH."""
-    program = _PROGRAMS.get(host.id)
-    if program is not None and shutil.which(program, path=machine.environ.get("PATH")) is not None:
+    if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH")) is not None:
         return True
     common = {machine.home, machine.folder, *machine.folder.parents}
     return any(
