@@ -12,7 +12,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +25,6 @@ from aggregator import INNER_LAYERS, LAYERS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
-LINES_AT_MOST: Final = 500
-MODULES_IN_A_FOLDER: Final = 30
 
 # Folders on no layer: upstream servers that are programs of their own.
 EXAMPLES: Final = f"{PACKAGE}.examples"
@@ -252,10 +250,6 @@ def _part_of(module: str, package: str) -> str:
     return module[len(package) + 1 :].partition(".")[0] if module.startswith(f"{package}.") else ""
 
 
-def _classes(module: Module) -> Iterator[ast.ClassDef]:
-    yield from (node for node in module.tree.body if isinstance(node, ast.ClassDef))
-
-
 def test_imports_go_down_only() -> None:
     layer_of = {part: at for at, layer in enumerate(LAYERS) for part in layer}
     problems = []
@@ -394,24 +388,6 @@ def _no_circle(arrows: dict[str, dict[str, str]]) -> None:
 
     for name in list(arrows):
         visit(name, ())
-
-
-def test_a_module_has_one_idea() -> None:
-    lengths = {module.place(): len(module.path.read_text("utf-8").splitlines()) for module in MODULES.values()}
-    assert not {place: lines for place, lines in lengths.items() if lines > LINES_AT_MOST}, "likely two ideas"
-
-
-def test_no_folder_is_crowded() -> None:
-    count = Counter(module.path.parent.relative_to(ROOT) for module in OURS if module.path.name != "__init__.py")
-    assert not {str(folder): modules for folder, modules in count.items() if modules > MODULES_IN_A_FOLDER}
-
-
-def test_class_names_are_unique() -> None:
-    places: dict[str, list[str]] = defaultdict(list)
-    for module in OURS:
-        for node in _classes(module):
-            places[node.name].append(module.place(node.lineno))
-    assert not {name: found for name, found in places.items() if len(found) > 1}
 
 
 def test_deciders_do_not_await_and_read_no_clock() -> None:
