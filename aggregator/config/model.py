@@ -122,7 +122,7 @@ class Config(ConfigModel):
         repr=False,
         description="The database for keys, approvals, catalogs and the audit: `sqlite:///PATH`, whose relative "
         "paths are those from the configuration file's folder, or `postgresql://USER@HOST/DATABASE` with the options "
-        "of libpq, which needs `aggregator-mcp[postgres]` (docs/postgresql.md). References for the password are "
+        "of libpq, which needs `aggregator-mcp[postgres]` (docs/scaling.md#postgresql). References for the password are "
         "resolved for each connection. Default: an SQLite file in the platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
