@@ -1,4 +1,4 @@
-"""docs/operating.md names what there is."""
+"""docs/running.md#operating names what there is."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from aggregator.config.difference import AT_ONCE, IN_PLACE
 from aggregator.domain.errors import CONNECTION_CLOSED, ShuttingDown
 from aggregator.upstream.process.reaper import VARIABLE
 
-TEXT: Final = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+TEXT: Final = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
