@@ -1,4 +1,4 @@
-"""The page on health checks and fallbacks: its configurations load, and it quotes what the program says."""
+"""The section on health checks and fallbacks: its configurations load, and it quotes what the program says."""
 
 import json
 import re
@@ -12,8 +12,8 @@ from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.health.health import TRIALS
 from aggregator.upstream.health.latency import KEPT, SLOW, WINDOW
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "failover.md"
-TEXT: Final = PAGE.read_text(encoding="utf-8")
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "supervision.md"
+TEXT: Final = PAGE.read_text(encoding="utf-8").partition("\n## Health checks and fallbacks\n")[2]
 CONFIGS: Final = [block for block in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL) if "mcpServers" in block]
 
 
