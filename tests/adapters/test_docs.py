@@ -1,4 +1,4 @@
-"""docs/frameworks.md says what is so: its program for this process runs as it stands there."""
+"""docs/python.md#agent-frameworks says what is so: its program for this process runs as it stands there."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.config_folder import ConfigFolder
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+PAGE: Final = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").partition("\n## Agent frameworks\n")[2]
 BLOCKS: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -21,7 +21,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
         {"agents": {"shop": {"allow": ["legal.search_*"]}}},
     )
     monkeypatch.chdir(tmp_path)
-    exec(compile(BLOCKS[0], "docs/frameworks.md", "exec"), {"__name__": "program"})  # noqa: S102
+    exec(compile(BLOCKS[0], "docs/python.md", "exec"), {"__name__": "program"})  # noqa: S102
     printed = capsys.readouterr().out
     assert "legal__search_statutes {'source': 'local', 'server': 'legal'" in printed
     assert "legal__get_document_template" not in printed
@@ -33,4 +33,4 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_the_others_are_python(block: str) -> None:
     """Those need what is not installed here; they can be read at least."""
-    assert compile(block, "docs/frameworks.md", "exec").co_code
+    assert compile(block, "docs/python.md", "exec").co_code

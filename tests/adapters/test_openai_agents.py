@@ -19,7 +19,7 @@ from tests.observability.observed_harness import calls_in
 from tests.peers import sdk
 from tests.peers.toolbox import DEFINITIONS, PIXEL, Json
 
-PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 QUIET: Final = RunConfig(tracing_disabled=True)
 
 whole: Server[Any] = sdk.build()
@@ -65,14 +65,14 @@ def by_name(tools: OpenAIAgentsTools) -> dict[str, FunctionTool]:
 def test_the_program_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Proves: E6, E11. As it stands in docs/frameworks.md."""
+    """Proves: E6, E11. As it stands in docs/python.md#agent-frameworks."""
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     target = {"legal": {"target": "aggregator.examples.legal.server:build_server"}}
     ConfigFolder(tmp_path, target, {"agents": {"shop": {"allow": ["legal.search_*"]}}})
     monkeypatch.chdir(tmp_path)
     (program,) = re.findall(r"```python\n([^`]*adapters\.openai_agents import.*?)```", PAGE, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(program, "docs/frameworks.md", "exec"), names)  # noqa: S102
+    exec(compile(program, "docs/python.md", "exec"), names)  # noqa: S102
     model = Scripted(("legal__search_statutes", '{"query": "劳动合同"}'), ("dice", '{"sides": 6}'))
     asyncio.run(names["main"](model))
     printed = capsys.readouterr().out
