@@ -347,7 +347,7 @@ async def test_a_file_in_the_place_of_ours_is_written(path: Path, url: str, data
 
 async def test_what_the_documentation_runs(path: Path, database: Database) -> None:
     """Proves: D2, F4. Its statements show the versions of a tool, and forget everything."""
-    page = (ROOT / "docs" / "catalogs.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "pins.md").read_text(encoding="utf-8")
     look, forget = re.findall(r'^sqlite3 .*?aggregator\.db "(.*?)"$', page, re.DOTALL | re.MULTILINE)
     for number in (1, 2):
         catalog = had(("create_issue", str(number)), server="github")
