@@ -1,4 +1,4 @@
-"""The table of hosts and their files in docs/import.md, made from what the program knows.
+"""The table of hosts and their files in docs/hosts-and-servers.md#import-servers, made from what the program knows.
 
 `python -m tests.hosts.host_table` writes it anew.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, System
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "import.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "hosts-and-servers.md"
 BEGIN: Final = "<!-- hosts: begin -->\n"
 END: Final = "<!-- hosts: end -->\n"
 _HOME: Final = Path("/home-of-the-user")

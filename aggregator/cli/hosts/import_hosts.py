@@ -98,7 +98,7 @@ def _show(
         for path in dict.fromkeys(looked):
             say(f"  {one_line(str(path))}")
     else:
-        say(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/import.md lists them.")
+        say(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/hosts-and-servers.md#import-servers lists them.")
 
 
 @dataclass(frozen=True, slots=True)
