@@ -46,7 +46,7 @@ class Config(ConfigModel):
         description="How much a host is shown: `all` lists every tool the agent may call, `search` the five tools by "
         "which a model finds and calls the others, and those in `pinned`; `auto` is `search` for agents whose whole "
         "list would cost more than `expose_budget`; `code` is `search` with `run_code`, by which a model calls "
-        "tools in programs (docs/code-mode.md). Whatever is listed, every tool can be called by its name.",
+        "tools in programs (docs/what-models-see.md#programs). Whatever is listed, every tool can be called by its name.",
         examples=["auto"],
     )
     expose_budget: Whole = Field(

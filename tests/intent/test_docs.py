@@ -1,11 +1,12 @@
-"""`docs/intent.md` says what is so."""
+"""`docs/what-models-see.md#intent` says what is so."""
 
 import re
 from pathlib import Path
 
 from tests.intent.message_table import rows, sample_catalogs
 
-_PAGE = (Path(__file__).parents[2] / "docs" / "intent.md").read_text(encoding="utf-8")
+_TEXT = (Path(__file__).parents[2] / "docs" / "what-models-see.md").read_text(encoding="utf-8")
+_PAGE = _TEXT.partition("\n## Intent\n")[2].partition("\n## ")[0]
 _RULE = re.compile(r"^\| `(\w+)` \| .* \| ([^|]*) \|$", re.MULTILINE)
 
 
@@ -13,7 +14,7 @@ def test_the_examples_of_the_rules_fire_them() -> None:
     """A2, A3: each example, in one of the small catalogs, by the rule it stands for."""
     examples = [
         (rule, message)
-        for rule, cell in _RULE.findall(_PAGE.partition("## What does not")[0])
+        for rule, cell in _RULE.findall(_PAGE.partition("### What does not")[0])
         for message in re.findall(r"`([^`]+)`", cell)
     ]
     assert {rule for rule, _ in examples} == {"handle", "explicit", "name", "ask", "nearest", "keyword"}
