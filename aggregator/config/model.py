@@ -46,7 +46,7 @@ class Config(ConfigModel):
         description="How much a host is shown: `all` lists every tool the agent may call, `search` the five tools by "
         "which a model finds and calls the others, and those in `pinned`; `auto` is `search` for agents whose whole "
         "list would cost more than `expose_budget`; `code` is `search` with `run_code`, by which a model calls "
-        "tools in programs (docs/what-models-see.md#programs). Whatever is listed, every tool can be called by its name.",
+        "tools in programs (docs/what-models-see.md). Whatever is listed, every tool can be called by its name.",
         examples=["auto"],
     )
     expose_budget: Whole = Field(
@@ -122,7 +122,7 @@ class Config(ConfigModel):
         repr=False,
         description="The database for keys, approvals, catalogs and the audit: `sqlite:///PATH`, whose relative "
         "paths are those from the configuration file's folder, or `postgresql://USER@HOST/DATABASE` with the options "
-        "of libpq, which needs `aggregator-mcp[postgres]` (docs/scaling.md#postgresql). References for the password are "
+        "of libpq, which needs `aggregator-mcp[postgres]` (docs/scaling.md). References for the password are "
         "resolved for each connection. Default: an SQLite file in the platform's data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )

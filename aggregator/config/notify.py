@@ -64,7 +64,7 @@ class ReceiverConfig(ConfigModel):
     )
     format: NoticeFormat = Field(
         default="json",
-        description="`url`: the form of the message: `json` as docs/observability.md#notifications has it, `slack` for an incoming "
+        description="`url`: the form of the message: `json` as docs/observability.md has it, `slack` for an incoming "
         "webhook of Slack, `teams` for a Workflows webhook of Microsoft Teams.",
         examples=["slack"],
     )

@@ -67,7 +67,7 @@ class FrontendConfig(ConfigModel):
         default=None,
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool` for hosts "
         "that refuse dots. Calls accept either. Default: `compatible` for hosts that are known to refuse dots "
-        "(docs/hosts-and-servers.md#what-hosts-accept), by what they say of themselves, and `canonical` for all others.",
+        "(docs/hosts-and-servers.md), by what they say of themselves, and `canonical` for all others.",
         examples=["compatible"],
     )
 

@@ -33,7 +33,7 @@ def message(notice: Notice, form: NoticeFormat) -> bytes:
 
 
 def plain(notice: Notice) -> dict[str, Any]:
-    """Return a notice as docs/observability.md#notifications describes it (Standard Webhooks, Payload structure)."""
+    """Return a notice as docs/observability.md describes it (Standard Webhooks, Payload structure)."""
     data = {"text": notice.text, **notice.facts}
     if notice.link is not None:
         data["link"] = notice.link

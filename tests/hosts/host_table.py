@@ -1,4 +1,4 @@
-"""The table of hosts and their files in docs/hosts-and-servers.md#import-servers, made from what the program knows.
+"""The table of hosts and their files in docs/hosts-and-servers.md, made from what the program knows.
 
 `python -m tests.hosts.host_table` writes it anew.
 """

@@ -1,4 +1,4 @@
-"""Holds docs/hosts-and-servers.md#import-servers to what the program knows and says."""
+"""Holds docs/hosts-and-servers.md to what the program knows and says."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`docs/what-models-see.md#intent` says what is so."""
+"""`docs/what-models-see.md` says what is so."""
 
 import re
 from pathlib import Path

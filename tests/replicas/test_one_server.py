@@ -155,7 +155,7 @@ async def test_the_lease_is_handed_over_at_once_when_the_owner_ends(two: Lone) -
 async def test_an_owner_that_is_stopped_loses_its_program_before_another_starts_one(
     tmp_path: Path, postgres_cluster: Cluster
 ) -> None:
-    # On SQLite a process that is stopped in the middle of a write keeps the file locked for all (docs/scaling.md#servers-that-run-once).
+    # On SQLite a process that is stopped in the middle of a write keeps the file locked for all (docs/scaling.md).
     async with lone(tmp_path, postgres_cluster.url(postgres_cluster.new_database())) as two:
         owner, (other,) = await two.owner(), await two.others()
         (first,) = two.starts()

@@ -2,7 +2,7 @@
 
 A message is read once (`text.py`), names and keywords are looked up in it, and the rules are tried in their order
 (`rules.py`). English and Chinese; the phrases stand in `catalog/data/intent.txt`. The method and its figures are in
-docs/what-models-see.md#intent.
+docs/what-models-see.md.
 
 Terms:
   rule: one form in which a message can ask for a tool, from `handle` (@name) to `keyword`

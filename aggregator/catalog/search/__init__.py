@@ -1,7 +1,7 @@
 """Ranked search over tools, by keywords and, where the operator enables it, by vectors.
 
 One index serves all agents: an agent's view of it is a mask, and what the agent may not see has no part in its answer,
-not even in how rare a term is. The method and its figures are in docs/what-models-see.md#search.
+not even in how rare a term is. The method and its figures are in docs/what-models-see.md.
 
 Terms:
   document: a tool as the index knows it: its terms with their impacts; see `document.py`

@@ -19,7 +19,7 @@ from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, we
 
 # A tool fits if it has this share of the best score.
 FITS: Final = 0.5
-# What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/what-models-see.md#search.
+# What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/what-models-see.md.
 HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
 ENOUGH = 3.4
 # The same where it is known how similar the tools are to the query, -1 to 1: that counts so much beside the words.

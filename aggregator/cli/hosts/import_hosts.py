@@ -98,7 +98,8 @@ def _show(
         for path in dict.fromkeys(looked):
             say(f"  {one_line(str(path))}")
     else:
-        say(f"No server found in {len(set(looked))} places of {len(HOSTS)} hosts. docs/hosts-and-servers.md#import-servers lists them.")
+        places = f"{len(set(looked))} places of {len(HOSTS)} hosts"
+        say(f"No server found in {places}. docs/hosts-and-servers.md lists them.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,5 +11,6 @@ class SearchConfig(ConfigModel):
     semantic: bool = Field(
         default=False,
         description="`true`: tools are also found by meaning, with the extra `aggregator-mcp[semantic]` and a model, "
-        "which must be installed: docs/what-models-see.md#search. It takes 100 MB of memory, and 25 ms of a core for each new query.",
+        "which must be installed: docs/what-models-see.md. It takes 100 MB of memory, and 25 ms of a core for each "
+        "new query.",
     )

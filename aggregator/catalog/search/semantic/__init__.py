@@ -1,7 +1,7 @@
 """Search by meaning, where the operator enables it: vectors of texts, made by a small model, beside the keywords.
 
 The model is all-MiniLM-L6-v2, whose weights an installed package has; numpy alone runs it. Nothing is fetched. The
-method and its figures are in docs/what-models-see.md#search.
+method and its figures are in docs/what-models-see.md.
 
 Terms:
   encoder: the model; it makes a vector of each text
