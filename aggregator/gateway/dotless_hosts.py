@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any, Final
 
-# Clients that are no hosts of `aggregator install`; docs/hosts.md has the evidence. Compared in lower case. Clients
-# that read `.` as `_` accept both spellings.
+# Clients that are no hosts of `aggregator install`; docs/hosts-and-servers.md has the evidence. Compared in lower case.
+# Clients that read `.` as `_` accept both spellings.
 _OTHERS: Final = (r"semantic[^a-z]*kernel", "^anthropic", r"openai[^a-z]*mcp", "chatgpt", "mcporter")
 _LONGEST: Final = 128
 

@@ -58,7 +58,7 @@ class UnusableEntry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The limits of a host on tools, as a client of MCP; docs/hosts.md has the evidence.
+    """The limits of a host on tools, as a client of MCP; docs/hosts-and-servers.md has the evidence.
 
     `client` is the name in its `clientInfo`. `plain`: it refuses names with a dot. `longest` is the most characters
     that a name may have, with `prefix` before it; `tools` the most tools that it takes from all servers together.
