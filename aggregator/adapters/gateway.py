@@ -11,7 +11,7 @@ from typing import Any
 from aggregator.adapters.inprocess import Elicit, InProcessHost, Source, open_inside
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import OnProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from aggregator.identity.launch import launch_agent
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import NoBackChannel
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import OnProgress
 
 log = logging.getLogger(__name__)
 

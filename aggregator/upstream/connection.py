@@ -1,10 +1,11 @@
 """The port between an upstream and its transports: what a connection can do, and what it reports."""
 
 import asyncio
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
@@ -12,30 +13,42 @@ from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.wire.codec import decode_cut
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.pending_request import AnswerReceiver, OnProgress, PendingRequest
 
 # Levels that are kept of an answer that nests too deeply: more than any tool that is listed has.
 _LEVELS_KEPT: Final = 400
 
 
-class Connection(Protocol):
-    """An open connection to one upstream. Leaving the context that opened it closes all it holds."""
+class JsonRpcRequest(NamedTuple):
+    """One request to an upstream, as a transport sends it.
+
+    headers: `Mcp-Param-*`, for transports that have headers.
+    origin: the call, for transports that can tell which messages of the upstream belong to this request.
+    """
+
+    method: str
+    params: dict[str, Any]
+    on_progress: OnProgress | None = None
+    headers: Mapping[str, str] | None = None
+    origin: RunningCall | None = None
+
+
+class Connection(ABC):
+    """An open connection to one upstream. Leaving the context that opened it closes all it holds.
+
+    Rule: a transport sends a request in one way, `begin`, which needs no task. A task that sends one waits for that.
+    """
 
     ended: asyncio.Future[str]
     """Done when the connection has ended, with the reason for an operator."""
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
-        """Send one request and return its result; cancelling the wait cancels the request upstream, as its era does.
+    @abstractmethod
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        """Send a request at once, or return a `DeferredRequest` if something has to be waited for first.
 
-        headers: `Mcp-Param-*`, for transports that have headers.
-        origin: the call, for transports that can tell which messages of the upstream belong to this request.
+        receiver: gets the outcome until a task waits for it; never before this method has returned.
+
+        What is raised here, `PendingRequest.wait` may raise too. Nothing was sent if this method raises.
 
         Raises:
             RpcError: the upstream's error response.
@@ -43,32 +56,37 @@ class Connection(Protocol):
             AnswerTooDeep: the answer cannot be read whole.
             SessionExpired: the upstream does not know our session; nothing was run.
             UpstreamError: the transport failed: refused, unavailable, or not MCP.
+            ValueError: the params or the headers cannot be written.
         """
-        ...
 
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """Send one request at once; return None, and send nothing, where that needs a wait or cannot be.
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request of our own, and return its result. Raises what `begin` does.
 
-        receiver: is told what becomes of the request; never before this method has returned.
-        on_progress, headers, origin: as of `request`.
+        Cancelling the wait cancels the request upstream, as its era does.
         """
-        ...
+        return await self.begin(JsonRpcRequest(method, params)).wait()
 
+    @abstractmethod
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification; it is dropped if the connection has ended."""
-        ...
 
+    @abstractmethod
     def use_version(self, version: str) -> None:
         """Use this revision from now on: HTTP sends it in headers, and cancels by its rules."""
-        ...
+
+
+class DeferredRequest:
+    """A request that is sent by the task that waits for it."""
+
+    __slots__ = ("_send",)
+    is_sent: Final = False
+
+    def __init__(self, send: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        self._send = send
+
+    async def wait(self) -> dict[str, Any]:
+        """Send the request, and return its result. See `PendingRequest`."""
+        return await self._send()
 
 
 class SessionExpired(Exception):

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.slices import Slices
-from aggregator.domain.errors import UpstreamBusy, UpstreamUnavailable
+from aggregator.domain.errors import UpstreamBusy, UpstreamError, UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import Caller
+from aggregator.upstream.connection import JsonRpcRequest
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.faults import ServerFaults
@@ -39,7 +40,8 @@ from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.request import CallProgress, OutgoingRequest, send
 from aggregator.upstream.shared_connection import SharedConnection
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.peer import PeerGone
+from aggregator.wire.pending_request import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -349,8 +351,13 @@ class Upstream:
             assert request.deadline is not None, "nothing has suspended its time limit yet"
             request.latest = request.deadline - extends + config.max_timeout
         progress = CallProgress(request, extends, on_progress, self.redaction, self.health.on_message)
-        sent = session.connection.begin(method, session.addressed(params, caller), request, progress, origin=request)
-        if sent is None:
+        message = JsonRpcRequest(method, session.addressed(params, caller), progress, None, request)
+        try:
+            sent = session.connection.begin(message, request)
+        except (PeerGone, UpstreamError, ValueError):
+            # `call` says what is wrong with it.
+            return False
+        if not sent.is_sent:
             return False
         request.session, request.sent, request.began = session, sent, time.monotonic()
         idle.begin_use()

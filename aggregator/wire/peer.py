@@ -17,9 +17,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, is_answer, sane_id
-from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
-from aggregator.wire.responses import encode_error, encode_result, error_message
-from aggregator.wire.sent_request import (
+from aggregator.wire.pending_request import (
     AnswerReceiver,
     CancelOuter,
     OnLateAnswer,
@@ -28,6 +26,8 @@ from aggregator.wire.sent_request import (
     Send,
     notification,
 )
+from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
+from aggregator.wire.responses import encode_error, encode_result, error_message
 
 log = logging.getLogger(__name__)
 
@@ -136,27 +136,28 @@ class Peer:
 
     # -- outwards
 
-    async def request(
+    def begin(
         self,
         method: str,
         params: dict[str, Any],
+        receiver: AnswerReceiver | None = None,
         on_progress: OnProgress | None = None,
         *,
         cancellable: bool = True,
         via: Send | None = None,
         within: CancelOuter | None = None,
         late: OnLateAnswer | None = None,
-    ) -> dict[str, Any]:
-        """Ask and wait; cancelling the wait tells the other side (`notifications/cancelled`).
+    ) -> PeerRequest:
+        """Send a request; its answer goes to `receiver`, or to the task that waits for it.
 
+        Cancelling that wait tells the other side (`notifications/cancelled`), if the request is `cancellable`.
         `via` sends this request another way than the rest (over HTTP, on the stream of the request it belongs to).
         `within` ends that request: it is what ends when the other side can no longer answer this one. `late` is called
         when the other side answers after the wait was cancelled.
 
         Raises:
-            RpcError: the other side answered with an error.
-            PeerGone: the connection ended first.
-            ResultsFull: there is no room for the answer.
+            PeerGone: the connection has ended.
+            TooDeep: the params cannot be written.
         """
         if self._input_ended is not None:
             raise PeerGone(self._input_ended)
@@ -166,31 +167,20 @@ class Peer:
         except BaseException:
             self._waiting.pop(sent.id, None)
             raise
-        return await sent.wait()
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        late: OnLateAnswer | None = None,
-    ) -> "PeerRequest | None":
-        """Send a request whose answer goes to `receiver`; return None, and send nothing, if the connection has ended.
-
-        Raises:
-            TooDeep: the params cannot be written.
-        """
-        if self._input_ended is not None:
-            return None
-        sent = PeerRequest(self, self._send, on_progress, late=late)
-        try:
-            self._send_request(sent, method, params)
-        except BaseException:
-            self._waiting.pop(sent.id, None)
-            raise
         sent.receiver = receiver
         return sent
+
+    async def request(
+        self, method: str, params: dict[str, Any], *, via: Send | None = None, within: CancelOuter | None = None
+    ) -> dict[str, Any]:
+        """Send a request and return its result. See `begin`.
+
+        Raises:
+            RpcError: the other side answered with an error.
+            PeerGone: the connection ended first.
+            ResultsFull: there is no room for the answer.
+        """
+        return await self.begin(method, params, via=via, within=within).wait()
 
     @property
     def is_open(self) -> bool:

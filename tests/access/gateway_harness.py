@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,11 +21,12 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_VERSION
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
+from aggregator.upstream.connection import Connection, DeferredRequest, JsonRpcRequest
 from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import encode
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from tests.peers.back_channel import AnsweringBackChannel, FakeBackChannel
 from tests.peers.toolbox import Json, text_result
 from tests.policy.build import book
@@ -47,7 +49,7 @@ async def default_answer(params: Json) -> Json:
     return text_result(f"did {params['name']}")
 
 
-class FakeUpstream:
+class FakeUpstream(Connection):
     """A fake connection to one server. `calls` are the params that reached it, `answer` makes the result."""
 
     def __init__(self, server: str, log: list[tuple[str, str]], answer: Answer = default_answer) -> None:
@@ -56,20 +58,15 @@ class FakeUpstream:
         self._server, self._log = server, log
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def begin(self, *given: Any, **more: Any) -> None:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """Send nothing without a task."""
+        return DeferredRequest(partial(self.take, request))
 
-    async def request(
-        self,
-        method: str,
-        params: Json,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: object = None,
-    ) -> Json:
-        self.calls.append(params)
-        self._log.append((self._server, params["name"]))
-        return await self.answer(params)
+    async def take(self, request: JsonRpcRequest) -> Json:
+        """Take note of a request, and answer it."""
+        self.calls.append(request.params)
+        self._log.append((self._server, request.params["name"]))
+        return await self.answer(request.params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Drop the notification."""

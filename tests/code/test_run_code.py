@@ -14,7 +14,7 @@ from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta import programs as programs_module
-from aggregator.wire.sent_request import OnProgress
+from aggregator.upstream.connection import JsonRpcRequest
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, error_data, make_config
 from tests.meta.conftest import SERVERS, MetaHarness, OpenHarness
 from tests.meta.test_exposure import META, names
@@ -406,15 +406,13 @@ async def test_progress_of_a_tool_is_not_told_under_the_token_of_the_program(
 ) -> None:
     """The token is of the program's own request: its progress would seem to go back."""
 
-    async def request(
-        method: str, params: Json, on_progress: OnProgress | None = None, headers: object = None, origin: object = None
-    ) -> Json:
-        if on_progress is not None:
-            on_progress({"progress": 0.5, "message": "of the tool"})
+    async def take(request: JsonRpcRequest) -> Json:
+        if request.on_progress is not None:
+            request.on_progress({"progress": 0.5, "message": "of the tool"})
         return text_result("did")
 
     async with open_harness(expose="code") as harness:
-        monkeypatch.setattr(harness.fake_upstreams["maps"], "request", request)
+        monkeypatch.setattr(harness.fake_upstreams["maps"], "take", take)
         channel, meta = AnsweringBackChannel(), {"progressToken": "mine", "com.example/a": 1}
         await harness.call(harness.host("local"), "run_code", {"code": "call_tool('maps.drive')"}, channel, _meta=meta)
         assert [params["message"] for _, params in channel.notifications] == ["call 1: call_tool maps.drive"]

@@ -34,7 +34,7 @@ EVERYWHERE: Final = [
     "audit.log:AuditLog.record",
     "upstream.upstream:Upstream.begin",
     "upstream.upstream:Upstream.call",
-    "wire.sent_request:PeerRequest.answer",
+    "wire.pending_request:PeerRequest.answer",
     "frontends.web.known_posts:encode",
     "frontends.web.known_posts:decode_from_host",
     "frontends.web.known_posts:KnownPosts._begin",
@@ -51,7 +51,7 @@ EVERYWHERE: Final = [
 ]
 OF_STDIO: Final = ["upstream.transports.stdio:decode_received", "upstream.transports.stdio:StdioConnection.take_line"]
 OF_WEB: Final = [
-    "upstream.transports.http_sent:HttpSentRequest._result",
+    "upstream.transports.http:HttpPendingRequest._result",
     "upstream.transports.http_body:decode_received",
     "upstream.transports.http_clients.plain_response:PlainResponse.whole_json",
     "upstream.transports.http:HttpConnection.begin",

@@ -11,9 +11,10 @@ import pytest
 from aggregator.domain.bounds.result_memory import SMALL
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, SessionExpired
+from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, JsonRpcRequest, SessionExpired
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.http import HttpConnection, open_http
+from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import PeerGone
 from tests.polling import until
 
@@ -21,6 +22,7 @@ from .app_harness import Json, server_config
 from .raw_http import MODERN, RawHttpServer, ReceivedRequest, ReplyWriter, never, raw_http
 
 PARAMS: Json = {"name": "echo", "arguments": {"say": "hello"}}
+CALL = JsonRpcRequest("tools/call", PARAMS)
 
 
 class RecordingReceiver:
@@ -85,13 +87,16 @@ async def test_a_small_answer_goes_to_the_receiver(modern: bool) -> None:
         async with connected(raw) as connection:
             for headers in (None, {"mcp-param-say": "hello"}, None):
                 receiver = RecordingReceiver()
-                sent = connection.begin("tools/call", PARAMS, receiver, None, headers)
-                assert sent is not None
+                sent = connection.begin(JsonRpcRequest("tools/call", PARAMS, headers=headers), receiver)
+                assert sent.is_sent
                 assert not receiver.told.is_set()
                 async with asyncio.timeout(5):
                     await receiver.told.wait()
                 assert receiver.result == {"content": [{"type": "text", "text": "hello"}]}
-                assert await connection.request("tools/call", PARAMS, headers=headers) == receiver.result
+                assert (
+                    await connection.begin(JsonRpcRequest("tools/call", PARAMS, headers=headers)).wait()
+                    == receiver.result
+                )
                 begun, requested = [seen for seen in raw.seen if seen.method == "tools/call"][-2:]
                 assert begun.headers == {**requested.headers, "content-length": begun.headers["content-length"]}
                 assert {**begun.message, "id": 0} == {**requested.message, "id": 0}
@@ -99,23 +104,43 @@ async def test_a_small_answer_goes_to_the_receiver(modern: bool) -> None:
                 assert ("mcp-name" in begun.headers) == modern
 
 
-async def test_nothing_is_begun_without_an_idle_connection() -> None:
-    """A7: `request` opens one; an ended connection, and one that cannot encode, begin nothing either."""
+async def test_nothing_is_sent_without_an_idle_connection() -> None:
+    """A7: `wait` opens one; an ended connection, and what cannot be encoded, is an error before anything is sent."""
     async with raw_http() as raw, connected(raw) as connection:
         raw.on["tools/call"] = never
-        busy = connection.begin("tools/call", PARAMS, RecordingReceiver())
-        assert busy is not None
-        assert connection.begin("tools/call", PARAMS, RecordingReceiver()) is None
-        assert await connection.request("tools/list", {})
+        assert connection.begin(CALL, RecordingReceiver()).is_sent
+        receiver = RecordingReceiver()
+        deferred = connection.begin(JsonRpcRequest("tools/list", {}), receiver)
+        assert not deferred.is_sent
+        assert raw.count("tools/list") == 0
+        assert await deferred.wait()
+        assert raw.count("tools/list") == 1
+        assert not receiver.told.is_set()
         deep: list[Any] = []
         for _ in range(100_000):
             deep = [deep]
-        assert connection.begin("tools/call", {"arguments": deep}, RecordingReceiver()) is None
-        assert connection.begin("initialize", {}, RecordingReceiver()) is None
-        assert connection.begin("tools/call", PARAMS, RecordingReceiver(), None, {"mcp-param-x": "a\r\nb: c"}) is None
+        with pytest.raises(TooDeep):
+            connection.begin(JsonRpcRequest("tools/call", {"arguments": deep}), RecordingReceiver())
+        with pytest.raises(ValueError, match="line break"):
+            connection.begin(
+                JsonRpcRequest("tools/call", PARAMS, headers={"mcp-param-x": "a\r\nb: c"}), RecordingReceiver()
+            )
         connection.end("it has ended")
-        assert connection.begin("tools/call", PARAMS, RecordingReceiver()) is None
+        with pytest.raises(PeerGone, match="it has ended"):
+            connection.begin(CALL, RecordingReceiver())
         await until(lambda: raw.count("tools/call") == 1, "the first one came, and no other")
+
+
+async def test_what_is_dropped_before_it_is_sent_is_never_sent() -> None:
+    """A7: a direct call that needs a wait is left to the pipeline, which begins it anew."""
+    async with raw_http() as raw, connected(raw) as connection:
+        raw.on["tools/call"] = never
+        busy = connection.begin(CALL, RecordingReceiver())
+        deferred = connection.begin(JsonRpcRequest("tools/list", {}), RecordingReceiver())
+        assert (busy.is_sent, deferred.is_sent) == (True, False)
+        del deferred
+        assert await connection.request("tools/list", {})
+        assert raw.count("tools/list") == 1
 
 
 HALF = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{"
@@ -145,8 +170,8 @@ async def test_anything_else_is_what_request_makes_of_it(name: str) -> None:
         raw.on["tools/call"] = answering(body)
         async with connected(raw, max_message_bytes=2_000_000, max_message_values=200_000) as connection:
             receiver = RecordingReceiver()
-            sent = connection.begin("tools/call", PARAMS, receiver)
-            assert sent is not None
+            sent = connection.begin(CALL, receiver)
+            assert sent.is_sent
             async with asyncio.timeout(5):
                 await receiver.told.wait()
             if name == "NaN":
@@ -177,8 +202,8 @@ async def test_a_wait_before_the_answer_gets_it() -> None:
     async with raw_http() as raw, connected(raw) as connection:
         raw.on["tools/call"] = late
         receiver = RecordingReceiver()
-        sent = connection.begin("tools/call", PARAMS, receiver)
-        assert sent is not None
+        sent = connection.begin(CALL, receiver)
+        assert sent.is_sent
         waiting = asyncio.ensure_future(sent.wait())
         await until(lambda: raw.count("tools/call") == 1, "it was asked")
         go_on.set()
@@ -200,8 +225,8 @@ async def test_an_event_stream_is_for_a_task() -> None:
         raw.on["tools/call"] = stream
         receiver = RecordingReceiver()
         reports: list[Json] = []
-        sent = connection.begin("tools/call", PARAMS, receiver, reports.append)
-        assert sent is not None
+        sent = connection.begin(JsonRpcRequest("tools/call", PARAMS, reports.append), receiver)
+        assert sent.is_sent
         async with asyncio.timeout(5):
             await receiver.told.wait()
         assert receiver.taken_over
@@ -223,7 +248,7 @@ async def test_a_request_that_is_dropped_gives_up_its_connection() -> None:
         raw.on["tools/call"] = stream
         before = raw.open
         receiver = RecordingReceiver()
-        sent = connection.begin("tools/call", PARAMS, receiver)
+        sent = connection.begin(CALL, receiver)
         async with asyncio.timeout(5):
             await receiver.told.wait()
         assert receiver.taken_over
@@ -242,8 +267,8 @@ async def test_another_status_is_for_a_task(status: int) -> None:
     async with raw_http() as raw, connected(raw) as connection:
         raw.on["tools/call"] = refuse
         receiver = RecordingReceiver()
-        sent = connection.begin("tools/call", PARAMS, receiver)
-        assert sent is not None
+        sent = connection.begin(CALL, receiver)
+        assert sent.is_sent
         async with asyncio.timeout(5):
             await receiver.told.wait()
         with pytest.raises(SessionExpired if status == 404 else UpstreamError):
@@ -261,8 +286,8 @@ async def test_the_end_of_the_connection_is_for_a_task(said: bytes) -> None:
     async with raw_http() as raw, connected(raw) as connection:
         raw.on["tools/call"] = end
         receiver = RecordingReceiver()
-        sent = connection.begin("tools/call", PARAMS, receiver)
-        assert sent is not None
+        sent = connection.begin(CALL, receiver)
+        assert sent.is_sent
         async with asyncio.timeout(5):
             await receiver.told.wait()
         assert receiver.taken_over
@@ -279,8 +304,8 @@ async def test_a_cancelled_wait_cancels_the_request(modern: bool) -> None:
         async with connected(raw) as connection:
             raw.on["tools/call"] = never
             before = raw.open
-            sent = connection.begin("tools/call", PARAMS, RecordingReceiver())
-            assert sent is not None
+            sent = connection.begin(CALL, RecordingReceiver())
+            assert sent.is_sent
             waiting = asyncio.ensure_future(sent.wait())
             await until(lambda: raw.count("tools/call") == 1, "it was asked")
             asked = next(seen for seen in raw.seen if seen.method == "tools/call").message["id"]
@@ -305,7 +330,7 @@ async def test_answers_in_the_order_in_which_they_come() -> None:
         for number in range(8):
             receiver = RecordingReceiver()
             params = {"name": "echo", "arguments": {"say": str(number)}}
-            if connection.begin("tools/call", params, receiver) is not None:
+            if connection.begin(JsonRpcRequest("tools/call", params), receiver).is_sent:
                 receivers.append((number, receiver))
         assert len(receivers) > 1
         async with asyncio.timeout(5):
@@ -320,11 +345,11 @@ async def test_a_receiver_may_begin_the_next_request_at_once() -> None:
     class Again(RecordingReceiver):
         def take_result(self, result: Json, /) -> None:
             super().take_result(result)
-            assert connection.begin("tools/call", PARAMS, second) is not None
+            assert connection.begin(CALL, second).is_sent
 
     async with raw_http() as raw, connected(raw) as connection:
         second = RecordingReceiver()
-        assert connection.begin("tools/call", PARAMS, Again()) is not None
+        assert connection.begin(CALL, Again()).is_sent
         async with asyncio.timeout(5):
             await second.told.wait()
         assert second.result is not None

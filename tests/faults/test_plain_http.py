@@ -249,7 +249,7 @@ async def test_what_is_idle_for_too_long_is_closed(monkeypatch: pytest.MonkeyPat
     async with listening(SocketServer()) as server, plain(server) as requests:
         await ask(requests, server.url)
         await until(lambda: not requests._connections, "it is closed")
-        assert not requests.can_begin()
+        assert not requests._idle
         assert await ask(requests, server.url) == b"{}"
         assert server.connections == 2
 
@@ -260,7 +260,7 @@ async def test_what_was_idle_for_too_long_is_not_used() -> None:
         await ask(requests, server.url)
         for connection in requests._connections:
             connection.idle_until = 0.0
-        assert requests.begin(requests.prepare("POST", server.url, {}), b"") is None
+        assert requests.begin(requests.prepare("POST", server.url, {}), b"").started is None
         assert await ask(requests, server.url) == b"{}"
         assert server.connections == 2
 
@@ -271,7 +271,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_not_used() -> None:
         for _ in range(3):
             await ask(requests, server.url)
             server.writers[-1].close()
-            await until(lambda: not requests.can_begin(), "its end was heard of")
+            await until(lambda: not requests._idle, "its end was heard of")
         assert server.connections == 3
 
 
@@ -358,7 +358,7 @@ async def test_a_server_that_speaks_first() -> None:
                     assert response.status == 200
             except HttpFailure:
                 continue
-        assert not requests.can_begin()
+        assert not requests._idle
 
 
 async def test_a_cancelled_request_closes_its_connection() -> None:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from sqlalchemy import update
@@ -24,7 +24,7 @@ from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.flow import FlowLabels, FlowRow
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes
-from aggregator.wire.sent_request import OnProgress
+from aggregator.upstream.connection import JsonRpcRequest
 from tests.access.gateway_harness import MODERN, error_data
 from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
 from tests.peers.back_channel import FakeBackChannel
@@ -368,16 +368,16 @@ async def test_messages_wait_for_the_commit(
         harness.app.replication.enabled = True
         played = harness.fake_upstreams["web"]
 
-        async def request(
-            method: str, params: Json, on_progress: OnProgress | None = None, headers: object = None, origin: Any = None
-        ) -> Json:
-            assert on_progress is not None
-            on_progress({"progress": 1, "message": "half"})
-            origin.caller.on_log("web", {"level": "error", "data": "a row"})
-            on_progress({"progress": 2})
+        async def take(request: JsonRpcRequest) -> Json:
+            assert request.on_progress is not None
+            assert request.origin is not None
+            assert request.origin.caller is not None
+            request.on_progress({"progress": 1, "message": "half"})
+            request.origin.caller.on_log("web", {"level": "error", "data": "a row"})
+            request.on_progress({"progress": 2})
             return text_result("did fetch")
 
-        monkeypatch.setattr(played, "request", request)
+        monkeypatch.setattr(played, "take", take)
         answer = await harness.call(harness.legacy(), "web.fetch", channel=channel, _meta={"progressToken": 7})
         # Before the labels were committed, the host had been told nothing.
         assert seen[0] == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from aggregator.config.model import Config
 from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.gateway.host import Host
+from aggregator.upstream.connection import Connection, DeferredRequest, JsonRpcRequest
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, make_config
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, listed, local, subscribed_to, updates
@@ -46,14 +49,17 @@ quick = settings(
 )
 
 
-class FakeResourceServer:
+class FakeResourceServer(Connection):
     """A fake upstream that answers every read and get, and records them."""
 
     def __init__(self, server: str, log: list[tuple[str, str]]) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._server, self._log = server, log
 
-    async def request(self, method: str, params: Json, *rest: Any, **more: Any) -> Json:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        return DeferredRequest(partial(self._answer, request.method, request.params))
+
+    async def _answer(self, method: str, params: Json) -> Json:
         if method == "resources/read":
             self._log.append((self._server, params["uri"]))
             return {"contents": [{"uri": params["uri"], "text": "x"}]}

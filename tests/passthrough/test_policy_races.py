@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +10,10 @@ import pytest
 
 from aggregator.domain.principal import Principal
 from aggregator.gateway.host import Host
+from aggregator.upstream.connection import Connection, DeferredRequest, JsonRpcRequest
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.sessions.session import UpstreamSession
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from tests.access.gateway_harness import FORMS, MODERN, GatewayHarness, error_data, make_config, tool
 from tests.access.secured_harness import SecuredHarness
 from tests.passthrough.upstreams import first_update, local, subscribed_to, updates
@@ -37,14 +40,17 @@ DONE: Final[Mapping[str, Json]] = {
 }
 
 
-class FakeAskingServer:
+class FakeAskingServer(Connection):
     """An upstream of 2026-07-28 that asks once before it answers; `got` is every request that reached it."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.got: list[Json] = []
 
-    async def request(self, method: str, params: Json, *rest: Any, **more: Any) -> Json:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        return DeferredRequest(partial(self._answer, request.method, request.params))
+
+    async def _answer(self, method: str, params: Json) -> Json:
         self.got.append(params)
         if "inputResponses" in params:
             return DONE[method]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,11 +26,11 @@ from aggregator.domain.versions import (
     META_SERVER_INFO,
     META_VERSION,
 )
-from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.connection import Connection, DeferredRequest, JsonRpcRequest, SessionExpired
 from aggregator.upstream.sessions import negotiate as negotiate_module
 from aggregator.upstream.sessions.negotiate import CLIENT_INFO, Negotiated, negotiate
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 
 BOUND = 5
 Answer = dict[str, Any] | Exception | Callable[[], Awaitable[dict[str, Any]]]
@@ -41,7 +42,7 @@ async def silence() -> dict[str, Any]:
     raise AssertionError("unreachable")
 
 
-class Scripted:
+class Scripted(Connection):
     """A connection whose answers are written down. It cannot end, and delivers no progress."""
 
     def __init__(self, *script: tuple[str, Answer]) -> None:
@@ -51,17 +52,11 @@ class Scripted:
         self.notified: list[str] = []
         self.spoken: list[str] = []
 
-    def begin(self, *given: Any, **more: Any) -> None:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """Send nothing without a task."""
+        return DeferredRequest(partial(self._answer, request.method, request.params))
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: object = None,
-    ) -> dict[str, Any]:
+    async def _answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((method, params))
         assert self._script, f"{method} was not expected"
         expected, answer = self._script.pop(0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
-from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.connection import Connection, DeferredRequest, JsonRpcRequest, SessionExpired
 from aggregator.upstream.lists.paging import EMPTY_PAGES, ITEM_LIMIT, PAGE_LIMIT, DrainedList, read_pages
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 
 BOUND = 5
 
 
-class Pages:
+class Pages(Connection):
     """A connection that answers page by page; the cursor is the number of the next one. It never ends."""
 
     def __init__(self, pages: list[Any]) -> None:
@@ -25,18 +26,13 @@ class Pages:
         self.pages = pages
         self.asked: list[dict[str, Any]] = []
 
-    def begin(self, *given: Any, **more: Any) -> None:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """Send nothing without a task."""
+        assert request.method == "tools/list"
+        return DeferredRequest(partial(self.answer, request.params))
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: object = None,
-    ) -> dict[str, Any]:
-        assert method == "tools/list"
+    async def answer(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return one page."""
         self.asked.append(params)
         page: Any = self.page(int(params.get("cursor", 0)))
         if isinstance(page, Exception):
@@ -123,10 +119,10 @@ class Silent(Pages):
         super().__init__(pages)
         self.silent = silent
 
-    async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+    async def answer(self, params: dict[str, Any]) -> dict[str, Any]:
         if int(params.get("cursor", 0)) == self.silent:
             await asyncio.Event().wait()
-        return await super().request(method, params)
+        return await super().answer(params)
 
 
 async def test_a_later_page_that_does_not_come_costs_what_is_behind_it() -> None:
@@ -179,7 +175,7 @@ async def test_the_same_page_for_ever_is_read_twice(cursor: Any) -> None:
     """C5: each name once."""
 
     class Stuck(Pages):
-        async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+        async def answer(self, params: dict[str, Any]) -> dict[str, Any]:
             self.asked.append(params)
             return {"tools": self.pages, "nextCursor": cursor}
 
@@ -198,7 +194,7 @@ async def test_an_empty_cursor_that_is_refused_was_the_end() -> None:
         def page(self, number: int) -> Any:
             raise AssertionError(number)
 
-        async def request(self, method: str, params: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
+        async def answer(self, params: dict[str, Any]) -> dict[str, Any]:
             if "cursor" in params:
                 raise RpcError(-32602, "no such cursor")
             return {"tools": named("a"), "nextCursor": ""}

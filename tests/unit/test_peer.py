@@ -198,7 +198,7 @@ async def test_an_answer_that_comes_late_is_told() -> None:
     """To whoever gave the request up, once; an answer to anything else is nobody's."""
     heard: list[int] = []
     async with peer_pair() as both:
-        asked = asyncio.ensure_future(both.near.request("wait", {}, late=lambda: heard.append(1)))
+        asked = asyncio.ensure_future(both.near.begin("wait", {}, late=lambda: heard.append(1)).wait())
         await both.far_end.started.wait()
         both.near.feed({"jsonrpc": "2.0", "id": 77, "result": {}})
         asked.cancel()
@@ -212,7 +212,7 @@ async def test_an_answer_that_comes_late_is_told() -> None:
 
 async def test_what_must_not_be_cancelled_is_not() -> None:
     async with peer_pair() as both:
-        asked = asyncio.ensure_future(both.near.request("wait", {}, cancellable=False))
+        asked = asyncio.ensure_future(both.near.begin("wait", {}, cancellable=False).wait())
         await both.far_end.started.wait()
         asked.cancel()
         await asyncio.wait([asked])
@@ -247,8 +247,10 @@ async def test_progress_reaches_its_own_request_under_a_token_of_this_hop() -> N
         one: list[dict[str, Any]] = []
         other: list[dict[str, Any]] = []
         await asyncio.gather(
-            both.near.request("progress", {"steps": [1, 2], "_meta": {"kept": 1, "progressToken": "a"}}, one.append),
-            both.near.request("progress", {"steps": [3]}, other.append),
+            both.near.begin(
+                "progress", {"steps": [1, 2], "_meta": {"kept": 1, "progressToken": "a"}}, None, one.append
+            ).wait(),
+            both.near.begin("progress", {"steps": [3]}, None, other.append).wait(),
         )
         assert one == [{"progress": 1}, {"progress": 2}]
         assert other == [{"progress": 3}]
@@ -349,7 +351,7 @@ async def test_a_send_that_fails_leaves_nothing_behind() -> None:
     async with Tasks("a test") as tasks:
         peer = Peer(broken, tasks, PeerEnd().answer, PeerEnd().hear)
         with pytest.raises(OSError, match="no space"):
-            await peer.request("echo", {}, lambda _: None)
+            await peer.request("echo", {})
         assert peer._waiting == {}
 
 
@@ -466,7 +468,7 @@ async def test_true_is_not_the_request_number_one() -> None:
     """In Python `True == 1`: a table of numbers has to be told apart from it."""
     async with peer_pair() as both:
         heard: list[dict[str, Any]] = []
-        asked = asyncio.ensure_future(both.near.request("wait", {}, on_progress=heard.append))
+        asked = asyncio.ensure_future(both.near.begin("wait", {}, on_progress=heard.append).wait())
         await both.far_end.started.wait()
         both.near.feed({"id": True, "result": {}})
         both.near.feed({"method": "notifications/progress", "params": {"progressToken": True}})

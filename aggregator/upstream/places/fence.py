@@ -1,16 +1,15 @@
 """The fence around a connection that this replica may use only while it holds a lease."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.replicas.leases import Held
-from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import Connection
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
+from aggregator.upstream.connection import Connection, JsonRpcRequest
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 
 
-class FencedConnection:
+class FencedConnection(Connection):
     """A `Connection` that sends nothing once its lease may be another replica's."""
 
     def __init__(self, server: str, inner: Connection, held: Held) -> None:
@@ -22,14 +21,7 @@ class FencedConnection:
     def __repr__(self) -> str:
         return f"<FencedConnection to {self._server}, {self._held!r}>"
 
-    def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`.
 
         Raises:
@@ -37,21 +29,7 @@ class FencedConnection:
         """
         if not self._is_good():
             raise UpstreamUnavailable(self._server, f"{self._server} is being taken over by another replica.")
-        return self._inner.request(method, params, on_progress, headers, origin)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`."""
-        if not self._is_good():
-            return None
-        return self._inner.begin(method, params, receiver, on_progress, headers, origin)
+        return self._inner.begin(request, receiver)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.sessions.session import UpstreamSession
-from aggregator.wire.sent_request import SentRequest
+from aggregator.wire.pending_request import PendingRequest
 
 
 class DirectRequest(RunningCall):
@@ -22,7 +22,7 @@ class DirectRequest(RunningCall):
     __slots__ = ("began", "deadline", "result", "sent", "session")
 
     session: UpstreamSession
-    sent: SentRequest
+    sent: PendingRequest
     began: float
 
     def __init__(self, deadline: float) -> None:
@@ -47,5 +47,5 @@ class DirectRequest(RunningCall):
         raise NotImplementedError
 
     async def wait(self) -> dict[str, Any]:
-        """Return the result, or raise what became of the request. See `SentRequest`."""
+        """Return the result, or raise what became of the request. See `PendingRequest`."""
         return self.result if self.result is not None else await self.sent.wait()

@@ -23,13 +23,13 @@ from aggregator.domain.errors import (
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
 from aggregator.domain.reasons import said_in
 from aggregator.upstream.caller import Caller, RunningCall
-from aggregator.upstream.connection import SessionExpired
+from aggregator.upstream.connection import JsonRpcRequest, SessionExpired
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +105,11 @@ async def send(
                 params = session.addressed(request.params, caller)
                 try:
                     if begun is not None:
-                        sent, begun = begun, None
-                        result = await sent.wait()
+                        answer, begun = begun.wait(), None
                     else:
-                        result = await session.connection.request(
-                            request.method, params, on_progress, request.headers, running
-                        )
+                        message = JsonRpcRequest(request.method, params, on_progress, request.headers, running)
+                        answer = session.connection.begin(message).wait()
+                    result = await answer
                     break
                 except SessionExpired:
                     if renewed:

@@ -3,8 +3,8 @@
 Law: a request is sent once more only where a response refused it (401, 403), since nothing was run then; and only once.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
@@ -12,10 +12,10 @@ from typing import Final
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.upstream.credentials import Credentials, NoTokenNow
 from aggregator.upstream.transports.http_clients.port import (
+    HttpExchange,
     HttpRequests,
     HttpResponse,
     PreparedRequest,
-    StartedResponse,
 )
 
 _REFUSED: Final = frozenset({401, 403})
@@ -48,31 +48,35 @@ class AuthorizedRequests(HttpRequests):
         # What cannot be sent shows now, as it does without a token.
         return UnsignedRequest(verb, url, headers, signed={None: self._requests.prepare(verb, url, headers)})
 
-    def send_prepared(
-        self, request: PreparedRequest, data: bytes | None = None
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        return self._sent(request, data)
+    def begin(self, request: PreparedRequest, data: bytes | None = None) -> HttpExchange:
+        return AuthorizedExchange(self, request, data)
 
-    def can_begin(self) -> bool:
-        return self._requests.can_begin()
+    async def ready(self) -> None:
+        """Wait until the token is good, or known not to be needed.
 
-    def begin(self, request: PreparedRequest, data: bytes) -> StartedResponse | None:
-        header = self._credentials.header
-        if header is None:
-            return None
-        response = self._requests.begin(self._signed(request, header), data)
-        return AuthorizedResponse(self, response, request, data, header) if response is not None else None
+        Raises:
+            LoginRequired, NoTokenNow: there is none.
+        """
+        try:
+            await self._credentials.ready()
+        except UpstreamUnavailable as error:
+            raise _no_token(error) from error
 
-    @asynccontextmanager
-    async def _sent(self, request: PreparedRequest, data: bytes | None) -> AsyncIterator[HttpResponse]:
-        await self._ready()
-        header = self._credentials.header
-        async with self._requests.send_prepared(self._signed(request, header), data) as response:
-            if not await self.may_repeat(response, header):
-                yield response
-                return
-        async with self.again(request, data) as response:
-            yield response
+    @property
+    def header(self) -> str | None:
+        """The value of `Authorization` for a request that is sent now; None if that needs a wait."""
+        return self._credentials.header
+
+    def signed(self, request: PreparedRequest, data: bytes | None, header: str | None) -> HttpExchange:
+        """Return the exchange of a request with this token."""
+        assert isinstance(request, UnsignedRequest), "every request here was prepared here"
+        signed = request.signed.get(header)
+        if signed is None:
+            headers = {**request.headers, "authorization": header} if header is not None else request.headers
+            signed = self._requests.prepare(request.verb, request.url, headers)
+            request.signed.clear()
+            request.signed[header] = signed
+        return self._requests.begin(signed, data)
 
     async def may_repeat(self, response: HttpResponse, sent: str | None) -> bool:
         """Return True if the response refused its request, which may be sent once more.
@@ -87,100 +91,41 @@ class AuthorizedRequests(HttpRequests):
         except UpstreamUnavailable as error:
             raise _no_token(error) from error
 
-    def again(self, request: PreparedRequest, data: bytes | None) -> AbstractAsyncContextManager[HttpResponse]:
-        """Return the context of a request that is sent for the second time."""
-        return self._requests.send_prepared(self._signed(request, self._credentials.header), data)
 
-    async def _ready(self) -> None:
-        try:
-            await self._credentials.ready()
-        except UpstreamUnavailable as error:
-            raise _no_token(error) from error
+class AuthorizedExchange:
+    """The exchange of a request with a token, and of its repetition if the token was refused."""
 
-    def _signed(self, request: PreparedRequest, header: str | None) -> PreparedRequest:
-        assert isinstance(request, UnsignedRequest), "every request here was prepared here"
-        signed = request.signed.get(header)
-        if signed is None:
-            headers = {**request.headers, "authorization": header} if header is not None else request.headers
-            signed = self._requests.prepare(request.verb, request.url, headers)
-            request.signed.clear()
-            request.signed[header] = signed
-        return signed
+    __slots__ = ("_authorized", "_begun", "_data", "_entered", "_header", "_request", "started")
 
-
-class AuthorizedResponse:
-    """A `StartedResponse` with a token. As a context it waits for the head, and for that of the repetition where the
-    request was refused.
-    """
-
-    __slots__ = ("_authorized", "_data", "_header", "_repeated", "_request", "_started")
-
-    def __init__(
-        self,
-        authorized: AuthorizedRequests,
-        started: StartedResponse,
-        request: PreparedRequest,
-        data: bytes,
-        header: str,
-    ) -> None:
+    def __init__(self, authorized: AuthorizedRequests, request: PreparedRequest, data: bytes | None) -> None:
         self._authorized = authorized
-        self._started = started
         self._request = request
         self._data = data
-        self._header = header
-        self._repeated: AsyncExitStack | None = None
-
-    @property
-    def on_change(self) -> Callable[[], None] | None:
-        return self._started.on_change
-
-    @on_change.setter
-    def on_change(self, change: Callable[[], None] | None) -> None:
-        self._started.on_change = change
-
-    @property
-    def status(self) -> int:
-        return self._started.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._started.headers
-
-    @property
-    def content_type(self) -> str:
-        return self._started.content_type
-
-    def parts(self) -> AsyncIterator[bytes]:
-        return self._started.parts()
-
-    def whole_json(self, most: int) -> bytes | None:
-        return self._started.whole_json(most)
-
-    def may_be_small_json(self, most: int) -> bool:
-        return self._started.may_be_small_json(most)
-
-    def release(self) -> None:
-        self._started.release()
+        self._header = header = authorized.header
+        self._begun = authorized.signed(request, data, header) if header is not None else None
+        self._entered: HttpExchange | None = None
+        self.started = self._begun.started if self._begun is not None else None
 
     async def __aenter__(self) -> HttpResponse:
-        response = await self._started.__aenter__()
-        try:
-            repeats = await self._authorized.may_repeat(response, self._header)
-        except BaseException:
-            self.release()
-            raise
-        if not repeats:
-            return response
-        self.release()
-        self._repeated = AsyncExitStack()
-        return await self._repeated.enter_async_context(self._authorized.again(self._request, self._data))
+        authorized, exchange = self._authorized, self._begun
+        if exchange is None or self.started is None:
+            await authorized.ready()
+            self._header = authorized.header
+            exchange = authorized.signed(self._request, self._data, self._header)
+        async with AsyncExitStack() as refused:
+            response = await refused.enter_async_context(exchange)
+            if not await authorized.may_repeat(response, self._header):
+                refused.pop_all()
+                self._entered = exchange
+                return response
+        self._entered = authorized.signed(self._request, self._data, authorized.header)
+        return await self._entered.__aenter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        if self._repeated is not None:
-            await self._repeated.__aexit__(kind, error, trace)
-        self.release()
+        assert self._entered is not None
+        await self._entered.__aexit__(kind, error, trace)
 
 
 def challenges_of(response: HttpResponse) -> list[str]:

@@ -2,23 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
-from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, InboundHandlers, unreadable
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, unreadable
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK, is_bare_answer, mended
 from aggregator.wire.peer import Channel, Peer
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, Send, SentRequest
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest, Send
 
 log = logging.getLogger(__name__)
 
 
-class DuplexConnection:
+class DuplexConnection(Connection):
     """A `Connection` over a peer. A transport provides `send`, and feeds `peer` the messages that come."""
 
     def __init__(self, inbound: InboundHandlers, tasks: Tasks, send: Send) -> None:
@@ -34,45 +33,24 @@ class DuplexConnection:
         self.peer = Peer(send, tasks, on_request, on_notification)
         self._on_fault = inbound.on_fault
 
-    def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
-        return self.ask(method, params, on_progress, origin=origin)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`."""
-        try:
-            late = origin.answer if origin is not None else None
-            return self.peer.begin(method, params, receiver, on_progress, late)
-        except TooDeep:
-            return None
+        return self.ask(request, receiver)
 
     def ask(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None,
-        via: Send | None = None,
-        origin: RunningCall | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None, via: Send | None = None
+    ) -> PendingRequest:
         """Send a request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
-        late = origin.answer if origin is not None else None
-        cancellable = method != "initialize"
-        return self.peer.request(method, params, on_progress, cancellable=cancellable, via=via, late=late)
+        method, origin = request.method, request.origin
+        return self.peer.begin(
+            method,
+            request.params,
+            receiver,
+            request.on_progress,
+            cancellable=method != "initialize",
+            via=via,
+            late=origin.answer if origin is not None else None,
+        )
 
     def answers(self, message: Any) -> bool:
         """Return True if a message without its version is the answer to a request of ours."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -14,7 +15,7 @@ from aggregator.domain.errors import INVALID_REQUEST, ResultsFull, RpcError, Ups
 from aggregator.domain.reasons import Reason
 from aggregator.replicas.hop_client import HopClient, HopFailed, HopResponse
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import InboundHandlers
+from aggregator.upstream.connection import Connection, DeferredRequest, InboundHandlers, JsonRpcRequest
 from aggregator.upstream.places.messages import (
     ANSWER,
     ATTACH,
@@ -30,7 +31,7 @@ from aggregator.upstream.places.place import OwnerAway, ServerPlace, There
 from aggregator.upstream.places.session_names import SessionNames
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.pending_request import AnswerReceiver, OnProgress, PendingRequest
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ _LOG: Final = "notifications/message"
 _COMPLETED: Final = "notifications/elicitation/complete"
 
 
-class HopConnection:
+class HopConnection(Connection):
     """A `Connection` to the replica that runs a server.
 
     greeting: what the server said of itself to that replica.
@@ -75,15 +76,18 @@ class HopConnection:
 
     # -- the port
 
-    async def request(
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        """See `Connection`: a hop always waits."""
+        return DeferredRequest(partial(self._request, *request))
+
+    async def _request(
         self,
         method: str,
         params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
+        on_progress: OnProgress | None,
+        headers: Mapping[str, str] | None,
+        origin: RunningCall | None,
     ) -> dict[str, Any]:
-        """See `Connection`."""
         if self.ended.done():
             raise PeerGone(self.ended.result())
         if method in _ANSWERED_HERE:
@@ -100,18 +104,6 @@ class HopConnection:
             "caller": self._names.facts(caller).to_wire() if caller is not None else None,
         }
         return await self._exchange(encode(asked), on_progress, origin)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`: a hop always waits."""
-        return None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`; the other replica sends notifications of the connection itself."""

@@ -4,10 +4,11 @@ import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.result_memory import SMALL
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.connection_causes import cause_of_beginning
 from aggregator.domain.errors import (
@@ -19,18 +20,18 @@ from aggregator.domain.errors import (
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.versions import MODERN_VERSIONS
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import Connection, InboundHandlers, SessionExpired
+from aggregator.upstream.connection import Connection, InboundHandlers, JsonRpcRequest, SessionExpired
 from aggregator.upstream.credentials import Credentials, NoTokenNow
 from aggregator.upstream.process.reaper_pipe import Reaper
-from aggregator.upstream.transports.http_body import message_in, messages_in, session_unknown
+from aggregator.upstream.transports.http_body import message_in, messages_in, object_in, session_unknown
 from aggregator.upstream.transports.http_clients.port import (
     BadAddress,
+    HttpExchange,
     HttpRequests,
     HttpResponse,
     PreparedRequest,
     Unreachable,
 )
-from aggregator.upstream.transports.http_sent import HttpSentRequest
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.response_reader import ResponseReader
 from aggregator.upstream.transports.web import (
@@ -48,8 +49,8 @@ from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
 from aggregator.wire.peer import PeerGone
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from aggregator.wire.responses import error_message
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ _TELLING: Final = 2_000
 _ANY: Final = ("", "")
 
 
-class HttpConnection:
+class HttpConnection(Connection):
     """The connection to one endpoint: every request is a POST of its own, so that any number run side by side."""
 
     def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks, http: HttpRequests) -> None:
@@ -100,64 +101,28 @@ class HttpConnection:
         if not self.ended.done():
             self.ended.set_result(reason)
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        """See `Connection`."""
         if self.ended.done():
             raise PeerGone(self.ended.result())
-        request_id = next(self._ids)
-        if on_progress is not None:
-            params = _with_token(params, request_id)
-        opens = method == "initialize"
-        session = None if opens else self._session
+        request_id, method, params = next(self._ids), request.method, request.params
+        if request.on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
-        if opens:
-            sending = self._http.send("POST", self._url, _ACCEPT, body)
+        if method == "initialize":
+            session, prepared = None, self._http.prepare("POST", self._url, _ACCEPT)
         else:
-            sending = self._http.send_prepared(self._prepared(method, params, headers), body)
-        return await self.read(sending, ResponseReader(self, request_id, on_progress, origin), method, session)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`."""
-        if self.ended.done() or method in _OPENINGS or not self._http.can_begin():
-            return None
-        request_id = next(self._ids)
-        if on_progress is not None:
-            params = _with_token(params, request_id)
-        try:
-            body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
-            response = self._http.begin(self._prepared(method, params, headers), body)
-        except ValueError:
-            # `request` says what is wrong with it.
-            return None
-        if response is None:
-            return None
-        reader = ResponseReader(self, request_id, on_progress, origin)
-        return HttpSentRequest(self, response, reader, method, self._session, receiver)
+            session, prepared = self._session, self._prepared(method, params, request.headers)
+        exchange = self._http.begin(prepared, body)
+        reader = ResponseReader(self, request_id, request.on_progress, request.origin)
+        return HttpPendingRequest(self, exchange, reader, method, session, receiver)
 
     async def read(
-        self,
-        sending: AbstractAsyncContextManager[HttpResponse],
-        answer: ResponseReader,
-        method: str,
-        session: str | None,
+        self, exchange: HttpExchange, answer: ResponseReader, method: str, session: str | None
     ) -> dict[str, Any]:
-        """Return the result of a request that is being sent, in this session, as `request` does."""
+        """Return the result of a request that was begun in this session."""
         try:
-            async with sending as response:
+            async with exchange as response:
                 result = await answer.read(
                     response, session, opens=method == "initialize", greeted=method not in _OPENINGS
                 )
@@ -367,9 +332,74 @@ class HttpConnection:
         return PeerGone(describe(error))
 
 
-def _with_token(params: dict[str, Any], request_id: int) -> dict[str, Any]:
-    """Return params that ask for progress under the id of the request."""
-    return {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
+class HttpPendingRequest:
+    """A request that was begun. A whole answer of few bytes goes to its receiver; everything else is for `wait`."""
+
+    __slots__ = ("_connection", "_exchange", "_method", "_most", "_reader", "_receiver", "_session", "_started")
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        exchange: HttpExchange,
+        reader: ResponseReader,
+        method: str,
+        session: str | None,
+        receiver: AnswerReceiver | None,
+    ) -> None:
+        self._connection = connection
+        self._exchange = exchange
+        self._reader = reader
+        self._method = method
+        self._session = session
+        self._receiver = receiver
+        self._started = started = exchange.started
+        if receiver is not None and started is not None:
+            self._most = min(SMALL, connection.server.max_message_bytes)
+            started.on_change = self._look
+
+    @property
+    def is_sent(self) -> bool:
+        """See `PendingRequest`."""
+        return self._started is not None
+
+    async def wait(self) -> dict[str, Any]:
+        """See `PendingRequest`."""
+        if self._started is not None:
+            self._started.on_change = None
+        return await self._connection.read(self._exchange, self._reader, self._method, self._session)
+
+    def __del__(self) -> None:
+        # A task may be cancelled before it could wait. Nothing else would ever read the response then.
+        if self._started is not None:
+            self._started.release()
+
+    def _look(self) -> None:
+        """Look at what has come of the response: an answer for the receiver, one that may become that, or neither."""
+        response, receiver = self._started, self._receiver
+        assert response is not None
+        assert receiver is not None
+        try:
+            body = response.whole_json(self._most)
+            if body is None and response.may_be_small_json(self._most):
+                return
+            result = self._result(body) if body is not None else None
+        except Exception as error:  # of ours, or for want of memory: the task that waits says what is wrong
+            log.debug("%s: an answer cannot be taken at once: %r", self._connection.server.id, error)
+            result = None
+        response.on_change = None
+        if result is None:
+            receiver.take_over()
+        else:
+            receiver.take_result(result)
+
+    def _result(self, body: bytes) -> dict[str, Any] | None:
+        """Return the result in a body, if that is the plain answer to this request."""
+        try:
+            message = object_in(body, self._connection.server)
+        except ValueError:
+            return None
+        given, result = message.get("id"), message.get("result")
+        return result if type(given) is int and given == self._reader.id and isinstance(result, dict) else None
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK
 from aggregator.wire.message import error_of, is_answer, method_of
-from aggregator.wire.sent_request import OnProgress
+from aggregator.wire.pending_request import OnProgress
 from aggregator.wire.sse import EventReader
 from aggregator.wire.values import TooManyValues
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -11,8 +12,14 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.reasons import Reason
-from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
+from aggregator.upstream.connection import (
+    AnswerTooDeep,
+    Connection,
+    DeferredRequest,
+    InboundHandlers,
+    JsonRpcRequest,
+    too_many_values,
+)
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection, is_message
@@ -33,7 +40,7 @@ from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import parts_of
 from aggregator.wire.message import is_answer
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 
@@ -56,14 +63,11 @@ class SseConnection(DuplexConnection):
         self._rate_limit = InboundRateLimit()
         self._warned = False
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> dict[str, Any]:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
+        """See `Connection`: each message takes a request over HTTP, and so a task."""
+        return DeferredRequest(partial(self._request, request))
+
+    async def _request(self, request: JsonRpcRequest) -> dict[str, Any]:
         posts: list[asyncio.Task[None]] = []
 
         def send(data: bytes, request_id: int | None) -> None:
@@ -74,22 +78,10 @@ class SseConnection(DuplexConnection):
                 posts.append(post)
 
         try:
-            return await self.ask(method, params, on_progress, send, origin)
+            return await self.ask(request, via=send).wait()
         finally:
             for post in posts:
                 _cancel_later(post)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`: every message takes a request of its own here."""
-        return None
 
     async def read(self) -> None:
         """Read the stream until it ends."""

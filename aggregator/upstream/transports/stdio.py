@@ -4,15 +4,14 @@ Other output on stdout is tolerated, and logged.
 """
 
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
-from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, too_many_values
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, too_many_values
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -22,7 +21,7 @@ from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
 from aggregator.wire.mending import parts_of
 from aggregator.wire.message import is_answer
-from aggregator.wire.sent_request import AnswerReceiver, OnProgress, SentRequest
+from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
@@ -51,32 +50,11 @@ class StdioConnection(DuplexConnection, LineReader):
         self._rate_limit = InboundRateLimit()
         self._pause = 0.0
 
-    def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
+    def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
         if self.child is not None and self.child.unread() > UNREAD_LIMIT:
             raise UpstreamUnavailable(self._server, f"{self._server} does not read what it is sent.")
-        return self.ask(method, params, on_progress, origin=origin)
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        receiver: AnswerReceiver,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        origin: RunningCall | None = None,
-    ) -> SentRequest | None:
-        """See `Connection`."""
-        if self.child is None or self.child.unread() > UNREAD_LIMIT:
-            return None
-        return super().begin(method, params, receiver, on_progress, headers, origin)
+        return self.ask(request, receiver)
 
     def take(self, data: bytes) -> None:
         """Take bytes of the stdout of the child, cut anywhere."""

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Final
 
 import aiohttp
 
@@ -14,6 +16,7 @@ from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.upstream.transports.http_clients.port import (
     KEEP_ALIVE,
     BadAddress,
+    HttpExchange,
     HttpFailure,
     HttpRequests,
     HttpResponse,
@@ -36,6 +39,23 @@ class AiohttpResponse:
         return self._response.content.iter_any()
 
 
+class AiohttpExchange:
+    """An exchange whose request is sent when it is entered: aiohttp sends none without a task."""
+
+    started: Final = None
+
+    def __init__(self, sent: AbstractAsyncContextManager[HttpResponse]) -> None:
+        self._sent = sent
+
+    async def __aenter__(self) -> HttpResponse:
+        return await self._sent.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        await self._sent.__aexit__(kind, error, trace)
+
+
 class AiohttpRequests(HttpRequests):
     """Requests that aiohttp sends."""
 
@@ -48,10 +68,8 @@ class AiohttpRequests(HttpRequests):
     def closed(self) -> bool:
         return self._session.closed
 
-    def send_prepared(
-        self, request: PreparedRequest, data: bytes | None = None
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        return self._sent(request, data)
+    def begin(self, request: PreparedRequest, data: bytes | None = None) -> HttpExchange:
+        return AiohttpExchange(self._sent(request, data))
 
     @asynccontextmanager
     async def _sent(self, request: PreparedRequest, data: bytes | None) -> AsyncIterator[HttpResponse]:

@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final
 
@@ -24,11 +24,11 @@ from aggregator.upstream.transports.http_clients.plain_connection import PlainCo
 from aggregator.upstream.transports.http_clients.plain_response import KnownHeads, PlainResponse
 from aggregator.upstream.transports.http_clients.port import (
     KEEP_ALIVE,
+    HttpExchange,
     HttpFailure,
     HttpRequests,
     HttpResponse,
     PreparedRequest,
-    StartedResponse,
     Unreachable,
     reason_of,
 )
@@ -106,19 +106,12 @@ class PlainRequests(HttpRequests):
             raise ValueError("a line break, or NUL, in a header")
         return PreparedRequest(verb, url, headers, "".join(f"{line}\r\n" for line in head).encode())
 
-    def send_prepared(
-        self, request: PreparedRequest, data: bytes | None = None
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        return _Sent(self, request, data)
-
-    def can_begin(self) -> bool:
-        return bool(self._idle)
-
-    def begin(self, request: PreparedRequest, data: bytes) -> StartedResponse | None:
-        connection = self._idle_connection()
-        return (
-            connection.send(b"%bcontent-length: %d\r\n\r\n" % (request.head, len(data)), data) if connection else None
-        )
+    def begin(self, request: PreparedRequest, data: bytes | None = None) -> HttpExchange:
+        if request.verb == "POST":
+            connection = self._idle_connection()
+            if connection is not None:
+                return connection.send(*_message(request, data))
+        return _DeferredExchange(self, request, data)
 
     async def respond(self, request: PreparedRequest, data: bytes | None) -> PlainResponse:
         """Send a request, and return its response once the head is there.
@@ -128,11 +121,7 @@ class PlainRequests(HttpRequests):
         """
         if self._closed:
             raise HttpFailure("closed")
-        if data is None and request.verb not in _WITH_BODY:
-            head, data = request.head + b"\r\n", b""
-        else:
-            data = data or b""
-            head = b"%bcontent-length: %d\r\n\r\n" % (request.head, len(data))
+        head, body = _message(request, data)
         connection = self._idle_connection()
         while True:
             kept = connection is not None
@@ -141,7 +130,7 @@ class PlainRequests(HttpRequests):
                 # It spoke before it was asked, or ended at once.
                 connection.abort()
                 raise HttpFailure("the connection ended before the request")
-            response = connection.send(head, data)
+            response = connection.send(head, body)
             try:
                 await response.headed()
                 self._answered = True
@@ -251,10 +240,11 @@ class PlainRequests(HttpRequests):
             return self._addresses
 
 
-class _Sent:
-    """The context of one request: its response inside, which is released on the way out."""
+class _DeferredExchange:
+    """An exchange whose request is sent when it is entered, over a new connection if none is idle."""
 
     __slots__ = ("_data", "_request", "_requests", "_response")
+    started: Final = None
 
     def __init__(self, requests: PlainRequests, request: PreparedRequest, data: bytes | None) -> None:
         self._requests = requests
@@ -271,6 +261,14 @@ class _Sent:
     ) -> None:
         if self._response is not None:
             self._response.release()
+
+
+def _message(request: PreparedRequest, data: bytes | None) -> tuple[bytes, bytes]:
+    """Return the head and the body of a request."""
+    if data is None and request.verb not in _WITH_BODY:
+        return request.head + b"\r\n", b""
+    body = data or b""
+    return b"%bcontent-length: %d\r\n\r\n" % (request.head, len(body)), body
 
 
 @asynccontextmanager

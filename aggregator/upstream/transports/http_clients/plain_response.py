@@ -147,6 +147,11 @@ class PlainResponse:
     # -- what is read of it
 
     @property
+    def started(self) -> Self:
+        """See `HttpExchange`."""
+        return self
+
+    @property
     def status(self) -> int:
         return self._known.status
 

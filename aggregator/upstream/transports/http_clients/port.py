@@ -7,7 +7,7 @@ cookies, and none looks at the environment for proxies.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol
@@ -65,8 +65,7 @@ class HttpResponse(Protocol):
 
 
 class StartedResponse(HttpResponse, Protocol):
-    """The response to a request that was sent at once. As a context it waits for the head, and yields itself, or the
-    response to the request that was sent in its place.
+    """The response to a request that was sent at once, before its head has come.
 
     on_change: called each time that something of the response has come, or that it failed.
     """
@@ -85,10 +84,28 @@ class StartedResponse(HttpResponse, Protocol):
         """Give up what has not come, and the connection with it."""
         ...
 
-    async def __aenter__(self) -> HttpResponse: ...
+
+class HttpExchange(Protocol):
+    """A context that yields the response to one request once its head has come. Leaving it gives up the rest."""
+
+    @property
+    def started(self) -> StartedResponse | None:
+        """The response, if the request was sent already; None if entering the context sends it.
+
+        One that may be small JSON is the response that the context yields; of another one the context decides.
+        """
+        ...
+
+    async def __aenter__(self) -> HttpResponse:
+        """Return the response.
+
+        Raises:
+            HttpFailure, OSError: there is no response.
+        """
+        ...
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
 
@@ -122,31 +139,15 @@ class HttpRequests(ABC):
         return PreparedRequest(verb, url, headers)
 
     @abstractmethod
-    def send_prepared(
-        self, request: PreparedRequest, data: bytes | None = None
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Return the context of one request, which yields its response; leaving it gives up what has not come.
+    def begin(self, request: PreparedRequest, data: bytes | None = None) -> HttpExchange:
+        """Return the exchange of one request. A POST is sent at once, if that needs no wait."""
 
-        Raises:
-            HttpFailure, OSError: there is no response.
-        """
-
-    def send(
-        self, verb: str, url: str, headers: Mapping[str, str], data: bytes | None = None
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Prepare a request, and return its context."""
-        return self.send_prepared(self.prepare(verb, url, headers), data)
+    def send(self, verb: str, url: str, headers: Mapping[str, str], data: bytes | None = None) -> HttpExchange:
+        """Prepare a request, and return its exchange."""
+        return self.begin(self.prepare(verb, url, headers), data)
 
     @asynccontextmanager
     async def notice(self, url: str, headers: Mapping[str, str], data: bytes) -> AsyncIterator[HttpResponse]:
         """POST a message without an answer, when its turn comes, and yield the response."""
         async with self._notices, self.send("POST", url, headers, data) as response:
             yield response
-
-    def can_begin(self) -> bool:
-        """Return True if `begin` would probably send a request."""
-        return False
-
-    def begin(self, request: PreparedRequest, data: bytes) -> StartedResponse | None:
-        """Send a request at once, where a connection is idle; None, and nothing is sent, where none is."""
-        return None

@@ -1,4 +1,4 @@
-"""Requests of ours to the other end of a connection, from the moment they are sent until their answer has come."""
+"""Requests of ours to the other end of a connection, from the moment they are begun until their answer has come."""
 
 import asyncio
 from collections.abc import Mapping
@@ -38,25 +38,31 @@ class OnLateAnswer(Protocol):
 
 
 class AnswerReceiver(Protocol):
-    """The receiver of what becomes of a request that was sent without a task.
+    """The receiver of the outcome of a request, if no task waits for it.
 
-    One of its methods is called, once, outside of any task; none any more once `SentRequest.wait` was called.
+    One of its methods is called, once, outside of any task; none any more once `PendingRequest.wait` was called, and
+    none before that if the request is not sent yet.
     """
 
     def take_result(self, result: dict[str, Any], /) -> None:
         """Take the result: an object of at most `SMALL` bytes on the wire."""
 
     def take_over(self) -> None:
-        """Start a task that calls `SentRequest.wait`: something else came, or has to be waited for."""
+        """Start a task that calls `PendingRequest.wait`: something else came, or has to be waited for."""
 
 
-class SentRequest(Protocol):
-    """A request that was sent without a task."""
+class PendingRequest(Protocol):
+    """A request that was begun without a task."""
+
+    @property
+    def is_sent(self) -> bool:
+        """False if something has to be waited for before the request can be sent: `wait` sends it then."""
+        ...
 
     async def wait(self) -> dict[str, Any]:
-        """Return the result, or raise what became of the request, as if it had been sent by `Connection.request`.
+        """Return the result, or raise the error that the request ended with.
 
-        To be called once at most, in a task. Cancelling the wait cancels the request.
+        Call it once at most, in a task. Cancelling the wait cancels the request.
         """
         ...
 
@@ -77,10 +83,12 @@ class RequestTable(Protocol):
 
 
 class PeerRequest:
-    """One request of ours until its answer has come: a `SentRequest`.
+    """One request of ours until its answer has come: a `PendingRequest`, which is sent at once.
 
     `receiver` gets the answer until `wait` is called. `within` is the end of the request that this one was sent within.
     """
+
+    is_sent: Final = True
 
     __slots__ = (
         "_answer",
@@ -144,7 +152,7 @@ class PeerRequest:
             receiver.take_over()
 
     async def wait(self) -> dict[str, Any]:
-        """See `SentRequest`.
+        """See `PendingRequest`.
 
         Raises:
             RpcError, PeerGone, ResultsFull: as of `Peer.request`.
