@@ -140,7 +140,6 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "upstream.transports": ((".",), ("http_clients",)),
     "upstream": (
-        ("relaying",),
         ("supervisor",),
         ("upstreams",),
         ("upstream",),
@@ -150,7 +149,6 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("lists",),
         ("sessions",),
         ("transports",),
-        ("places",),
         ("connection",),
         ("lifecycle", "process"),
         (".",),

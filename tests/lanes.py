@@ -49,7 +49,6 @@ LONG: Final = frozenset(
         "replicas/test_group_facts.py",
         "replicas/test_limit_of_processes.py",
         "replicas/test_one_server.py",
-        "replicas/test_one_server_chaos.py",
         "replicas/test_sessions.py",
         "replicas/test_workers.py",
         "secrets/test_canaries.py",

@@ -198,20 +198,13 @@ class App:
         self.answers.close()
         async with Tasks("the end") as tasks:
             ends = {tasks.start(event.wait()) for event in (self.hurry, enough) if event is not None}
-            ends.add(tasks.start(self._idle(limit)))
+            ends.add(tasks.start(drain.wait_idle(limit)))
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if len(drain):
                 log.warning("%d requests are still under way; they are ended", len(drain))
                 self.gateway.end_work()
                 if not await drain.wait_idle(LAST_WORDS):
                     log.error("%d requests did not end, and are cut off", len(drain))
-
-    async def _idle(self, limit: float) -> None:
-        """Wait for the running requests, and until other replicas have what this one alone ran, so that they go on."""
-        async with Tasks("the hand-over of servers") as tasks:
-            handing_over = tasks.start(self.supervisor.hand_over(limit))
-            await self.gateway.drain.wait_idle(limit)
-            await asyncio.wait([handing_over], timeout=limit)
 
     async def load_keys(self, *, beside_others: bool = False) -> None:
         """Read the keys of the database and of the policy files, and accept the issuers' tokens, before a frontend

@@ -175,7 +175,6 @@ def build_app(
         reaper,
         secrets=secrets,
         restores=restores,
-        places=replication.places,
         accounts=accounts,
         kept=background,
     )

@@ -25,7 +25,6 @@ from aggregator.storage.quick_read import glance
 from aggregator.storage.records import SEEN_TO_THE, Definition, ItemList, KeptCatalog, ServerCatalog
 from aggregator.upstream.list_kinds import KEPT, Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.session import HOP
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import TooDeep, decode, encode
@@ -210,8 +209,7 @@ class CatalogSync:
         seen = (
             upstream
             for upstream in self._upstreams
-            # What another replica runs, that one keeps.
-            if upstream.negotiated is not None and upstream.state in ("ready", "stopped") and upstream.transport != HOP
+            if upstream.negotiated is not None and upstream.state in ("ready", "stopped")
         )
         return [upstream for upstream in seen if not self._is_kept(upstream)]
 

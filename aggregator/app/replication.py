@@ -23,7 +23,6 @@ from aggregator.replicas.shared_key import SharedKey
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import LEASES
-from aggregator.upstream.places.place import ServerPlaces
 
 if TYPE_CHECKING:
     from aggregator.storage.opening import Database
@@ -51,7 +50,7 @@ class Replication:
 
     def __init__(self, config: ReplicasConfig, database: LazyDatabase) -> None:
         self.config = config
-        self._enabled = False
+        self.enabled = False
         self.key = SharedKey()
         self.clock = GroupClock()
         self.membership = Membership(self.clock, config.lease)
@@ -61,7 +60,6 @@ class Replication:
         self.changes.listen(LEASES, lambda _: self.leases.look_now())
         self.hops = HopSigner(self.membership.id, self.key, self.clock)
         self.hop_client = HopClient(self.membership, self.hops)
-        self.places = ServerPlaces(self.leases, self.hop_client)
         self._database = database
         self._started = self._ready = False
         self._entering = asyncio.Lock()
@@ -69,15 +67,6 @@ class Replication:
 
     def __repr__(self) -> str:
         return f"<Replication {'on' if self.enabled else 'off'}, {self.membership!r}>"
-
-    @property
-    def enabled(self) -> bool:
-        """True if this process is one of several."""
-        return self._enabled
-
-    @enabled.setter
-    def enabled(self, enabled: bool) -> None:
-        self._enabled = self.places.enabled = enabled
 
     @property
     def stored(self) -> bool:

@@ -153,7 +153,6 @@ def condition(upstream: Upstream, tools: int) -> dict[str, Any]:
         "in_flight": upstream.in_flight,
         "next_try": round(now.next_try, 3) if now.next_try is not None else None,
         "health": upstream.health.report(),
-        **({"runs": upstream.shared.place.where} if upstream.shared.place is not None else {}),
     }
 
 

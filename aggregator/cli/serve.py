@@ -32,7 +32,6 @@ from aggregator.frontends.acceptor import Acceptor, SharedSocket, WorkerLine
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.hops.listener import HopListener, address_of, listen_at
-from aggregator.frontends.hops.servers import ServerHops
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import V1_PATH
@@ -40,7 +39,6 @@ from aggregator.frontends.web.host_guard import refuse_public
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.telemetry.metrics import Metrics
-from aggregator.upstream.relaying.relay import ServerRelay
 from aggregator.workers.orders import LISTENS, SERVES, SETTLED
 from aggregator.workers.worker import InheritedWorker, inherited_worker
 
@@ -98,7 +96,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
     )
     await app.load_keys(beside_others=worker is not None)
     file = sqlite_path(full_url(storage_url(loaded)))
-    app.replication.enabled = worker is not None or file is None or config.run_by_one
+    app.replication.enabled = worker is not None or file is None
     if app.access.open:
         refuse_public(http.host)
     level = logging.WARNING if app.access.open else logging.INFO
@@ -190,7 +188,6 @@ async def _as_replica(
     settings = config.replicas
     listener = HopListener(app.replication.hops, config.http.max_body_bytes)
     web.answer_hops(listener)
-    listener.add("servers", ServerHops(ServerRelay(app.supervisor)))
     nth = worker.line if worker is not None else 0
     with listening_socket(*listen_at(settings.listen, config.http.host, nth), "`replicas.listen`") as bound:
         app.replication.membership.address = address_of(bound, settings.address, nth)

@@ -167,8 +167,6 @@ def _held_note(server: Mapping[str, Any]) -> str:
 def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
     following, others = server["next_try"], server.get("answered_by")
     instead = f"calls go to {' and '.join(others)}" if others else ""
-    # A server with `replicas: one` at another replica.
-    elsewhere = f"runs at replica {server['runs']}" if server.get("runs") not in (None, "here") else ""
     return (
         one_line(name),
         server["state"],
@@ -176,7 +174,7 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(server["tools"]),
         str(server["in_flight"]),
         f"in {_span(following - now)}" if following is not None else "-",
-        one_line("; ".join(filter(None, (server["reason"], instead, elsewhere, _held_note(server))))),
+        one_line("; ".join(filter(None, (server["reason"], instead, _held_note(server))))),
     )
 
 

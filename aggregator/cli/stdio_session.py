@@ -3,8 +3,7 @@
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from pkgutil import resolve_name
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
@@ -24,14 +23,6 @@ from aggregator.gateway.host import Host
 from aggregator.identity.identify import RequestFacts
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-
-_LONE_REPLICA: Final = "aggregator.cli.runtime.lone_replica:as_lone_replica"
-
-
-class LoneReplica(Protocol):
-    """A context manager inside which a process is one of several."""
-
-    def __call__(self, app: App, /) -> AbstractAsyncContextManager[None]: ...
 
 
 def run_session(
@@ -63,13 +54,6 @@ def run_session(
     run_loop(_serve(app, agent, stdin, stdout, first))
 
 
-async def _as_replica(app: App) -> None:
-    """Share the servers that may run once with the other processes on the database, until cancelled."""
-    lone_replica: LoneReplica = await asyncio.to_thread(resolve_name, _LONE_REPLICA)
-    async with lone_replica(app):
-        await asyncio.Event().wait()
-
-
 def _pages(app: App) -> AbstractAsyncContextManager[None]:
     """Return the context inside which people connect accounts at a listener that opens with the first link."""
     if app.grants is None:
@@ -86,10 +70,7 @@ async def _serve(app: App, agent: str | None, stdin: BinaryIO, stdout: BinaryIO,
     host = Host("stdio", limits.names, principal, session="stdio")
     app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
-    app.replication.enabled = app.replication.stored and app.config.run_by_one
     async with app.running(), _pages(app), Tasks("the stdio command") as tasks:
-        if app.replication.enabled:
-            tasks.start(_as_replica(app))
         tasks.start(spare_catalogs(app.updates))
         # A host that closed stdin and then sends a signal does not wait for answers.
         drain = partial(app.drain, stopping)

@@ -151,11 +151,6 @@ class Config(ConfigModel):
         examples=[[{"name": "on-call", "url": "https://hooks.example.com/aggregator"}]],
     )
 
-    @property
-    def run_by_one(self) -> bool:
-        """True if a server may run in one process only of all that share the database."""
-        return any(server.replicas == "one" and server.enabled for server in self.servers)
-
     def all_started(self) -> "Config":
         """Return the configuration with every server started eagerly and never stopped for being idle: for commands
         that look at every server once.

@@ -18,7 +18,6 @@ ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
 Isolation = Literal["shared", "per_agent", "per_session"]
-RunBy = Literal["each", "one"]
 Start = Literal["eager", "lazy", "on_call"]
 
 
@@ -180,13 +179,6 @@ class ServerConfig(ConfigModel):
         "nobody: each host session has its own, with `stdio` a process of its own. Servers that keep something in "
         "mind between calls may need that, and programs that ask people something while several hosts use them.",
         examples=["per_session"],
-    )
-    replicas: RunBy = Field(
-        default="each",
-        description="Which of several replicas runs the server: `each` its own, or `one` for all, to which the others "
-        "send their calls; when that one ends, another takes over within seconds. For servers that may run once only, "
-        "such as one that keeps a file open.",
-        examples=["one"],
     )
     tools: ToolsConfig = Field(
         default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."

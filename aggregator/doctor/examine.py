@@ -306,7 +306,7 @@ class _Doctor:
 
 def _programs(config: Config) -> tuple[str, ...]:
     """Return the servers that each worker starts for itself."""
-    return tuple(one.id for one in config.servers if one.type == "stdio" and one.enabled and one.replicas == "each")
+    return tuple(one.id for one in config.servers if one.type == "stdio" and one.enabled)
 
 
 def _names_config(entry: OwnEntry) -> bool:

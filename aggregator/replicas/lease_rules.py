@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
-# Parts of a lease. An owner whose renewals fail sends nothing from the first on, its program is killed by the second;
-# the rest is for clocks that run at different speeds. It renews so often that two tries may fail.
+# Parts of a lease. An owner whose renewals fail does nothing from the first on; the rest is for clocks that run at
+# different speeds. It renews so often that two tries may fail.
 STOPS_AFTER: Final = 0.75
-KILLED_AFTER: Final = 0.85
 RENEW_EVERY: Final = 0.2
 
 
@@ -40,11 +39,6 @@ class OwnTime:
     def stops(self) -> float:
         """The moment from which on the owner does nothing any more."""
         return self.began + STOPS_AFTER * self.lease
-
-    @property
-    def killed(self) -> float:
-        """The moment by which its programs are killed."""
-        return self.began + KILLED_AFTER * self.lease
 
     def renewed(self, sent: float) -> None:
         """Take note that a renewal arrived that was sent at `sent` or later."""

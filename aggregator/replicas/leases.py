@@ -58,7 +58,6 @@ class Held:
         self.time = time
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._clock = clock
-        self._on_renewed: list[OnLeaseRenewed] = []
 
     def __repr__(self) -> str:
         return f"<Held {self.name} generation {self.generation}{'' if self.good else ', lost'}>"
@@ -68,26 +67,14 @@ class Held:
         """True as long as no other replica can have the lease."""
         return not self.lost.done() and self._clock() < self.time.stops
 
-    def on_renewed(self, listener: "OnLeaseRenewed") -> None:
-        """Call `listener` each time it was renewed."""
-        self._on_renewed.append(listener)
-
     def renewed(self, sent: float) -> None:
         """Take note that a renewal has arrived that was sent at `sent` or later."""
         self.time.renewed(sent)
-        for listener in self._on_renewed:
-            listener()
 
     def lose(self, why: str) -> None:
         """Take note that it is not to be used any more. May be called twice."""
         if not self.lost.done():
             self.lost.set_result(why)
-
-
-class OnLeaseRenewed(Protocol):
-    """A function that is called when a lease that this replica holds was renewed."""
-
-    def __call__(self) -> None: ...
 
 
 class OnLeaseChanged(Protocol):
@@ -150,12 +137,6 @@ class Leases:
         """Return the lease if this replica has it now."""
         candidate = self._candidates.get(name)
         return candidate.held if candidate is not None and candidate.held is not None and candidate.held.good else None
-
-    def owner(self, name: str) -> LeaseRecord | None:
-        """Return the lease as another replica has it, as far as is known; None where it is free or this one's."""
-        candidate = self._candidates.get(name)
-        row = candidate.row if candidate is not None else None
-        return row if row is not None and row.owner not in (None, self.me) else None
 
     def on_changed(self, name: str, listener: OnLeaseChanged) -> Callable[[], None]:
         """Call `listener` when the lease, which is wanted, has another owner; return what ends that."""

@@ -80,7 +80,7 @@ class SessionChoice:
         session = connection.session
         if session is not None and session.over:
             connection.lose(session, session.connection.ended.result())
-        if lifecycle.state == "reconnecting" and connection.place is None:
+        if lifecycle.state == "reconnecting":
             limit = min(limit, self._config.value.reconnect_wait)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Hashable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -15,7 +14,6 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, reason_of
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.reasons import Reason
-from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.connection import SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health.health import Health
@@ -23,12 +21,9 @@ from aggregator.upstream.health.in_flight import CallCounts
 from aggregator.upstream.late_secrets import same_secrets
 from aggregator.upstream.lifecycle.failures import Failure, failure_of
 from aggregator.upstream.lifecycle.idle import IdleStop
-from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.list_kinds import LIST_METHODS
 from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
-from aggregator.upstream.places.place import OwnerAway, ServerPlace, ServerPlaces, There
-from aggregator.upstream.places.session_names import SessionNames
 from aggregator.upstream.process.launch import launched
 from aggregator.upstream.process.process import ChildProcess
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -38,7 +33,6 @@ from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.transports.connection_end import wait_for_end
-from aggregator.upstream.transports.hop import HopConnection
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -65,7 +59,6 @@ class SharedConnection:
     """The shared connections of one upstream, one after the other; a `SessionHolder`.
 
     session: the open session; None while there is none.
-    place: the replica that runs the server; None where each runs its own.
     negotiated, transport, connect_seconds: of the latest connection; None before the first.
     """
 
@@ -83,7 +76,6 @@ class SharedConnection:
         subscriptions: UpstreamSubscriptions,
         health: Health,
         idle: IdleStop,
-        places: ServerPlaces | None = None,
         kept: KeptWork | None = None,
     ) -> None:
         self.session: UpstreamSession | None = None
@@ -101,11 +93,7 @@ class SharedConnection:
         self._subscriptions = subscriptions
         self._health = health
         self._idle = idle
-        self.place: ServerPlace | None = None
-        self._places = places
         self._kept = kept or KeptWork()
-        self._names = SessionNames()
-        self._shown = False
         # Done when the connection is to end: with the reason, or None when the upstream is idle.
         self._end: asyncio.Future[str | None] | None = None
         self._renewing = asyncio.Lock()
@@ -153,10 +141,8 @@ class SharedConnection:
                 self._subscriptions.reset()
 
     def host_left(self, host: Hashable) -> None:
-        """Close the connections of a host whose session has ended, here or at the replica that runs the server."""
+        """Close the connections of a host whose session has ended."""
         self._isolated.host_left(host)
-        if self.session is not None and isinstance(self.session.connection, HopConnection):
-            self.session.connection.host_left(host)
 
     def account_changed(self, account: GrantOwner, *, connected: bool) -> None:
         """Take note that an account was connected, or is not connected any more."""
@@ -169,9 +155,6 @@ class SharedConnection:
 
     async def notify_dedicated(self, host: Hashable, method: str) -> None:
         """Send a notification of a host over the connections that are for this host alone."""
-        if self.session is not None and isinstance(self.session.connection, HopConnection):
-            await self.session.connection.notify_dedicated(host, method)
-            return
         dedicated, session = self._isolated.of_host(host), self.session
         owner = session.back_channel.owner if session is not None else None
         if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
@@ -186,20 +169,9 @@ class SharedConnection:
 
     # -- one connection after the other
 
-    async def run(self, loop: ReconnectLoop) -> None:
-        """Have the loop connect again and again, until cancelled; then another replica may run the server."""
-        place = self.place = self._places.of(self._config.value) if self._places is not None else None
-        try:
-            await loop.run(self)
-        finally:
-            if place is not None:
-                await place.leave()
-
     async def run_once(self) -> Failure | None:
         """Connect, wait for the end, and return why it ended or could not be made; None if the upstream was idle."""
         try:
-            if self.place is not None:
-                return await self._run_placed(self.place)
             async with AsyncExitStack() as stack:
                 try:
                     return await self._run(stack)
@@ -213,52 +185,6 @@ class SharedConnection:
         except Exception as error:
             log.exception("%s: connecting failed: an unexpected error", self._config.value.id)
             return Failure(Reason(f"an unexpected error ({type(error).__name__})", str(error)))
-
-    async def _run_placed(self, place: ServerPlace) -> Failure | None:
-        """Connect where the server runs, once it runs somewhere: here, or by way of the replica that has it."""
-        spot = await place.settled()
-        async with AsyncExitStack() as stack:
-            try:
-                if isinstance(spot, There):
-                    return await self._run_there(stack, place, spot)
-                await stack.enter_async_context(place.using(spot.held, self._reaper))
-                # Before the lease is let go of, since their programs are the server too.
-                stack.push_async_callback(self._isolated.close)
-                self._connector.lease = spot.held
-                spot.held.lost.add_done_callback(
-                    lambda lost: self._lost(f"another replica may run it: {lost.result()}")
-                )
-                async with AsyncExitStack() as connection:
-                    return await self._run(connection)
-            except asyncio.CancelledError:
-                self._events.stop()
-                self._isolated.begin_close()
-                raise
-
-    async def _run_there(self, stack: AsyncExitStack, place: ServerPlace, there: There) -> Failure | None:
-        began, config = time.monotonic(), self._config.value
-        session: UpstreamSession | None = None
-        try:
-            async with asyncio.timeout(config.connect_timeout):
-                session = await self._connector.connect_by_owner(stack, place, there, self._names)
-                await self._lists.begin(session)
-        except (TimeoutError, RpcError, OwnerAway, PeerGone, UpstreamError) as error:
-            if isinstance(error, OwnerAway | PeerGone) or (session is not None and session.over):
-                # Of the other replica, and not of the server: it is waited for until another one has it.
-                log.debug("%s: the replica %s: %s", config.id, there.replica, error)
-                place.away(
-                    there, error if isinstance(error, OwnerAway) else OwnerAway(error_text(error), answered=True)
-                )
-                return None
-            return replace(failure_of(config, error), elsewhere=True)
-        self.connect_seconds = time.monotonic() - began
-        self.negotiated, self.transport = session.negotiated, session.transport
-        self._shown = False
-        failure = await self._serve(session, None, config)
-        if failure is not None and not self._shown:
-            place.away(there, OwnerAway(failure.reason, answered=True))
-            return None
-        return replace(failure, elsewhere=True) if failure is not None else None
 
     async def _run(self, stack: AsyncExitStack) -> Failure | None:
         began, config = time.monotonic(), self._config.value
@@ -292,14 +218,13 @@ class SharedConnection:
                     self._keep(tasks, f"the list of {kind}s", partial(self._lists.keep, kind, self))
                 self._keep(tasks, "the subscriptions", partial(self._subscriptions.keep, self))
                 self._keep(tasks, "the health checks", partial(self._health.keep, self))
-                if completed.references and not session.relayed:
+                if completed.references:
                     self._keep(tasks, "the look at secrets", partial(self._watch_secrets, session, completed))
                 if session.negotiated.era == "modern":
                     self._keep(tasks, "the news of lists", partial(self._lists.listen, session, self))
                 await self._lists.wait_others()
                 if not (session.over or self._end.done()):
                     self._idle.begin()
-                    self._shown = True
                     self._events.connected()
                     self._keep(tasks, "the stop of idle servers", partial(self._stop_when_idle, session, self._end))
                 reason = await wait_for_end(session.connection.ended, self._end, child)
@@ -321,11 +246,9 @@ class SharedConnection:
 
     def _lost(self, reason: str) -> None:
         if self.session is not None and self._end is not None and not self._end.done():
-            relayed, self.session = self.session.relayed, None
+            self.session = None
             self._end.set_result(reason)
-            # Another replica that ends before the server was shown is no failure of the server.
-            if self._shown or not relayed:
-                self._events.lost(reason)
+            self._events.lost(reason)
 
     async def _stop_when_idle(self, session: UpstreamSession, end: asyncio.Future[str | None]) -> None:
         """Give the session up once it has not been used for long; the next call connects again."""

@@ -19,12 +19,11 @@ from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.list_kinds import Kind
-from aggregator.upstream.places.place import ServerPlaces
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.server_actions import ActionRefused, SwitchedOff
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.upstream import Upstream, UpstreamObserver
-from aggregator.upstream.upstreams import Upstreams, UpstreamWatcher
+from aggregator.upstream.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ class Supervisor:
         *,
         secrets: LateSecrets | None = None,
         restores: bool = False,
-        places: ServerPlaces | None = None,
         accounts: CredentialsSource | None = None,
         kept: KeptWork | None = None,
     ) -> None:
@@ -66,7 +64,6 @@ class Supervisor:
         reaper: ends child processes, and is closed here; `hurry` is its own.
         secrets: resolves the references of the servers.
         restores: `restore` will be called with the lists of earlier connections.
-        places: the servers that one replica alone runs.
         accounts: the source of access tokens, for servers with `auth`.
         kept: begins background work of a connection again that raised, and reports it.
         """
@@ -80,8 +77,6 @@ class Supervisor:
         self._ending = self._passing_on = False
         self._restores = restores
         self._observer = observer
-        self._places = places
-        self._watchers: list[UpstreamWatcher] = []
         self._changed = asyncio.Event()
         # The event of the last look, if no upstream was to be waited for. None is before that event.
         self._had_none: dict[_Waiting, asyncio.Event] = {}
@@ -238,34 +233,10 @@ class Supervisor:
                 log.info("server %s is no longer switched off: its entry in the configuration was changed", server)
         return changed
 
-    async def hand_over(self, drain: float) -> None:
-        """End every server that this replica runs for all, once its calls have ended; another replica takes it over.
-
-        Its calls may go on for `drain` seconds at most.
-        """
-        async with Tasks("the hand-over") as tasks:
-            ends = []
-            for upstream, running in list(self._running.items()):
-                if upstream.shared.place is not None and upstream.shared.place.held is not None:
-                    upstream.shared.place.leaving = True
-                    ends.append(tasks.start(self._hand_over(upstream, running, drain)))
-            if ends:
-                self.changed()
-                await asyncio.wait(ends)
-
-    async def _hand_over(self, upstream: Upstream, running: asyncio.Task[None], drain: float) -> None:
-        await upstream.wait_unused(drain)
-        running.cancel()
-        await asyncio.wait([running])
-
     def account_changed(self, server: str, account: GrantOwner, *, connected: bool) -> None:
         """Take note that an account at a server was connected, or is not connected any more."""
         if (upstream := self._upstreams.get(server)) is not None:
             upstream.account_changed(account, connected=connected)
-
-    def watch(self, watcher: UpstreamWatcher) -> None:
-        """Tell `watcher` of what the upstreams report."""
-        self._watchers.append(watcher)
 
     # -- what the upstreams report
 
@@ -283,8 +254,6 @@ class Supervisor:
     def _pass_on(self) -> None:
         self._passing_on = False
         self._notify_waiters()
-        for watcher in self._watchers:
-            watcher.upstreams_changed()
         self._observer.changed()
 
     async def examine(self, upstream: Upstream, kind: Kind, items: list[Any]) -> None:
@@ -293,26 +262,21 @@ class Supervisor:
 
     def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Pass on an update of a resource; see `UpstreamObserver`."""
-        for watcher in self._watchers:
-            watcher.resource_updated(upstream, watched, uri)
         self._observer.resource_updated(upstream, watched, uri)
 
     # -- one upstream
 
     def _build(self, server: ServerConfig) -> Upstream:
         off = self.switched_off.get(server.id)
-        # Hosts of other replicas use a server that runs once, also where this process has a single host.
-        clients = self.clients if server.replicas == "each" else DownstreamClients()
         upstream = Upstream(
             server,
             self._reaper,
             self,
             self.slices,
-            clients,
+            self.clients,
             self._redact,
             off,
             self.secrets,
-            self._places,
             self._accounts,
             self._kept,
         )

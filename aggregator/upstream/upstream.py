@@ -28,7 +28,6 @@ from aggregator.upstream.lifecycle.states import State, StateAndReason
 from aggregator.upstream.list_kinds import LIST_METHODS, LISTS_CHANGED, Kind
 from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
-from aggregator.upstream.places.place import ServerPlaces
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.redaction import server_redaction
 from aggregator.upstream.server_actions import SwitchedOff, reason_not_to_run
@@ -83,7 +82,6 @@ class Upstream:
         redact: Redactor | None = None,
         switched_off: SwitchedOff | None = None,
         secrets: LateSecrets | None = None,
-        places: ServerPlaces | None = None,
         accounts: CredentialsSource | None = None,
         kept: KeptWork | None = None,
     ) -> None:
@@ -119,7 +117,6 @@ class Upstream:
             subscriptions=self.subscriptions,
             health=self.health,
             idle=self._idle,
-            places=places,
             kept=kept,
         )
         self._sessions = SessionChoice(current, self.lifecycle, self.shared, self._isolated, self.start, redaction)
@@ -221,7 +218,7 @@ class Upstream:
 
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
-        await self.shared.run(self._loop)
+        await self._loop.run(self.shared)
 
     def start(self) -> None:
         """Start the upstream if it is stopped: it is needed."""
@@ -322,7 +319,7 @@ class Upstream:
                         return await send(request, self.config, session, self._sessions.renew, self.redaction)
                 except UpstreamUnavailable:
                     request.limit, request.begun = limit - (time.monotonic() - began), None
-                    if (again and not session.relayed) or not session.over or request.limit <= 0:
+                    if again or not session.over or request.limit <= 0:
                         raise
                     # Nothing was sent: only now did it show that the connection was gone.
                     again = True

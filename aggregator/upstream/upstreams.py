@@ -1,22 +1,11 @@
-"""The upstreams by their ids and prefixes, and what watches them."""
+"""The upstreams by their ids and prefixes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.names import loosened
 from aggregator.upstream.upstream import Upstream
-
-
-class UpstreamWatcher(Protocol):
-    """The part of the program that relays what upstreams report to other replicas."""
-
-    def upstreams_changed(self) -> None:
-        """Take note that an upstream changed, or is another object now."""
-
-    def resource_updated(self, upstream: Upstream, watched: list[str], uri: str, /) -> None:
-        """Take note of an update of a resource; see `UpstreamObserver`."""
 
 
 class Upstreams(dict[str, Upstream]):

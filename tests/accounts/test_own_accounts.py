@@ -9,6 +9,9 @@ from typing import Final
 import pytest
 
 from aggregator.domain.grant_owner import GATEWAY, GrantOwner
+from aggregator.domain.principal import Principal, TokenFacts
+from aggregator.gateway.ask.upstream_caller import RequestCaller
+from aggregator.gateway.host import Host
 from tests.accounts.conftest import AGENTS, AccountsHarness, OpenAccounts
 from tests.accounts.test_shared_account import KINDS, subject
 from tests.end_to_end.scripted_host import LEGACY, MODERN, over_http
@@ -149,3 +152,14 @@ async def test_many_calls_at_the_moment_of_expiry(open_accounts: OpenAccounts) -
     assert {subject(result) for result in results} == {"person one"}
     assert account.refreshes == 1
     assert len(harness.ran) == 51
+
+
+def test_two_people_of_one_agent_are_two_hosts() -> None:
+    """Without a session, a server's question to one is none to the other."""
+    one, two = (
+        RequestCaller(
+            Host("http", None, Principal("one", token=TokenFacts("https://login.example.com", name))), MODERN, {}, None
+        )
+        for name in ("ann", "ben")
+    )
+    assert one.identity != two.identity

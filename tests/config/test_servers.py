@@ -126,6 +126,11 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
         ({"target": "no-colon"}, 'mcpServers.it.target: Expected "package.module:attribute", got "no-colon".'),
         ({"command": "x", "prefix": "。"}, "mcpServers.it.prefix: The prefix has no letter or digit"),
         ({"command": "x", "prefix": 3}, "mcpServers.it.prefix: Expected a text in double quotes, got 3."),
+        (
+            {"command": "x", "replicas": "one"},
+            "mcpServers.it.replicas: This key is not known. Each replica would start the server, which must run once, "
+            'so it is not used. Remove "replicas", and give the server an aggregator of its own (docs/scaling.md',
+        ),
     ],
 )
 def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, entry: object, said: str) -> None:
@@ -145,6 +150,10 @@ def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, ent
             "mcpServers.it.timout: This key is not known and has no effect. Did you",
         ),
         ({"command": "x", "trigger-keywords": []}, "Did you mean `trigger_keywords`?"),
+        (
+            {"command": "x", "replicas": "each"},
+            "mcpServers.it.replicas: This key is not known and has no effect. Remove it.",
+        ),
         ({"command": "x", "zzz": 3}, "mcpServers.it.zzz: This key is not known and has no effect. Remove it."),
         ({"command": "x", "tools": {"exlude": []}}, "mcpServers.it.tools.exlude: This key is not known"),
         ({"url": "http://a", "launch": {"command": "x", "arg": []}}, "mcpServers.it.launch.arg: This key"),

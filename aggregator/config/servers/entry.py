@@ -25,6 +25,10 @@ _NESTED_KEYS = {
     "tools": tuple(ToolsConfig.model_fields),
     "health": tuple(HealthConfig.model_fields),
 }
+_NOT_ONCE = "This key is not known. Each replica would start the server, which must run once, so it is not used."
+_RUN_ONCE = (
+    'Remove "replicas", and give the server an aggregator of its own (docs/scaling.md, "A server that must run once").'
+)
 _MAY_BE_BLANK = ("command", "url", "target", "proxy", "cwd", "description")
 
 
@@ -117,10 +121,17 @@ def name(entry: ServerEntry) -> bool:
     return True
 
 
-def note_keys(entry: ServerEntry) -> None:
-    """Report keys that are unknown or repeated, and remove unknown ones from nested objects."""
+def note_keys(entry: ServerEntry) -> bool:
+    """Report keys that are unknown or repeated, and remove unknown ones from nested objects.
+
+    Return False if the entry must not be used without what an unknown key says.
+    """
+    runs_once = entry.raw.get("replicas") == "one"
     for key in entry.translated.unknown:
-        _unknown(entry, (key,), OWN_KEYS)
+        if key == "replicas" and runs_once:
+            entry.error(ConfigComplaint((key,), _NOT_ONCE, _RUN_ONCE))
+        else:
+            _unknown(entry, (key,), OWN_KEYS)
     for key in entry.raw.repeated if isinstance(entry.raw, JsonObject) else ():
         entry.warn(
             ConfigComplaint((key,), "This key is there more than once; the last one counts.", "Remove the others.")
@@ -132,6 +143,7 @@ def note_keys(entry: ServerEntry) -> None:
                 if key not in known:
                     _unknown(entry, (part, key), known)
             entry.fields[part] = {key: item for key, item in value.items() if key in known and item is not None}
+    return not runs_once
 
 
 def _unknown(entry: ServerEntry, where: tuple[str, ...], known: tuple[str, ...]) -> None:

@@ -60,9 +60,9 @@ class ServerReader:
         off = _switched_off(entry)
         if not name(entry):
             return None
-        note_keys(entry)
+        allowed = note_keys(entry)
         _note_gaps(entry, off)
-        server = _validated(entry, off) if _makes_sense(entry) else None
+        server = _validated(entry, off) if allowed and _makes_sense(entry) else None
         if server is None or not self._take(entry, server):
             return None
         return _settled(entry, server, self.expander.folder)

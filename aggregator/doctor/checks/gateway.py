@@ -140,7 +140,7 @@ def _of_workers(facts: GatewayFacts, report: Mapping[str, Any]) -> Iterator[Chec
         yield found(
             "gateway_programs",
             f"Each of {workers} workers starts {count} servers for itself ({names}): {workers * count} processes.",
-            'Where a server takes much memory, or must run once: "replicas": "one" in its entry.',
+            "If a server takes much memory, or must run once, give it an aggregator of its own: docs/scaling.md.",
             facts.base,
         )
 

@@ -16,8 +16,6 @@ RETRY_AFTER_CAP: Final = 900.0
 
 # After a connection that lasted this long, the next failure counts as the first.
 STABLE: Final = 30.0
-# The longest pause before another replica is asked again about the server that it runs.
-ELSEWHERE_CAP: Final = 1.0
 # A program that ended within `MOMENT` seconds of being ready, `CRASHES` times in a row, is in a crash loop.
 MOMENT: Final = 10.0
 CRASHES: Final = 3
@@ -58,8 +56,6 @@ class Attempts:
     def pause(self, failure: Failure, chance: float) -> float:
         """Return the seconds until the next attempt after this failure; `chance` is uniform in [0, 1)."""
         pause = delay(self.failures, chance, refused=failure.lasting or self.crash_loop)
-        if failure.elsewhere:
-            return min(pause, ELSEWHERE_CAP)
         asked = min(failure.retry_after or 0.0, RETRY_AFTER_CAP)
         # A little later than asked for, so that not all clients of the server come at once.
         return max(pause, asked * (1 + chance / 10))

@@ -24,7 +24,6 @@ class Failure:
     died: the program of the server ended by itself.
     served: seconds that the upstream had been ready.
     retry_after: seconds after which the server asked to be tried again.
-    elsewhere: another replica has the connection, and waits where that has to be.
     """
 
     reason: str
@@ -32,7 +31,6 @@ class Failure:
     died: bool = False
     served: float = 0.0
     retry_after: float | None = None
-    elsewhere: bool = False
 
 
 def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = None) -> Failure:

@@ -252,7 +252,7 @@ async def run_child(
         ) from error
     group = child.pid
     try:
-        reaper.watch(group, server, mark.get(VARIABLE, ""))
+        reaper.watch(group)
         async with Tasks(f"the process of {server}") as tasks:
             if bounds.memory is not None:
                 tasks.start(_limit_memory(server, child, bounds.memory, reaper.memory))

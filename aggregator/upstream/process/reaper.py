@@ -4,14 +4,10 @@ Run as `python -I -S reaper.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; 
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
 left its group but carries the mark in its environment, where the system shows that (Linux). A line
 `@PATH` names a folder in which containers are noted, which are removed then (`containers.py`).
-
-A line `~PGID TIME MARK` has a group, and all that carries its mark, killed at a moment of `clock`, unless a later line
-puts it off: what another machine may run by then must not run here, also where the aggregator hangs.
 """
 
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -39,27 +35,21 @@ def main() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     groups: set[int] = set()
-    fenced: dict[int, tuple[float, str]] = {}
     containers: str | None = None
     rest = b""
     while True:
-        next_end = min((when for when, _ in fenced.values()), default=None)
-        wait = None if next_end is None else max(0.0, next_end - clock())
-        if select.select([0], [], [], wait)[0]:
-            data = os.read(0, 65_536)
-            if not data:
-                break
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                if line.startswith(b"@"):
-                    containers = os.fsdecode(line[1:])
-                else:
-                    _take(line, groups, fenced)
-        for group in [group for group, (when, _) in fenced.items() if when <= clock()]:
-            _signal_all({group}, signal.SIGKILL)
-            mark = fenced.pop(group)[1]
-            # An empty mark would be that of every server there is.
-            signal_each(marked(mark) if mark else [], signal.SIGKILL)
+        data = os.read(0, 65_536)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            kind, said = line[:1], line[1:]
+            if kind == b"@":
+                containers = os.fsdecode(said)
+            elif kind == b"+":
+                groups.add(int(said))
+            else:
+                groups.discard(int(said))
     if groups and _signal_all(groups, signal.SIGTERM):
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline and _signal_all(groups, 0):
@@ -111,27 +101,6 @@ def container_in(record: str) -> dict[str, Any] | None:
 def removal(noted: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     """Return the command that removes a container, and its environment."""
     return [*noted["command"], noted["id"]], noted["env"]
-
-
-def clock() -> float:
-    """Return seconds of the clock that goes on while the machine sleeps, as `replicas/leases.py` reads it."""
-    if sys.platform == "darwin":
-        return time.clock_gettime(time.CLOCK_MONOTONIC)
-    boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.clock_gettime(boottime) if boottime is not None else time.monotonic()
-
-
-def _take(line: bytes, groups: set[int], fenced: dict[int, tuple[float, str]]) -> None:
-    """Take one line of the aggregator."""
-    kind, (number, *more) = line[:1], line[1:].split(b" ")
-    group = int(number)
-    if kind == b"+":
-        groups.add(group)
-    elif kind == b"-":
-        groups.discard(group)
-        fenced.pop(group, None)
-    else:
-        fenced[group] = float(more[0]), os.fsdecode(more[1])
 
 
 def sweep(mark: str, grace: float) -> int:

@@ -4,11 +4,11 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.upstream.last_words import SpokenByServer
 from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
@@ -22,28 +22,6 @@ TERM_GRACE: Final = 2.0
 # When the aggregator ends: seconds from the close of stdin to SIGTERM, and seconds until all that is left is killed.
 END_CLOSE_GRACE: Final = 1.0
 END_WITHIN: Final = 1.75
-
-
-class FenceTime(Protocol):
-    """The moments of a fence, by the clock that also goes on while the machine sleeps."""
-
-    @property
-    def killed(self) -> float: ...
-
-
-class Fence(Protocol):
-    """The right to run the programs of a server as long as it is renewed, such as `aggregator.replicas.leases.Held`."""
-
-    @property
-    def time(self) -> FenceTime: ...
-
-    def on_renewed(self, listener: "OnFenceRenewed", /) -> None: ...
-
-
-class OnFenceRenewed(Protocol):
-    """A function that is called when the right was renewed."""
-
-    def __call__(self) -> None: ...
 
 
 class Reaper:
@@ -66,9 +44,6 @@ class Reaper:
         self._starting = asyncio.Lock()
         self.spawning = asyncio.Lock()
         self.memory = MemoryReader()
-        # The programs of servers that this process may run only until a moment that is moved on again and again.
-        self._fences: dict[str, Fence] = {}
-        self._fenced: dict[str, dict[int, str]] = {}
 
     async def mark(self) -> dict[str, str]:
         """Return the environment variable that marks one more child and all that it starts.
@@ -93,31 +68,9 @@ class Reaper:
             self._send(f"@{run.record.parent}\n")
         return run
 
-    def watch(self, group: int, server: str = "", mark: str = "") -> None:
-        """Have a process group ended with the aggregator; and in time, if its server is fenced."""
+    def watch(self, group: int) -> None:
+        """Have a process group ended with the aggregator."""
         self._send(f"+{group}\n")
-        if server in self._fences:
-            self._fenced[server][group] = mark
-            self._put_off(server)
-
-    @contextmanager
-    def fenced(self, server: str, fence: "Fence") -> Iterator[None]:
-        """Have the programs of a server that are started inside killed at a moment that only renewals put off.
-
-        The reaper process does it, so that it holds for an aggregator that hangs, or that was stopped by a signal.
-        """
-        self._fences[server], self._fenced[server] = fence, {}
-        fence.on_renewed(lambda: self._put_off(server))
-        try:
-            yield
-        finally:
-            del self._fences[server], self._fenced[server]
-
-    def _put_off(self, server: str) -> None:
-        fence = self._fences.get(server)
-        for group, mark in self._fenced.get(server, {}).items():
-            if fence is not None:
-                self._send(f"~{group} {fence.time.killed:.6f} {mark}\n")
 
     async def _start(self) -> None:
         if os.name != "posix":
@@ -138,8 +91,6 @@ class Reaper:
 
     def release(self, group: int) -> None:
         """Take back `watch`: the group has ended."""
-        for groups in self._fenced.values():
-            groups.pop(group, None)
         self._send(f"-{group}\n")
 
     def end(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.server_config import Protocol as EraChoice
 from aggregator.config.server_config import ServerConfig
-from aggregator.domain.abilities import EVERYTHING, NOTHING, declared
+from aggregator.domain.abilities import NOTHING, declared
 from aggregator.domain.errors import (
     RpcError,
     UpstreamBadAnswer,
@@ -21,23 +21,18 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner
 from aggregator.domain.versions import Era
-from aggregator.replicas.leases import Held
 from aggregator.upstream.connection import InboundHandlers, OpenTransport, SessionExpired
 from aggregator.upstream.credentials import Credentials, CredentialsSource
 from aggregator.upstream.faults import ServerFaults
 from aggregator.upstream.hidden_credentials import HiddenCredentials
 from aggregator.upstream.late_secrets import LateSecrets
-from aggregator.upstream.places.fence import FencedConnection
-from aggregator.upstream.places.place import ServerPlace, There
-from aggregator.upstream.places.session_names import SessionNames
 from aggregator.upstream.process.process import ChildProcess
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.back_channel import AskingHabit, BackChannel, ClientSide
-from aggregator.upstream.sessions.negotiate import Negotiated, negotiate
-from aggregator.upstream.sessions.session import HOP, UpstreamSession
+from aggregator.upstream.sessions.negotiate import negotiate
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.transports import TRANSPORTS
-from aggregator.upstream.transports.hop import open_hop
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -57,7 +52,6 @@ class Connector:
     """The connector of one upstream: tries the combination of transport and era that worked last, until it fails.
 
     habit: the way the server asks, as seen on all its connections.
-    lease: what this replica may use the server with; None where each has its own.
     account: whose the latest shared connection is; None where the server has no `auth`.
     faults: gets what is wrong with messages that are used all the same.
     """
@@ -81,7 +75,6 @@ class Connector:
         self._reaper = reaper
         self._on_notification = on_notification
         self.habit = AskingHabit()
-        self.lease: Held | None = None
         self._worked: tuple[str, EraChoice] | None = None
 
     async def complete(self, config: ServerConfig) -> ServerConfig:
@@ -144,24 +137,6 @@ class Connector:
         """
         credentials = self._credentials(placed, account or await self._lister(placed))
         return await self._try(stack, placed, transport, era, None, clients, credentials, on_notification)
-
-    async def connect_by_owner(
-        self, stack: AsyncExitStack, place: ServerPlace, there: There, names: SessionNames
-    ) -> UpstreamSession:
-        """Connect by way of the replica that runs the server, which has negotiated; `stack` closes the connection.
-
-        Raises:
-            OwnerAway: that replica does not answer, or does not run the server any more.
-            UpstreamUnavailable: it says that the server is away.
-        """
-        back = BackChannel(place.server, self._on_notification, None, self._redaction, self.habit)
-        inbound = InboundHandlers(back.on_request, back.on_notification)
-        connection = await stack.enter_async_context(open_hop(place, there, inbound, names))
-        stack.push_async_callback(back.close)
-        said = connection.greeting.result()
-        negotiated = Negotiated(said["version"], said["server_info"], said["capabilities"], said["instructions"])
-        negotiated = negotiated.redacted(self._redaction)
-        return UpstreamSession(connection, negotiated, HOP, negotiated.envelope(), back, EVERYTHING)
 
     async def _lister(self, placed: ServerConfig) -> GrantOwner | None:
         """Return whose account lists are read with; None for a server without OAuth."""
@@ -231,8 +206,6 @@ class Connector:
                 try:
                     inbound = InboundHandlers(back.on_request, back.on_notification, self._faults.note_message)
                     connection = await attempt.enter_async_context(opener(placed, inbound, self._reaper, credentials))
-                    if self.lease is not None:
-                        connection = FencedConnection(placed.id, connection, self.lease)
                     attempt.push_async_callback(back.close)
                     negotiated = await negotiate(placed.id, connection, protocol, declare)
                     negotiated = negotiated.redacted(self._redaction)

@@ -14,8 +14,6 @@ from aggregator.upstream.sessions.negotiate import Negotiated
 # In the handshake eras, abilities are declared once for a session, and are true of hosts with exactly these. Over the
 # transports whose sessions take no process, other hosts get a session of their own.
 CHEAP: Final = frozenset({"http", "sse"})
-# The transport to a server that another replica runs, which gives each host the session that is right for it.
-HOP: Final = "hop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +43,13 @@ class UpstreamSession:
         """True if one more session takes no process."""
         return self.transport in CHEAP
 
-    @property
-    def relayed(self) -> bool:
-        """True if another replica has the connection."""
-        return self.transport == HOP
-
     def fits(self, caller: Caller, *, shared: bool = True) -> bool:
         """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do.
 
         shared: all hosts share the sessions of the server.
         """
-        if self.relayed or not shared:
-            return self.relayed
+        if not shared:
+            return False
         if caller.abilities is NOTHING and self.declared is NOTHING:
             return True
         if self.negotiated.era == "modern":
