@@ -40,11 +40,14 @@ from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
+from aggregator.gateway.calls.plan import CallPlans
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.flow.guard import FlowGuard
@@ -275,6 +278,9 @@ def _build_gateway(
     resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current, missing)
     rate_limits = RateLimits(replication.usage)
     relay = Relay(call_log, lists.input_requests, rate_limits, resolver, missing)
+    checker, large_results, told = Checker(), LargeResults(keeper), config.results.output_schemas
+    plans = CallPlans(supervisor.upstreams, resolver, views, failover, checker, tells_schemas=told)
+    delivery = ResultDelivery(checker, large_results, agent_items)
     pipeline = Pipeline(
         supervisor.upstreams,
         resolver,
@@ -282,12 +288,13 @@ def _build_gateway(
         call_log,
         lists.input_requests,
         failover,
-        agent_items,
         relay,
         rate_limits,
-        LargeResults(keeper),
+        checker,
+        plans,
+        large_results,
+        delivery,
         guard,
-        tells_schemas=config.results.output_schemas,
     )
     pipeline.reconfigure(config)
     drain = call_log.drain
@@ -297,12 +304,12 @@ def _build_gateway(
         call_log=call_log,
         drain=drain,
         resolver=resolver,
-        failover=failover,
+        plans=plans,
+        delivery=delivery,
         pipeline=pipeline,
         rate_limits=rate_limits,
-        agent_items=agent_items,
     )
-    programs = RunPrograms(config, views, lists.input_requests, call_log, pipeline.large_results, guard)
+    programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, guard)
     permission = ItemPermission(approval, guard)
     lookup, files = lists.resource_lookup, SkillFiles(agent_items)
     resources = Resources(lookup, startup, agent_items, permission, relay, keeper, files)
@@ -310,7 +317,7 @@ def _build_gateway(
     completion = Completion(agent_items, resources, prompts, permission, relay)
     skills = Skills(lookup, startup, agent_items, permission, relay, files, lists.slices)
     reads = RecordedReads(call_log, drain, agent_items, resources, prompts, completion, skills)
-    skill_reader = SkillReader(reads, lists.input_requests, pipeline.large_results)
+    skill_reader = SkillReader(reads, lists.input_requests, large_results)
     playground = Playground(
         live,
         supervisor.upstreams,

@@ -19,6 +19,7 @@ from aggregator.domain.call_record import (
     TOOL_CALL,
     CallRecord,
     LogContext,
+    TraceContext,
     current_call,
 )
 from aggregator.domain.errors import (
@@ -30,8 +31,9 @@ from aggregator.domain.errors import (
     to_tool_result,
 )
 from aggregator.domain.missing import ItemRefused
-from aggregator.domain.trace_context import Sample, as_caller, begin, below, onward
+from aggregator.domain.trace_context import TRACEPARENT, Sample, as_caller, begin, below, onward
 from aggregator.gateway.drain import Drain
+from aggregator.gateway.eras import onward as passed_on
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.notes import note_failure, note_result
@@ -154,13 +156,15 @@ class CallLog:
         user = f"{token.subject} of {token.issuer}" if token is not None else (meta or {}).get(USER_KEY)
         return _text(user), _text((meta or {}).get(SESSION_KEY)) or host.session
 
-    def trace_meta(self, record: CallRecord, meta: Mapping[str, Any]) -> dict[str, str]:
-        """Return the trace context for the request to the upstream: where the host began a trace, or ours are
-        exported."""
-        if not self.observers.exported and "traceparent" not in meta:
-            return {}
-        attempt = sum(step.name == "upstream" for step in record.steps)
-        return onward(record.trace, attempt, recorded=self.observers.exported)
+    def meta_onward(self, meta: Any, trace: TraceContext, attempt: int, *, trusted: bool) -> dict[str, Any]:
+        """Return the `_meta` of the `attempt`-th request to an upstream, which is `trusted` or not.
+
+        It has the trace context if the host began a trace, or if ours are exported.
+        """
+        passed, exported = passed_on(meta, trusted=trusted), self.observers.exported
+        if exported or TRACEPARENT in passed:
+            passed |= onward(trace, attempt, recorded=exported)
+        return passed
 
     async def wait_until_begun(self, record: CallRecord) -> None:
         """Return once the call may be sent to its upstream; to be called before each upstream that gets it.

@@ -43,6 +43,11 @@ class Limits(NamedTuple):
     result: ResultLimit | None = None
     tokens: ResultLimit | None = None
 
+    @property
+    def bounds_results(self) -> bool:
+        """True if there is a bound on the size of its result."""
+        return self.result is not None or self.tokens is not None
+
     def least(self, kind: LimitKind) -> Limit | None:
         """Return the strictest limit of one kind."""
         return min((limit for limit in self.counted if limit.kind == kind), key=lambda limit: limit.most, default=None)

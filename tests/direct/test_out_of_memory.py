@@ -22,10 +22,10 @@ SOON: Final = 5.0
 # The places, as `module:object`; one that a kind of host or a way of answering does not come by is passed over there.
 EVERYWHERE: Final = [
     "gateway.calls.direct:DirectCalls.answer",
-    "gateway.calls.direct:DirectCalls._deliver",
+    "gateway.calls.delivery:ResultDelivery.deliver_at_once",
     "gateway.calls.direct:DirectCalls.begin",
     "gateway.calls.pipeline:Pipeline.call_tool",
-    "gateway.calls.pipeline:Pipeline._deliver",
+    "gateway.calls.delivery:ResultDelivery.deliver",
     "gateway.calls.relay:Relay._send",
     "gateway.call_log:CallLog.close",
     "gateway.call_log:CallLog._begin",

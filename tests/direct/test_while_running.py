@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.call_record import CallRecord
-from aggregator.gateway.calls import direct
+from aggregator.gateway.calls import plan
 from aggregator.identity.keys import new_key
 from tests.bounds.web_harness import RawConnection
 from tests.direct.direct_harness import (
@@ -143,7 +143,7 @@ async def test_its_server_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
 async def test_no_answer_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """A8: a limit that is over before a task has taken the call over holds all the same."""
-    monkeypatch.setattr(direct, "_SHORTEST_LIMIT", 0.0)
+    monkeypatch.setattr(plan, "_SHORTEST_LIMIT", 0.0)
     servers = {"old": child("legacy", timeout=0.04, health={"failures": 100})}
     async with direct_harness(tmp_path, monkeypatch, servers) as it:
         for on in (False, True):

@@ -4,16 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, Stage, TraceContext
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
-from aggregator.gateway.calls.known_host import KnownHost, PlainTool
+from aggregator.gateway.calls.known_host import KnownHost
+from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.calls.progress import Progress
-from aggregator.gateway.calls.rate_limits import FREE
+from aggregator.gateway.calls.rate_limits import FREE, Charge
 from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.upstream.sessions.direct_request import DirectRequest
@@ -64,7 +64,7 @@ class DirectCall(DirectRequest):
         "meta",
         "params",
         "permitted",
-        "plain",
+        "plan",
         "progress",
         "received",
         "sent_at",
@@ -80,7 +80,7 @@ class DirectCall(DirectRequest):
         owner: DirectCallOwner,
         deadline: float,
         known: KnownHost,
-        plain: PlainTool,
+        plan: PreparedCall,
         params: dict[str, Any],
         arguments: dict[str, Any],
         to_host: DirectAnswer,
@@ -89,12 +89,12 @@ class DirectCall(DirectRequest):
         super().__init__(deadline)
         self._owner = owner
         self.known = known
-        self.plain = plain
+        self.plan = plan
         self.params = params
         self.arguments = arguments
         self.to_host = to_host
         self.trace = trace
-        self.charge: AbstractContextManager[None] = FREE
+        self.charge: Charge = FREE
         self.progress: Progress | None = None
         self.taken_over = False
         # What its result brings, and the labels of its conversation, where the policies have flow rules.
@@ -119,7 +119,7 @@ class DirectCall(DirectRequest):
         try:
             answered = not self.taken_over and self._owner.answer(self, result)
         except Exception:  # of ours, or for want of memory: the pipeline then says what is wrong
-            log.exception("the answer of %s could not be given at once", self.plain.tool.name)
+            log.exception("the answer of %s could not be given at once", self.plan.tool.name)
             answered = False
         if not answered:
             self.result = result
@@ -140,8 +140,8 @@ class DirectCall(DirectRequest):
 
     def record(self) -> CallRecord:
         """Return the record of the call, as far as it has come."""
-        known, plain, received = self.known, self.plain, self.received
-        host, principal, tool = known.host, known.host.principal, plain.tool
+        known, plan, received = self.known, self.plan, self.received
+        host, principal, tool = known.host, known.host.principal, plan.tool
         name: str = self.params["name"]
         record = CallRecord(
             self.trace,
@@ -165,7 +165,7 @@ class DirectCall(DirectRequest):
             self.session.negotiated.version,
         )
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
-        record.flow, record.sent, record.harmless = self.told, True, plain.ruling.retry is not None
+        record.flow, record.sent, record.harmless = self.told, True, plan.ruling.retry is not None
         record.steps = [
             stage("policy", received, received, self.permitted),
             stage("check", received, self.permitted, self.checked),
@@ -182,7 +182,7 @@ class DirectCall(DirectRequest):
     def drop(self) -> None:
         """Let go of all that was asked and of who asked, once the call is over: see `forget_host`."""
         self.params, self.arguments, self.result, self.progress = {}, {}, None, None
-        del self.known, self.plain, self.to_host
+        del self.known, self.plan, self.to_host
 
     def as_call(self) -> ToolCall:
         """Return the call as the pipeline has it."""

@@ -1,57 +1,21 @@
-"""The facts that calls of one host have in common, and the tools that it may call without being asked."""
+"""The facts that calls of one host have in common, and the plans of the tools that it called."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aggregator.domain.abilities import NOTHING
 from aggregator.domain.call import ToolCall
 from aggregator.domain.names import Style
-from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import TRACEPARENT, TRACESTATE
 from aggregator.gateway import eras
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
-from aggregator.gateway.calls.validate import PlainCheck
+from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.host import Host
-from aggregator.upstream.upstream import Upstream
-
-if TYPE_CHECKING:
-    from aggregator.policy.rulebook import Ruling
 
 # Members of `_meta` that are others with each call.
 PROGRESS: Final = "progressToken"
 _VARIABLE: Final = frozenset({PROGRESS, TRACEPARENT, TRACESTATE})
-
-
-class PlainTool:
-    """A tool as one agent may call it without being asked.
-
-    `terms` stands for the snapshots that this depends on, so that a host that is idle keeps none of them alive.
-    `keeps_structured`: its structured results are passed on whole. `has_flow`: the policies have flow rules.
-    `extends` is its time limit if progress starts that anew, else None.
-    """
-
-    __slots__ = ("check", "extends", "has_flow", "keeps_structured", "ruling", "terms", "tool", "upstream")
-
-    def __init__(
-        self,
-        tool: ToolRecord,
-        ruling: "Ruling",
-        upstream: Upstream,
-        check: PlainCheck,
-        terms: object,
-        *,
-        keeps_structured: bool,
-        has_flow: bool,
-    ) -> None:
-        self.tool = tool
-        self.ruling = ruling
-        self.upstream = upstream
-        self.check = check
-        self.terms = terms
-        self.keeps_structured = keeps_structured
-        self.has_flow = has_flow
-        self.extends = tool.timeout if upstream.config.progress_extends(tool.timeout) else None
 
 
 class KnownHost:
@@ -74,9 +38,9 @@ class KnownHost:
         "meta",
         "modern",
         "names",
+        "plans",
         "session_id",
         "style",
-        "tools",
         "user_id",
         "version",
     )
@@ -96,7 +60,8 @@ class KnownHost:
         # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
         self.may_be_parked = modern and self.caller.abilities != NOTHING
         self.user_id, self.session_id = CallLog.named_in(meta, host)
-        self.tools: dict[str, PlainTool] = {}
+        # By the name that the host calls.
+        self.plans: dict[str, PreparedCall] = {}
         self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)
         self.is_exact = not _has_numbers(self._passed_on[True])
 

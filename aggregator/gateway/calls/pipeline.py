@@ -4,16 +4,13 @@ With a host of 2026-07-28 that has to be asked something, the call starts over f
 every step before the relay is safe to run twice, and limits are charged in the relay, once for all its requests.
 """
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
-from aggregator.domain.bounds.offload import is_long
 from aggregator.domain.call import ResolvedCall, ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy, confirmers
@@ -28,16 +25,15 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
 )
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.uris.links import in_result
-from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
-from aggregator.gateway.calls.provenance import attributed
+from aggregator.gateway.calls.plan import OF_MODELS, CallPlans
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
@@ -48,8 +44,7 @@ from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
-from aggregator.gateway.results.keeper import ResultSource
-from aggregator.gateway.results.showing import LargeResults, knows_links
+from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.upstream.upstream import Upstream
@@ -58,8 +53,6 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
-_OF_MODELS: Final = "v1"
 _NO_LABELS: Final[frozenset[str]] = frozenset()
 
 
@@ -74,13 +67,13 @@ class Pipeline:
         call_log: CallLog,
         input_requests: InputRequests,
         failover: Failover,
-        agent_items: AgentItems,
         relay: Relay,
         rate_limits: RateLimits,
+        checker: Checker,
+        plans: CallPlans,
         large_results: LargeResults,
+        delivery: ResultDelivery,
         flow: FlowGuard,
-        *,
-        tells_schemas: bool,
     ) -> None:
         self._upstreams = upstreams
         self._resolver = resolver
@@ -88,14 +81,13 @@ class Pipeline:
         self._call_log = call_log
         self._input_requests = input_requests
         self._failover = failover
-        self._agent_items = agent_items
         self._relay = relay
         self._rate_limits = rate_limits
+        self.checker = checker
+        self._plans = plans
         self.large_results = large_results
+        self._delivery = delivery
         self.flow = flow
-        # Whether lists have the output schemas of tools: hosts then expect structured results.
-        self._tells_schemas = tells_schemas
-        self.checker = Checker()
 
     def reconfigure(self, config: Config) -> None:
         """Take the bounds of checks and results from a configuration."""
@@ -131,7 +123,7 @@ class Pipeline:
                 checked, refusal = await self._validate(permitted)
             if refusal is not None:
                 entry.finish(refusal)
-            elif permitted.resolved.tool.name not in self._failover.others:
+            elif permitted.plan.tool.name not in self._failover.others:
                 entry.finish(await self._answer(checked, checked, view, host, channel))
             else:
                 try:
@@ -143,7 +135,7 @@ class Pipeline:
                                 entry.finish(await self._answer(once, checked, view, host, channel))
                                 break
                 except (UpstreamTimeout, UpstreamLost) as error:
-                    self._name_others(error, permitted.resolved.tool, view, host)
+                    self._name_others(error, permitted.plan.tool, view, host)
                     raise
         return entry.result
 
@@ -161,20 +153,14 @@ class Pipeline:
         Raises:
             UpstreamRpcError: the upstream's own protocol error.
         """
-        call, tool, caller = direct.as_call(), direct.plain.tool, direct.caller
+        call, plan, caller = direct.as_call(), direct.plan, direct.caller
         async with self._call_log.reopen(direct.record()) as entry:
-            name_tool(entry.record, tool)
+            name_tool(entry.record, plan.tool)
             direct.arrive(channel)
-            permitted = Permitted(ResolvedCall(call, tool), direct.plain.ruling, entry.record, direct.flow)
-            checked = Checked(permitted, direct.arguments)
-            target = CallTarget(direct.plain.upstream, CALL, tool.name, call.principal, direct.arguments)
-            entry.finish(await self._relayed(checked, checked, target, caller, None, direct))
+            checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.flow), direct.arguments)
+            target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
+            entry.finish(await self._relayed(checked, target, caller, None, direct))
         return entry.result
-
-    def keeps_structured(self, tool: ToolRecord, frontend: str, via: str | None = None) -> bool:
-        """Return whether a host was told of the output schema of a tool, and so expects its structured result."""
-        told = self._tells_schemas and via is None and frontend != _OF_MODELS
-        return told and "outputSchema" in tool.definition
 
     async def _permit(self, call: ToolCall, view: View, host: Host, record: CallRecord) -> Permitted:
         """Resolve the tool and have the policy rule on it.
@@ -185,7 +171,7 @@ class Pipeline:
         refuse_look_alikes(call.params)
         tool = await self._resolver.find(view, call.name, call.style)
         name_tool(record, tool)
-        if tool.only_for_apps and (call.via is not None or host.frontend == _OF_MODELS):
+        if tool.only_for_apps and (call.via is not None or host.frontend == OF_MODELS):
             # These are ways of models, and the tool is for a host's own program (ext-apps, `visibility`).
             raise UnknownTool(call.name, [], meant=tool)
         if call.only_reads and not view.read_only(tool):
@@ -195,11 +181,12 @@ class Pipeline:
             wrong = mismatch(tool.param_headers, call.arguments, host.headers)
             if wrong is not None:
                 raise HostError(HEADER_MISMATCH, wrong)
-        ruling = view.ruling(tool)
+        plan = self._plans.prepare(view, tool, host.frontend, call.via)
+        ruling = plan.ruling
         if ruling.scopes:
             view.require_scopes(tool.name, ruling.scopes, tool)
-        if view.rulebook is None or not view.rulebook.has_flow:
-            return Permitted(ResolvedCall(call, tool), ruling, record)
+        if view.rulebook is None or not plan.has_flow:
+            return Permitted(call, plan, ruling, record)
         flow = self.flow.begin(view.rulebook, ruling.flow, host, record.trace, tool.name, call.within)
         asked = self._input_requests.asked_flow(call.params, call.version)
         try:
@@ -209,13 +196,17 @@ class Pipeline:
         except FlowDenied:
             self._input_requests.give_up(call.params, call.principal)
             raise
-        return Permitted(ResolvedCall(call, tool), ruling._replace(decision=decision), record, flow)
+        return Permitted(call, plan, ruling._replace(decision=decision), record, flow)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Hold the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
-        tool, call, rules = permitted.resolved.tool, permitted.resolved.call, permitted.ruling.tightening
-        server, agent = self._upstreams[tool.server].config, call.principal.agent_id
-        arguments, refusal = await self.checker.arguments(server, tool, call.arguments, rules, agent)
+        call, plan, rules = permitted.call, permitted.plan, permitted.ruling.tightening
+        given, tool, agent = call.arguments, plan.tool, call.principal.agent_id
+        fitting = plan.check.arguments(given) if plan.check is not None else None
+        if fitting is not None:
+            permitted.record.arguments = fitting
+            return Checked(permitted, fitting), None
+        arguments, refusal = await self.checker.arguments(plan.upstream.config, tool, given, rules, agent)
         permitted.record.arguments = arguments
         if refusal is not None:
             blame = await self.checker.blame(tool, arguments, rules, agent)
@@ -230,7 +221,7 @@ class Pipeline:
         `original` is the call that was made; `checked` is another one where another tool stands in.
         """
         permitted, arguments = checked
-        call, tool, record = permitted.resolved.call, permitted.resolved.tool, permitted.record
+        call, tool, record = permitted.call, permitted.plan.tool, permitted.record
         caller = RequestCaller(host, call.version, call.params, channel)
         caller.flow = self.flow.questions(permitted.flow, record)
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
@@ -247,12 +238,11 @@ class Pipeline:
                 return question
         # People take their time, and so do checks of arguments.
         self._resolver.check_shown(tool)
-        return await self._relayed(checked, original, target, caller, resumption)
+        return await self._relayed(checked, target, caller, resumption)
 
     async def _relayed(
         self,
         checked: Checked,
-        original: Checked,
         target: CallTarget,
         caller: RequestCaller,
         resumption: Resumption | None,
@@ -271,7 +261,7 @@ class Pipeline:
         with timed(record, "output"):
             if flow is not None:
                 labels = await self.flow.note(flow, result, record)
-            return await self._deliver(checked, original, caller.host, result, labels)
+            return await self._delivery.deliver(checked, caller.host, result, labels)
 
     async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
         """Return None once a person has agreed, else the result that carries the question to the host.
@@ -280,47 +270,17 @@ class Pipeline:
             OverLimit: the call would be over its limit, so there is no point in asking.
             NotConfirmed, WaitsForApproval: the person said no, or the question is queued.
         """
-        permitted, resolved = original.permitted, original.permitted.resolved
-        record, decision = permitted.record, permitted.ruling.decision
+        call, plan, ruling, record, _ = original.permitted
+        decision, resolved = ruling.decision, ResolvedCall(call, plan.tool)
         record.rule, record.rule_source = decision.rule, decision.source
-        await self._rate_limits.check(resolved.tool.name, permitted.ruling.limits, resolved.call.conversation)
+        await self._rate_limits.check(plan.tool.name, ruling.limits, call.conversation)
         return await self._approval.obtain(resolved, original.arguments, decision, view.confirming, caller, record)
-
-    async def _deliver(
-        self, checked: Checked, original: Checked, host: Host, result: dict[str, Any], labels: frozenset[str]
-    ) -> dict[str, Any]:
-        """Return the result as the host gets it: checked, with exposed URIs, no larger than allowed, attributed.
-
-        `labels` are the flow labels that it has.
-        """
-        (call, tool), agent = checked.permitted.resolved, checked.permitted.resolved.call.principal.agent_id
-        meant, upstream = original.permitted.resolved.tool, self._upstreams[tool.server]
-        elsewhere = self._agent_items.elsewhere(host, upstream)
-        if is_long(result.get("content")):
-            result = await asyncio.to_thread(in_result, tool.prefix, result, elsewhere)
-        else:
-            result = in_result(tool.prefix, result, elsewhere)
-        if "outputSchema" in meant.definition:
-            result = await self.checker.result(self._upstreams[meant.server].config, meant, result, agent)
-        result = await self.large_results.fitted(
-            result,
-            checked.permitted.ruling.limits,
-            call.principal,
-            ResultSource(tool.server, tool.own_name),
-            keeps_structured=self.keeps_structured(meant, host.frontend, call.via),
-            links=knows_links(host.frontend, call.version),
-            for_program=call.within is not None,
-            labels=labels,
-        )
-        if is_long(result.get("content")):
-            return await asyncio.to_thread(attributed, upstream.config, tool, result, time.time(), meant.server)
-        return attributed(upstream.config, tool, result, time.time(), meant.server)
 
     # -- another tool in place of the one that was called
 
     def _attempts(self, checked: Checked, view: View) -> CallAttempts:
         """Return the attempts to have a call answered, by the tool itself and by those that may stand in for it."""
-        call, tool = checked.permitted.resolved
+        call, tool = checked.permitted.call, checked.permitted.plan.tool
         # A person who has to agree to a call knows nothing of another that would need it too.
         others = (other for other in self._failover.of(tool) if view.may_stand_in(other))
         resumed = self._input_requests.claims(call.params)
@@ -329,16 +289,16 @@ class Pipeline:
     async def _stand_in(self, checked: Checked, attempt: CallAttempt, view: View) -> Checked | None:
         """Return the call as one of the attempt's tool; None where that tool may not have these arguments now."""
         first = checked.permitted
-        if attempt.tool is first.resolved.tool:
+        called = first.plan.tool
+        if attempt.tool is called:
             limits = together(first.ruling.limits, Limits(), charged=attempt.charged)
             return checked._replace(permitted=first._replace(ruling=first.ruling._replace(limits=limits)))
         # Once its server is awake, it may be another tool than the one that was known.
-        tool = next((one for one in self._failover.of(first.resolved.tool) if one.name == attempt.tool.name), None)
-        if tool is None:
+        tool = next((one for one in self._failover.of(called) if one.name == attempt.tool.name), None)
+        if tool is None or not view.may_stand_in(tool):
             return None
-        if not view.may_stand_in(tool):
-            return None
-        ruling, flow = view.ruling(tool), first.flow
+        plan = self._plans.stand_in(view, tool, first.plan)
+        ruling, flow = plan.ruling, first.flow
         if flow is not None:
             if not await self.flow.may_stand_in(ruling.decision, ruling.flow, flow):
                 return None
@@ -349,17 +309,17 @@ class Pipeline:
             labels = flow.labels | ruling.flow.labels
             flow = flow._replace(labels=labels, of=flow.of._replace(rules=rules, name=flow.of.name or flow.name))
         try:
-            config, agent = self._upstreams[tool.server].config, first.resolved.call.principal.agent_id
+            config, agent = plan.upstream.config, first.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
         except Unverifiable:
             return None
         if refusal is not None:
-            log.info("%s does not stand in for %s: it refuses the arguments", tool.name, first.resolved.tool.name)
+            log.info("%s does not stand in for %s: it refuses the arguments", tool.name, called.name)
             return None
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
         # What was decided, and agreed to, is the call that the agent made.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(ResolvedCall(first.resolved.call, tool), ruling, first.record, flow), arguments)
+        return Checked(Permitted(first.call, plan, ruling, first.record, flow), arguments)
 
 
 def _sent_once(checked: Checked) -> Checked:

@@ -5,7 +5,6 @@ With several replicas each counts its own calls and knows those of the others as
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from math import ceil
 from types import TracebackType
@@ -23,9 +22,6 @@ _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
 # How often the other replicas are asked whether calls under way have ended, before a call is refused for them.
 _LOOKS: Final = 3
-# The charge of a call without limits: it need not be entered.
-FREE: Final = nullcontext()
-
 Counter = tuple[str, ...]
 
 
@@ -45,9 +41,7 @@ class RateLimits:
         self._usages: dict[Counter, Usage] = {}
         self._conversations: LruCache[tuple[Counter, str], Usage] = LruCache(_CONVERSATIONS)
 
-    async def charge(
-        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False
-    ) -> AbstractContextManager[None]:
+    async def charge(self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False) -> "Charge":
         """Charge one call, as `charged` does, once the other replicas were asked where that is needed.
 
         Raises:
@@ -83,8 +77,8 @@ class RateLimits:
 
     def charged(
         self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False, looked: bool = False
-    ) -> AbstractContextManager[None]:
-        """Charge one call for as long as it runs, from now to the end of `with` what is returned.
+    ) -> "Charge":
+        """Charge one call for as long as it runs: from now until the charge is given back.
 
         `again`: it goes on after a question, and was counted before. `looked`: `look` has just found room for it.
 
@@ -111,7 +105,15 @@ class RateLimits:
                 if running is None:
                     running = []
                 running.append(usage)
-        return _Charge(running, shared) if running is not None else FREE
+        return Charge(running, shared) if running is not None else FREE
+
+    def has_room(self, tool: str, limits: Limits, conversation: str | None) -> bool:
+        """Return whether it is known that a call could be charged now; nothing is."""
+        try:
+            self.look(tool, limits, conversation)
+        except OverLimit:
+            return False
+        return True
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Check whether a call could be charged now; nothing is.
@@ -209,14 +211,21 @@ class RateLimits:
         return unknown
 
 
-class _Charge:
-    """Places among the concurrent calls, taken already; given back at the end of `with`."""
+class Charge:
+    """Places among the concurrent calls, taken already, until they are given back: at the end of a `with`, or once."""
 
     __slots__ = ("_levels", "_shared")
 
-    def __init__(self, levels: Sequence[UsageLevel], shared: SharedUsage) -> None:
+    def __init__(self, levels: Sequence[UsageLevel], shared: SharedUsage | None = None) -> None:
         self._levels = levels
         self._shared = shared
+
+    def give_back(self) -> None:
+        """Give the places back."""
+        for level in self._levels:
+            level.remove()
+            if self._shared is not None:
+                self._shared.given_back(level)
 
     def __enter__(self) -> None:
         pass
@@ -224,9 +233,11 @@ class _Charge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for level in self._levels:
-            level.remove()
-            self._shared.given_back(level)
+        self.give_back()
+
+
+# The charge of a call without limits.
+FREE: Final = Charge(())
 
 
 def _blame(limit: Limit) -> Blame:

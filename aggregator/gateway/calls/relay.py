@@ -40,7 +40,7 @@ from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
-from aggregator.gateway.eras import onward, received
+from aggregator.gateway.eras import received
 from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
@@ -153,8 +153,8 @@ class Relay:
             NotRecorded: it is not on record that the call is sent, and has to be.
             HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
         """
-        resolved, ruling, record = checked.permitted[:3]
-        tool, call = resolved.tool, resolved.call
+        call, plan, ruling, record, _ = checked.permitted
+        tool = plan.tool
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
         params["name"] = tool.own_name
         if checked.arguments or "arguments" in call.params:
@@ -318,8 +318,9 @@ class Relay:
         headers = outgoing.headers
         direct, outgoing.direct = outgoing.direct, None
         while True:
-            meta = onward(params.get("_meta"), trusted=upstream.config.trusted)
-            meta |= self._call_log.trace_meta(record, meta)
+            attempts = sum(step.name == "upstream" for step in record.steps)
+            trusted = upstream.config.trusted
+            meta = self._call_log.meta_onward(params.get("_meta"), record.trace, attempts, trusted=trusted)
             sent = {**params, "_meta": meta} if meta or "_meta" in params else params
             try:
                 with attempted(record, upstream.config.id, direct.sent_at if direct is not None else None):

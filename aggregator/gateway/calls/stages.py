@@ -2,8 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from aggregator.domain.call import ResolvedCall
+from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
+from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.policy.rulebook import Ruling
 
@@ -11,10 +12,12 @@ from aggregator.policy.rulebook import Ruling
 class Permitted(NamedTuple):
     """A call that the policy allows, perhaps once a person has agreed. Only the pipeline makes one.
 
-    `flow` is what its result brings to its conversation, None where no policy has flow rules.
+    `ruling` is that of the plan, or a stricter one by what the conversation has read. `flow` is what its result brings
+    to its conversation, None if no policy has flow rules.
     """
 
-    resolved: ResolvedCall
+    call: ToolCall
+    plan: PreparedCall
     ruling: Ruling
     record: CallRecord
     flow: CallFlow | None = None

@@ -29,23 +29,21 @@ _SHOWN: Final = 3
 _WARNINGS: Final = 10_000
 
 
-class PlainCheck:
-    """The check of the calls of one tool by one agent, as far as it surely takes little time.
+class QuickCheck:
+    """The check of the calls of one tool by one agent, as far as it surely takes little time."""
 
-    `config` is that of the server, which the check depends on.
-    """
-
-    __slots__ = ("_check", "_output", "_rules", "_schema", "config")
+    __slots__ = ("_check", "_coerce", "_output", "_rules", "_schema")
 
     def __init__(
         self,
-        config: ServerConfig,
         schema: Mapping[str, Any],
         check: "SchemaCheck | UncompiledSchema",
         rules: Sequence[Mapping[str, Any]],
         output: "SchemaCheck | UncompiledSchema | None",
+        *,
+        coerce: bool,
     ) -> None:
-        self.config = config
+        self._coerce = coerce
         self._schema = schema
         self._check = check
         self._rules = rules
@@ -53,7 +51,7 @@ class PlainCheck:
 
     def arguments(self, given: dict[str, Any]) -> dict[str, Any] | None:
         """Return the arguments to send, put right where the config says so; None unless it is sure that they fit."""
-        if self.config.coerce:
+        if self._coerce:
             given, _ = coerce(self._schema, given)
         if not self._check.fits_at_once(given):
             return None
@@ -86,15 +84,15 @@ class Checker:
             for note in notes:
                 self._warn(name, note)
 
-    def plain(self, server: ServerConfig, tool: ToolRecord, rules: tuple[Tightening, ...]) -> PlainCheck | None:
-        """Return the check of calls that need no worker process; None where there is a schema that cannot be used."""
+    def quick(self, server: ServerConfig, tool: ToolRecord, rules: tuple[Tightening, ...]) -> QuickCheck | None:
+        """Return the check of calls that need no worker process; None if a schema cannot be used."""
         schemas = [rule.schema for rule in rules]
         try:
             check = self._checks.get(tool, schemas)
             output = self._checks.output(tool) if server.output_validation != "off" else None
         except UnusableSchema:
             return None
-        return PlainCheck(server, tool.definition["inputSchema"], check, schemas, output)
+        return QuickCheck(tool.definition["inputSchema"], check, schemas, output, coerce=server.coerce)
 
     async def arguments(
         self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str

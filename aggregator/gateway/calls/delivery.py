@@ -1,0 +1,127 @@
+"""The delivery of a result: with URIs as hosts see them, checked, no larger than allowed, and with its provenance."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any, Final
+
+from aggregator.domain.bounds.offload import is_long
+from aggregator.domain.uris.links import in_result
+from aggregator.gateway.agent_items import AgentItems
+from aggregator.gateway.calls.plan import PreparedCall
+from aggregator.gateway.calls.provenance import attributed
+from aggregator.gateway.calls.stages import Checked, Permitted
+from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.host import Host
+from aggregator.gateway.results.keeper import ResultSource
+from aggregator.gateway.results.showing import LargeResults, knows_links
+from aggregator.policy.limits import Limits
+
+# Work on a result that takes long, or has an effect: its outcome is the result from then on.
+LongWork = Callable[[], Awaitable[dict[str, Any]]]
+Steps = Generator[LongWork, dict[str, Any], dict[str, Any]]
+Fit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+_META: Final = "_meta"
+_UNLIMITED: Final = Limits()
+
+
+class ResultDelivery:
+    """The maker of what hosts get of results. Its steps stand once, in `_steps`."""
+
+    def __init__(self, checker: Checker, large_results: LargeResults, agent_items: AgentItems) -> None:
+        self._checker = checker
+        self._large_results = large_results
+        self._agent_items = agent_items
+
+    def deliver_at_once(self, plan: PreparedCall, host: Host, result: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a result as its host gets it; None if that is long work, or the result does not fit its schema.
+
+        The plan needs no task.
+        """
+        steps = self._steps(plan, host, result, _UNLIMITED, _not_at_once)
+        try:
+            next(steps)
+        except StopIteration as done:
+            delivered: dict[str, Any] = done.value
+            return delivered
+        steps.close()
+        return None
+
+    async def deliver(
+        self, checked: Checked, host: Host, result: dict[str, Any], labels: frozenset[str]
+    ) -> dict[str, Any]:
+        """Return a result as its host gets it. `labels` are the flow labels that it has."""
+        permitted = checked.permitted
+        fit = partial(self._fitted, permitted, host, labels)
+        steps = self._steps(permitted.plan, host, result, permitted.ruling.limits, fit)
+        try:
+            work = next(steps)
+            while True:
+                work = steps.send(await work())
+        except StopIteration as done:
+            delivered: dict[str, Any] = done.value
+            return delivered
+
+    def _steps(self, plan: PreparedCall, host: Host, result: dict[str, Any], limits: Limits, fit: Fit) -> Steps:
+        """Yield the work that takes long, for its outcome; return the result as its host gets it."""
+        tool, upstream, called = plan.tool, plan.upstream, plan.called or plan
+        content: Any = result.get("content")
+        alone = _is_one_text(content)
+        if tool.prefix and (_META in result or (content and not alone)):
+            elsewhere = self._agent_items.elsewhere(host, upstream)
+            if is_long(content):
+                result = yield partial(asyncio.to_thread, in_result, tool.prefix, result, elsewhere)
+            else:
+                result = in_result(tool.prefix, result, elsewhere)
+        config = called.upstream.config
+        if called.check is None or called.config is not config or not called.check.result_fits(result):
+            result = yield partial(self._checker.result, config, called.tool, result, host.principal.agent_id)
+            alone = False
+        if limits.bounds_results:
+            small = False
+        elif alone and (plan.keeps_structured or "structuredContent" not in result):
+            # Most results: nothing is called for them.
+            small = len(content[0]["text"]) <= self._large_results.most_characters
+        else:
+            small = not is_long(result.get("content")) and self._large_results.is_small(
+                result, structured=not plan.keeps_structured
+            )
+        if not small:
+            result = yield partial(fit, result)
+            if is_long(result.get("content")):
+                server = called.tool.server
+                return (
+                    yield partial(asyncio.to_thread, attributed, upstream.config, tool, result, time.time(), server)
+                )
+        return attributed(upstream.config, tool, result, time.time(), called.tool.server)
+
+    async def _fitted(
+        self, permitted: Permitted, host: Host, labels: frozenset[str], result: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a result that may be too large, whole or in part."""
+        call, plan = permitted.call, permitted.plan
+        return await self._large_results.fitted(
+            result,
+            permitted.ruling.limits,
+            call.principal,
+            ResultSource(plan.tool.server, plan.tool.own_name),
+            keeps_structured=plan.keeps_structured,
+            links=knows_links(host.frontend, call.version),
+            for_program=call.within is not None,
+            labels=labels,
+        )
+
+
+async def _not_at_once(result: dict[str, Any]) -> dict[str, Any]:
+    """Stand for work that is left to a task: see `deliver_at_once`."""
+    raise AssertionError("work that takes long is for a task")
+
+
+def _is_one_text(content: Any) -> bool:
+    """Return whether a result holds nothing that could name a resource: one block of text."""
+    if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
+        return False
+    block = content[0]
+    return block.get("type") == "text" and type(block.get("text")) is str

@@ -1,0 +1,188 @@
+"""The plan of a call: which tool of which upstream, by which ruling and check, and whether it can do without a task.
+
+Both ways of a call run a `PreparedCall`: `Pipeline.call_tool` in a task, `DirectCalls.begin` without one. This module
+holds the only list of reasons for a task.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.calls.resolve import Resolver
+from aggregator.gateway.calls.validate import Checker, QuickCheck
+from aggregator.gateway.views.views import View, Views
+from aggregator.policy.rulebook import Ruling
+from aggregator.upstream.upstream import Upstream
+
+# The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
+OF_MODELS: Final = "v1"
+# A tool with a shorter time limit, in seconds, is called in a task: without one, the limit could pass unnoticed.
+_SHORTEST_LIMIT: Final = 1.0
+
+
+class NeedsTask(StrEnum):
+    """The reason why calls of a tool need a task."""
+
+    DECISION = "the policy does not simply allow it"
+    RESULT_LIMITS = "the policy limits the size of its results"
+    SCOPES = "the scopes of the token have to be compared"
+    STAND_INS = "another tool may answer in its place"
+    HEADERS = "its arguments are sent as headers too"
+    SHORT_LIMIT = "its time limit is short"
+    SCHEMA = "a schema of it cannot be used"
+
+
+class PreparedCall:
+    """The plan of every call of one tool by one agent. It holds as long as its `terms` do (`CallPlans.holds`).
+
+    called: the plan for the tool that the agent named, if this one stands in for it; else None.
+    check: the part of the check that takes little time; None if a schema cannot be used.
+    config: the configuration of the server that the check was made with.
+    terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
+    needs_task: why its calls need a task; None if they can do without.
+    keeps_structured: its host expects structured results whole.
+    has_flow: the policies have flow rules.
+    extends: the time limit, if progress starts it anew; else None.
+    """
+
+    __slots__ = (
+        "called",
+        "check",
+        "config",
+        "extends",
+        "has_flow",
+        "keeps_structured",
+        "needs_task",
+        "ruling",
+        "terms",
+        "tool",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        tool: ToolRecord,
+        ruling: Ruling,
+        upstream: Upstream,
+        check: QuickCheck | None,
+        terms: object,
+        needs_task: NeedsTask | None,
+        *,
+        keeps_structured: bool,
+        has_flow: bool,
+        called: "PreparedCall | None" = None,
+    ) -> None:
+        self.tool = tool
+        self.ruling = ruling
+        self.upstream = upstream
+        self.config = upstream.config
+        self.check = check
+        self.terms = terms
+        self.needs_task = needs_task
+        self.keeps_structured = keeps_structured
+        self.has_flow = has_flow
+        self.called = called
+        self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
+
+
+class CallPlans:
+    """The maker of plans, for both ways of a call."""
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, Upstream],
+        resolver: Resolver,
+        views: Views,
+        failover: Failover,
+        checker: Checker,
+        *,
+        tells_schemas: bool,
+    ) -> None:
+        self._upstreams = upstreams
+        self._resolver = resolver
+        self._views = views
+        self._failover = failover
+        self._checker = checker
+        # Whether lists have the output schemas of tools: hosts then expect structured results.
+        self._tells_schemas = tells_schemas
+        # The snapshots that `_same_terms` stands for.
+        self._of_catalog: object = None
+        self._of_rulebook: object = None
+        self._of_trusted: object = None
+        self._of_others: object = None
+        self._same_terms = object()
+
+    def prepare(self, view: View, tool: ToolRecord, frontend: str, via: str | None = None) -> PreparedCall:
+        """Return the plan for calls of a tool that a name was found to mean. `via` is the meta tool they come by."""
+        told = self._tells_schemas and via is None and frontend != OF_MODELS
+        upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
+        check = self._checker.quick(upstream.config, tool, ruling.tightening)
+        return PreparedCall(
+            tool,
+            ruling,
+            upstream,
+            check,
+            self._terms(),
+            self._reason(view.principal, tool, ruling, check),
+            keeps_structured=told and "outputSchema" in tool.definition,
+            has_flow=view.has_flow,
+        )
+
+    def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:
+        """Return the plan for a call that another tool answers in place of the called one."""
+        upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
+        return PreparedCall(
+            tool,
+            ruling,
+            upstream,
+            self._checker.quick(upstream.config, tool, ruling.tightening),
+            self._terms(),
+            NeedsTask.STAND_INS,
+            keeps_structured=called.keeps_structured,
+            has_flow=called.has_flow,
+            called=called,
+        )
+
+    def holds(self, plan: PreparedCall) -> bool:
+        """Return whether a plan is the one that would be made now."""
+        return (
+            plan.terms is self._terms()
+            and plan.config is plan.upstream.config
+            and self._upstreams.get(plan.tool.server) is plan.upstream
+            and not self._resolver.is_only_remembered(plan.tool)
+        )
+
+    def _reason(
+        self, principal: Principal, tool: ToolRecord, ruling: Ruling, check: QuickCheck | None
+    ) -> NeedsTask | None:
+        """Return why calls of a tool need a task, or None."""
+        if ruling.decision.verdict != "allow":
+            return NeedsTask.DECISION
+        if ruling.limits.bounds_results:
+            return NeedsTask.RESULT_LIMITS
+        if ruling.scopes and principal.token is not None:
+            return NeedsTask.SCOPES
+        if tool.name in self._failover.others:
+            return NeedsTask.STAND_INS
+        if tool.param_headers:
+            return NeedsTask.HEADERS
+        if tool.timeout < _SHORTEST_LIMIT:
+            return NeedsTask.SHORT_LIMIT
+        return NeedsTask.SCHEMA if check is None else None
+
+    def _terms(self) -> object:
+        """Return an object that stands for the catalog, the policies and the stand-ins: another one for other ones."""
+        catalog, rulebook, trusted = self._resolver.current.tools, self._views.rulebook, self._views.trusted
+        others = self._failover.others
+        if (
+            catalog is not self._of_catalog
+            or rulebook is not self._of_rulebook
+            or trusted is not self._of_trusted
+            or others is not self._of_others
+        ):
+            self._of_catalog, self._of_rulebook, self._of_trusted, self._of_others = catalog, rulebook, trusted, others
+            self._same_terms = object()
+        return self._same_terms
