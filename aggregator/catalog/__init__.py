@@ -2,7 +2,7 @@
 
 An upstream's definitions are validated and given the names that hosts see; a snapshot is built anew at each change and
 never modified. Below it: search (`search/`), the tools a chat message asks for (`intent/`), and texts about tools
-(`describe/`). Nothing here knows agents or policies: what an agent may see is decided by the caller.
+(`describe/`). Nothing here knows agents or policies: the caller decides what an agent may see.
 
 Terms:
   catalog: all tools of all upstreams; see `catalog.py`

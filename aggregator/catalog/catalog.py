@@ -49,15 +49,15 @@ def server_tools_steps(tools: Iterable[ToolRecord]) -> Steps[ServerTools]:
 class Catalog(Listing):
     """All tools of all upstreams, whether or not an agent may see them, with the look-ups of their names.
 
-    `parts` are the catalog's parts, one for each server; `listed` is what hosts are listed where no rule denies
-    anything.
+    `parts` are the catalog's parts, one for each server; `listed` holds the tools that hosts list if no rule denies
+    any.
     """
 
     def __init__(self, tools: Iterable[ToolRecord] = (), parts: Sequence[ServerTools] | None = None) -> None:
         self.parts = [at_once(server_tools_steps(tools))] if parts is None else parts
         super().__init__(chain.from_iterable(part.tools for part in self.parts))
         listed = tuple(chain.from_iterable(part.listed for part in self.parts))
-        # The tools that hosts are listed where no rule denies anything.
+        # The tools that hosts list if no rule denies any.
         self.listed: Listing = self if len(listed) == len(self.tools) else Listing(listed)
 
     @cached_property

@@ -1,7 +1,6 @@
-"""The difference of two definitions of one tool for a person: words of the description, lines of the JSON.
+"""The difference of two definitions of one tool for a reader: words of the description, lines of the JSON.
 
-Law: time and size are bounded for any two definitions. A large one takes some tenths of a second: call it in a
-thread.
+Law: time and size are bounded for any two definitions. A large one takes some tenths of a second: call it in a thread.
 """
 
 import json
@@ -84,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 
 def _parts(before: list[str], after: list[str], around: int) -> tuple[DiffPart, ...]:
-    """Return the parts, with the unchanged ones shortened to what is around a change."""
+    """Return the parts, with the unchanged ones shortened to the text around a change."""
     parts: list[DiffPart] = []
     shown: dict[PartKind, int] = {}
     changes = compared(before, after)
@@ -116,7 +115,7 @@ def _cut(text: str) -> str:
 
 
 def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[PartKind, Sequence[str]]]:
-    """Return what is the same, removed and added, in order; exact unless there are very many changes (Myers 1986)."""
+    """Return equal, removed and added runs, in order; exact unless there are very many changes (Myers 1986)."""
     head = 0
     while head < min(len(before), len(after)) and before[head] == after[head]:
         head += 1

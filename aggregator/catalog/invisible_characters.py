@@ -1,6 +1,6 @@
-"""Take invisible characters, and those that no database or file takes, out of the definitions of one server.
+"""Remove invisible characters, and characters that no database or file stores, from the definitions of one server.
 
-A definition that has them where nothing may change, as in its name, is left out.
+A definition is left out if it has them in a fixed part, such as its name.
 """
 
 from typing import Any
@@ -21,9 +21,9 @@ from aggregator.domain.text.unstorable import halved, may_be_halved, storable, u
 
 
 class DefinitionCleaner:
-    """The cleaning of one server's definitions, one after the other; it remembers the names seen and what was changed.
+    """The cleaning of one server's definitions, one after the other; it records the names seen and the changes.
 
-    With `invisible_characters: keep` in the configuration only what cannot be stored is changed.
+    With `invisible_characters: keep` in the configuration only characters that cannot be stored are changed.
     """
 
     def __init__(self, server: ServerConfig, kind: str) -> None:
@@ -37,7 +37,7 @@ class DefinitionCleaner:
         self._mended: list[str] = []
 
     def fault(self, name: str, definition: Any, text: bytes | None) -> str | None:
-        """Return why the definition of this name cannot be shown; None where it can.
+        """Return the reason not to show the definition of this name, or None.
 
         text: the definition as JSON; None if it cannot be written.
         """

@@ -22,7 +22,7 @@ from aggregator.domain.uris.exposed import with_server, wrapped
 from aggregator.domain.uris.spellings import LONGEST, is_plain, resolved
 from aggregator.wire.codec import encode_or_none
 
-# The field that names an item, by what it is (S/schema: Resource, ResourceTemplate, Prompt; SEP-2640: Skill).
+# The naming field of each kind of item (S/schema: Resource, ResourceTemplate, Prompt; SEP-2640: Skill).
 NAMED_BY: Final[Mapping[ItemKind, str]] = {
     "resource": "uri",
     "template": "uriTemplate",
@@ -36,9 +36,9 @@ _DEPTH_LIMIT: Final = 200
 def items(
     server: ServerConfig, kind: ItemKind, definitions: Iterable[Any], *, ambiguous: bool, name_limit: int
 ) -> tuple[tuple[ItemRecord, ...], list[str]]:
-    """Return the items of one kind in the server's order, and a warning for each that was left out.
+    """Return the items of one kind in the server's order, and a warning for each item that was left out.
 
-    `ambiguous` and `name_limit` are for the names of prompts, which are made like those of tools.
+    `ambiguous` and `name_limit` apply to the names of prompts, which are made like tool names.
     """
     return at_once(item_steps(server, kind, definitions, ambiguous=ambiguous, name_limit=name_limit))
 

@@ -1,8 +1,8 @@
 """The types of the members of definitions (S/schema: Tool, Prompt, Resource, ResourceTemplate). This file decides.
 
-Hosts read a whole list by its schema, so that one member of another type would cost them every item of every server.
-A member that may be missing is taken out, one that has to be there is made of the item's own name. Members that the
-schema does not know stay as they are. A definition without faults is the same object afterwards.
+Hosts read a whole list by its schema, so that one member of another type would cost them every item of every server. An
+optional member is removed, a required one is made from the item's own name. Members that the schema does not know stay
+as they are. A definition without faults is the same object afterwards.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorld
 def typed(kind: Kind, name: str, definition: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return a definition whose known members have their types, and a sentence for each fault.
 
-    Members that are null are taken out without a word: it is how some languages write that they are missing. What has
-    to have a name and has none is named by its address.
+    Members that are null are removed without a warning: some languages write missing members so. An object that lacks a
+    required name is named by its address.
     """
     faults: list[str] = []
     mended = _members(_KNOWN[kind], definition, "", faults)
@@ -92,7 +92,7 @@ def _list(mend: Mend, value: Any, place: str, faults: list[str]) -> Any:
 
 
 def _named(key: str, known: Mapping[str, Mend], value: Any, place: str, faults: list[str]) -> Any:
-    """Return an object that has to have a text as one of its members."""
+    """Return an object, with `known` required as a text."""
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         return _gone(place, f"an object with a text as `{key}`", faults)
     return _members(known, value, f"{place}.", faults)

@@ -8,7 +8,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import canonical, keeps_parts, loosened, spellings
 from aggregator.domain.records import ToolRecord
 
-# Characters of a name that is looked for in other spellings.
+# Characters of a name that other spellings are searched for.
 _LONGEST: Final = 300
 
 
@@ -55,7 +55,7 @@ def candidates(parts: Sequence[NameLookup[R]], name: str) -> Iterator[R]:
 
 
 class SpellingLookup:
-    """Look-ups of an agent's tools by what models write for a name: the own name alone, other case, other signs. A
+    """Look-ups of an agent's tools by the spellings that models write: the own name alone, other case, other signs. A
     separator stays where a word ends.
 
     Law: the tools returned depend on these tools and the name only, and in their order; nothing chooses among them.

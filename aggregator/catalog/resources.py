@@ -1,8 +1,8 @@
 """The snapshot of resources, templates, prompts and skills: their order, and which of them a URI or name means. Frozen.
 
-Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another's is listed as
-`mcp://server/https://...`.
-Rule 2: a server's own URI, as it may stand in a text, means that server's resource where only one server has it.
+Rule 1: a URI that stays as it is (`https:`) belongs to the first server that has it; another server's is listed as
+`mcp://server/https://...`. Rule 2: a server's own URI, as it may stand in a text, means that server's resource if only
+one server has it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -89,7 +89,7 @@ class ItemCatalog:
             self._skill_called[f"{record.prefix or record.server}.{name}"] = record
             for own in manifest(record.definition) or ():
                 if not is_plain(own):
-                    # What has one spelling only is the same listed or not.
+                    # A URI with only one spelling is equal whether listed or not.
                     self._listed.add((record.server, own))
                     self._respell(record.server, resolved(own), own)
 
@@ -154,7 +154,7 @@ class ItemCatalog:
         return self._by_own.get(uri)
 
     def sole_skill(self, uri: str) -> ItemRecord | None:
-        """Return the only skill whose SKILL.md has this for its server's own URI."""
+        """Return the skill whose SKILL.md has this URI at its server, if exactly one skill does."""
         return self._own_skills.get(uri)
 
     def sole_match(self, uri: str) -> ItemRecord | None:

@@ -1,8 +1,8 @@
-"""Faults in the schemas of a tool that make it unusable for model APIs and for checks: mended, or named.
+"""Faults in the schemas of a tool that make it unusable for model APIs and for checks: repaired, or named.
 
-Rule: a schema without such faults is the same object afterwards. A keyword that limits values is taken out if its own
-value is none, since the server checks its arguments too; a place that has to hold a schema and holds none, or a
-reference that leads nowhere, cannot be mended.
+Rule: a schema without such faults is the same object afterwards. A keyword with an invalid value is removed if it only
+limits values, since the server checks its arguments too. A place that requires a schema and has none, or a reference
+that leads nowhere, cannot be repaired.
 """
 
 import re
@@ -31,7 +31,7 @@ _ONE: Final = frozenset(
 )
 _SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-# A type of which nothing is known.
+# A type that nothing is known about.
 _NOT_MEANT: Final = "?"
 _LONGEST_NUMBER: Final = 30
 # Characters of a pattern that is compiled, to see whether it is one.
@@ -150,12 +150,12 @@ def dialect_of(uri: object) -> DialectRules:
 def repaired(
     schema: dict[str, Any], dialect: DialectRules = LATEST, *, refers: bool = True
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the schema without faults, and what was done.
+    """Return the repaired schema and a note for each change.
 
     refers: it may have references.
 
     Raises:
-        UnusableDefinition: it cannot be mended.
+        UnusableDefinition: the schema cannot be repaired.
     """
     notes: list[str] = []
     if not _is_sound(schema, dialect):
@@ -200,7 +200,9 @@ def _is_sound(schema: Any, dialect: DialectRules) -> bool:
 
 
 class _Repair:
-    """The repair of one schema; `notes` gets what was done. It nests as deeply as definitions may, which is bounded."""
+    """The repair of one schema; `notes` collects the changes. Its recursion is bounded by the nesting limit of
+    definitions.
+    """
 
     def __init__(self, notes: list[str], dialect: DialectRules) -> None:
         self._notes = notes

@@ -1,6 +1,6 @@
-"""Skills as servers list them (SEP-2640): which entries can be shown, and what a file of a skill has to be like.
+"""Skills as servers list them (SEP-2640): which entries can be shown, and which files of a skill are valid.
 
-This file decides; it awaits nothing. Law: an entry is shown as it came but for the URIs in it, or it is not shown.
+This file decides; it awaits nothing. Law: an entry is shown unchanged except for its URIs, or not at all.
 """
 
 import re
@@ -16,7 +16,7 @@ from aggregator.domain.uris.spellings import fault, is_plain
 # Limits of one skill that hosts have to take (SEP-2640, Limits).
 MOST_FILES: Final = 512
 MOST_BYTES: Final = 16 * 2**20
-# The form of a skill whose files have no digests, since they are made when they are read.
+# The form of a skill without digests: its files are generated on each read.
 DYNAMIC: Final = "dynamic"
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _DEEPEST: Final = 200
@@ -31,9 +31,9 @@ class SkillFile(NamedTuple):
 
 
 def skill_fault(entry: Mapping[str, Any], *, keeps_unseen: bool = False) -> str | None:
-    """Return why a skill cannot be shown, as a sentence without its subject; None where it can.
+    """Return the reason not to show a skill, as a sentence without its subject, or None.
 
-    `keeps_unseen`: characters that cannot be seen are let pass.
+    `keeps_unseen`: allow invisible characters.
     """
     uri, frontmatter, resources = entry.get("uri"), entry.get("frontmatter"), entry.get("resources")
     name = skill_name(uri) if isinstance(uri, str) else None
@@ -89,14 +89,14 @@ def _manifest_fault(uri: str, resources: list[Any]) -> str | None:
 
 
 def _odd(uri: str) -> str | None:
-    """Return why a URI could be taken for that of another file."""
+    """Return the reason why a URI could pass for that of another file, or None."""
     # A blank, which many servers leave in names of files, is a blank to all who read it.
     wrong = None if is_plain(uri) else fault(uri.replace(" ", "%20"))
     return f"{uri!r:.120} could be taken for another file: {wrong}" if wrong is not None else None
 
 
 def _unfit(value: Any, *, keeps_unseen: bool) -> str | None:
-    """Return what hosts would not get as it is, or a person not see, of a frontmatter."""
+    """Return the fault of a frontmatter value that hosts would not get unchanged, or that a reader would not see."""
     for one in _values(value):
         if isinstance(one, float) and not isfinite(one):
             return "its frontmatter holds a number that JSON does not have"
@@ -120,7 +120,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def manifest(entry: Mapping[str, Any]) -> Mapping[str, SkillFile] | None:
-    """Return the files of a skill that can be shown, by their own URIs; None where it is made when it is read."""
+    """Return the files of a skill that can be shown, by their own URIs, or None for a dynamic skill."""
     resources = entry["resources"]
     if resources == DYNAMIC:
         return None

@@ -36,10 +36,7 @@ def fits(template: str, uri: str) -> bool:
 
 
 def leads_anywhere(template: str) -> bool:
-    """Tell whether a template leaves open where its URIs lead.
-
-    That is their scheme, or for a scheme of the network their host.
-    """
+    """Tell whether a template leaves open where its URIs lead: their scheme, or for a network scheme their host."""
     literals, far = _parts(template)
     if not far:
         return False

@@ -40,7 +40,7 @@ _DIALECTS: Final = frozenset(
 _DONE_SHOWN: Final = 3
 _DEPTH_LIMIT: Final = 200
 _AS_OBJECTS: Final[Mapping[bool, Mapping[str, Any]]] = {True: {}, False: {"not": {}}}
-# Characters of a description by which siblings are known, and how many siblings a record holds.
+# Characters of a description that identify siblings, and how many siblings a record holds.
 _BEGINNING: Final = 24
 _SIBLINGS: Final = 12
 # References that do not begin with "#".
@@ -241,7 +241,7 @@ def _may_be_large(text: bytes | None) -> bool:
 
 
 def _check_size(schema: dict[str, Any], what: str, *, deep: bool, large: bool) -> None:
-    """Check that values can be checked against a schema: `deep` and `large` say whether that has to be looked at.
+    """Check that values can be checked against a schema: `deep` and `large` say which of the two limits to check.
 
     Raises:
         InvalidDefinition: it is nested too deeply, or too large.
@@ -253,8 +253,9 @@ def _check_size(schema: dict[str, Any], what: str, *, deep: bool, large: bool) -
 
 
 def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers: bool, leaves: bool) -> dict[str, Any]:
-    """Return the schema without faults; `notes` gets what was done. `refers` and `leaves`: it may have references, and
-    such to other schemas.
+    """Return the schema without faults; each repair is appended to `notes`.
+
+    `refers` and `leaves`: the schema may have references, or references to other schemas.
     """
     _check_schema(schema, what, leaves=leaves)
     try:

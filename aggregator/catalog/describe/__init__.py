@@ -4,9 +4,9 @@ Every text is bounded in columns or characters, and depends on the tool alone: e
 agent.
 
 Terms:
-  level: how much is told of a tool: one line, the main parameters, or the whole schema; see `levels.py`
-  first sentence: what a tool does, from any form of its description; see `first_sentence.py`
-  compact schema: an input schema without what only repeats itself; see `compact_schema.py`
+  level: the amount of detail: one line, the main parameters, or the whole schema; see `levels.py`
+  first sentence: the purpose of a tool, from any form of its description; see `first_sentence.py`
+  compact schema: an input schema without repetitions; see `compact_schema.py`
   column: the unit of width; wide characters count as two; see `markdown.py`
 
 Entry point: `levels.level1`, `level2` and `level3`.

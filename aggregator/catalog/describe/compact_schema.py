@@ -13,7 +13,7 @@ from aggregator.wire.codec import decode, encode
 
 _EXAMPLES: Final = 3
 _2020: Final = "https://json-schema.org/draft/2020-12/schema"
-# Dialects in which all of `_ALIKE` means what it means in 2020-12. (In draft 4, 1.0 is no integer.)
+# Dialects that give every keyword of `_ALIKE` its meaning in 2020-12. (In draft 4, 1.0 is no integer.)
 _NEARLY_2020: Final = frozenset(
     {"https://json-schema.org/draft/2019-09/schema", "http://json-schema.org/draft-07/schema"}
 )
@@ -55,7 +55,7 @@ _NAME_ENDINGS: Final = frozenset(
 
 
 def compact(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
-    """Return a copy without `$schema` (where it changes nothing) and without titles that repeat a name."""
+    """Return a copy without `$schema` (if removing it changes nothing) and without titles that repeat a name."""
     copy: dict[str, Any] = decode(encode(schema), inf)
     if _is_like_2020_12(copy):
         copy.pop("$schema", None)
@@ -71,7 +71,8 @@ def compact(schema: Mapping[str, Any], tool: str = "") -> dict[str, Any]:
 
 
 def examples(schema: Any) -> list[dict[str, Any]]:
-    """Return arguments to show as usage: the schema's own examples, or one put together from those of its properties.
+    """Return arguments to show as usage: the schema's own examples, or one combined from the examples of its
+    properties.
 
     Empty unless every required parameter has an example, a default or a single value.
     """

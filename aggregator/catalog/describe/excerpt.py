@@ -1,4 +1,4 @@
-"""Show a long text part by part: each ends at a paragraph, a sentence or a word, and says where the next begins."""
+"""Show a long text part by part: each ends at a paragraph, a sentence or a word, and names the offset of the next."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 # A part that ends at a paragraph, a line or a sentence is at least this share of what would fit.
 _SHARE: Final = 0.6
 _ENDS: Final = tuple(map(re.compile, (r"\n\s*\n", r"\n", r"[.!?](?=\s)|[。！？]", r"\s")))
-# Characters that one character may be made of.
+# Code points of the longest single character.
 _JOINED: Final = 32
 
 
@@ -29,7 +29,7 @@ def excerpt(text: str, offset: int, length: int) -> Excerpt:
 
 
 def _end(text: str, start: int, most: int) -> int:
-    """Return where a part ends that begins at `start` and goes to `most` at the farthest."""
+    """Return the end of a part that begins at `start` and may reach `most`."""
     least = start + int((most - start) * _SHARE)
     for ending in _ENDS:
         ends = [found.end() for found in ending.finditer(text, least, most)]

@@ -111,12 +111,12 @@ _LABELS: Final = frozenset(
         ),
     }
 )
-# Sentences read of a description, and what a verb at the beginning counts against a place further back.
+# Sentences read of a description, and the weight of a leading verb against a later position.
 _SENTENCES: Final = 12
 _VERB: Final = 8
 _OF_RESULTS: Final = frozenset({"returns", "return", "returning", "shows", "includes", "creates"})
 _FIRST_WORDS: Final = re.compile(r"[a-z]+")
-# Banners, remarks on when to use a tool, what it gives back and texts for another role: no word of what it does.
+# Banners, hints when to use a tool, remarks on its result and texts for another role: they do not say what it does.
 _NOT_ABOUT: Final = re.compile(
     r"\W*(?:deprecated|beta|alpha|experimental|legacy|obsolete|internal|start here|read this|no other|you are"
     r"|your (?:task|role|job)"
@@ -155,12 +155,14 @@ _SHORT_ITEM: Final = 24
 
 
 def first_sentence(definition: Mapping[str, Any], limit: int = LINE, language: Language = "en") -> str:
-    """Return what the tool does, in at most `limit` columns, without a full stop; empty only if nothing can be said."""
+    """Return the purpose of the tool in at most `limit` columns, without a full stop; empty only if nothing is
+    known.
+    """
     return shorten(_best(definition, language), limit)
 
 
 def summary(definition: Mapping[str, Any], limit: int, language: Language = "en") -> str:
-    """Return what the tool does, with as many of the sentences that follow as fit whole in `limit` columns."""
+    """Return the purpose of the tool, with as many of the following sentences as fit whole in `limit` columns."""
     first = _best(definition, language)
     if columns(first) >= limit:
         return shorten(first, limit)
@@ -198,7 +200,7 @@ def words_of(name: str) -> list[str]:
 
 
 def _best(definition: Mapping[str, Any], language: Language) -> str:
-    """Return the sentence that says best what the tool does: the first one, unless a later one says clearly more."""
+    """Return the sentence that describes the tool best: the first one, unless a later one is clearly more specific."""
     name = str(definition.get("name", ""))
     text = definition.get("description")
     best, most = "", -1
@@ -223,7 +225,7 @@ def _best(definition: Mapping[str, Any], language: Language) -> str:
 
 
 def _merit(sentence: str, name: str, *, first: bool) -> int:
-    """Return how well a sentence says what a tool does: one that begins with a verb best, a remark least."""
+    """Return how well a sentence describes a tool: highest if it begins with a verb, lowest for a remark."""
     words = [
         word for word in _FIRST_WORDS.findall(sentence.casefold()[:60]) if is_verb(word) or not word.endswith("ly")
     ]
@@ -309,7 +311,7 @@ def _without_lead(sentence: str, name: str) -> str:
 
 
 def _with_verb(sentence: str, name: str) -> str:
-    """Return `Describe a workbook's sheets` for `describe_workbook`, of which only the rest is said."""
+    """Return `Describe a workbook's sheets` for `describe_workbook` if its sentence lacks the verb."""
     verb = next(iter(words_of(name)), "")
     if sentence.partition(" ")[0].casefold() in ("a", "an", "the") and is_verb(verb):
         return f"{verb.capitalize()} {sentence[0].lower()}{sentence[1:]}"
@@ -317,7 +319,7 @@ def _with_verb(sentence: str, name: str) -> str:
 
 
 def _without_subject(text: str) -> str:
-    """Return a sentence from its verb on, where it begins with what the tool is called."""
+    """Return a sentence from its verb on if it begins with the tool as its subject."""
     if found := _QUESTIONS.match(text):
         return f"Answer {text[0].lower()}{text[1:]}"
     for lead in (_GIVEN, _API, _LIMITED):
@@ -357,7 +359,7 @@ def _title(definition: Mapping[str, Any], name: str) -> str:
 
 
 def _from_name(definition: Mapping[str, Any], name: str, language: Language) -> str:
-    """Return `Get user (takes id, fields)`, for a tool of which nothing else is known."""
+    """Return `Get user (takes id, fields)`, for a tool without a usable description."""
     words = " ".join(words_of(name)[:12])
     schema = definition.get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None

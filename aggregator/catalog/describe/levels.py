@@ -39,7 +39,7 @@ def shown_name(tool: ToolRecord) -> str:
 
 
 def level1(tool: ToolRecord, length: int = LINE, *, label: str = "", language: Language = "en") -> str:
-    """Return `server.tool: what it does`, in one line; the words take at most `length` columns (Chinese: two each).
+    """Return `server.tool: purpose`, in one line; the words take at most `length` columns (Chinese: two each).
 
     `label` is put in front in brackets: `[工具] weather.get: ...`; `LABELS` has one for each language.
     """
@@ -51,9 +51,9 @@ def level1(tool: ToolRecord, length: int = LINE, *, label: str = "", language: L
 def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, language: Language = "en") -> str:
     """Return compact JSON: `name`, `description`, `parameters`, and `more`: how many parameters are not shown.
 
-    A parameter reads `"days": "integer*=3 How many days"`: the type or the options, `*` required, `=` its default,
-    `~` level 3 says more. `"lossy": true` says that of the arguments as a whole. `description` bounds that text,
-    `length` both together, in columns; required parameters come first and may go beyond it by half.
+    A parameter reads `"days": "integer*=3 How many days"`: the type or the options, `*` required, `=` its default, `~`
+    level 3 says more. `"lossy": true` marks arguments that the short form cannot describe in full. `description` bounds
+    that text, `length` both together, in columns; required parameters come first and may go beyond it by half.
     """
     schema = tool.definition.get("inputSchema")
     text = summary(tool.definition, min(description, length), language)
@@ -91,14 +91,14 @@ def level3(
     annotations: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and where known `returns`,
+    """Return compact JSON: `name`, `description`, `source`, `server`, `inputSchema`, and if known `returns`,
     `annotations`, `claims` and `examples`.
 
-    `source` says what kind of server the tool is from, where that is known, `server` which one. `description` bounds
-    that text in characters; what is cut of it ends with `read_on` and the offset of the rest. With `offset` there is
-    nothing but that rest. `schema` is the input schema as a policy tightened it, if one did. `returns` is the output
-    schema in the short form of level 2. `annotations` are those that count, as the caller decided; `claims` are what
-    the server says beside them, which nothing relies on.
+    `source` is the kind of the tool's server, if known; `server` names it. `description` bounds that text in
+    characters; a text that is cut ends with `read_on` and the offset of the rest. With `offset` the rest alone is
+    returned. `schema` is the input schema as a policy tightened it, if one did. `returns` is the output schema in the
+    short form of level 2. `annotations` are the ones in force, decided by the caller; `claims` are the server's other
+    claims, which nothing relies on.
     """
     definition = tool.definition
     whole: Mapping[str, Any] = definition["inputSchema"] if schema is None else schema

@@ -186,7 +186,7 @@ class _ParameterText:
 
 
 def _resolve_reference(schema: Any, whole: Any) -> Any:
-    """Return where a chain of `#/...` references ends; the last schema met if one leads nowhere."""
+    """Return the end of a chain of `#/...` references; the last schema met if one leads nowhere."""
     for _ in range(_HOPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -223,7 +223,7 @@ def _type_of(value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Write a bare word as it is and everything else as JSON, so that `5` and `"5"` differ."""
+    """Write a bare word unquoted and everything else as JSON, so that `5` and `"5"` differ."""
     if isinstance(value, str) and value and value.isprintable() and not set(value) & set('|~*="… '):
         return json.dumps(value, ensure_ascii=False) if _reads_as_json(value) else value
     if isinstance(value, int) and abs(value) > 10**30:

@@ -1,4 +1,4 @@
-"""Say what a server is for where its operator does not: in its own words, else by what its tools are about."""
+"""Describe the purpose of a server if its operator does not: in its own words, or by the subjects of its tools."""
 
 import re
 from collections import Counter
@@ -15,12 +15,12 @@ from aggregator.catalog.describe.verbs import is_verb
 _LINE: Final = 100
 _THING: Final = 24
 _THINGS: Final = 6
-# Tools that are looked at, and characters of instructions.
+# Tools examined, and characters of instructions read.
 _READ: Final = 400
 _INSTRUCTIONS: Final = 4_000
 # A Chinese sentence of so many characters says nothing.
 _FEW: Final = 3
-# A pair of words stands for its first one where it makes up this share of that.
+# A pair of words replaces its first word if it makes up this share of the word's occurrences.
 _PAIR: Final = 0.6
 _BETWEEN: Final = frozenset(
     ("a", "an", "the", "of", "for", "to", "in", "on", "by", "with", "and", "or", "all", "id", "ids")
@@ -30,14 +30,16 @@ _LEAD: Final = re.compile(
     r"(?:can\s+be\s+used\s+|is\s+used\s+|allows?\s+you\s+)?(?:to\s+)?(?=[a-z])",
     re.IGNORECASE,
 )
-# Words to a model on how to go about it, not on what the server is for.
+# Words that advise a model how to proceed, rather than describe the server.
 _ADVICE: Final = frozenset(
     ("call", "follow", "use", "start", "begin", "make", "check", "ask", "read", "see", "set", "prefer", "install")
 )
 
 
 def own_purpose(instructions: str) -> str:
-    """Return the sentence of a server's instructions that says best what it is for, on one line; empty if none does."""
+    """Return the sentence of a server's instructions that describes its purpose best, on one line; empty if none
+    does.
+    """
     definition = {"name": "", "description": _LEAD.sub("", instructions[:_INSTRUCTIONS].lstrip("# \n"), 1)}
     for sentence in (first_sentence(definition, _LINE), *sentences_after(definition)):
         said = shorten(_LEAD.sub("", sentence, 1), _LINE)
@@ -51,7 +53,7 @@ def own_purpose(instructions: str) -> str:
 
 
 def tools_purpose(definitions: Iterable[Mapping[str, Any]], server: str) -> str:
-    """Return what a server's tools are about, the most frequent first, on one line: `issues, pull requests, teams`."""
+    """Return the subjects of a server's tools, the most frequent first, on one line: `issues, pull requests, teams`."""
     read = list(islice(definitions, _READ))
     if sum(is_cjk(str(tool.get("description"))[:1]) for tool in read) * 2 > len(read):
         return _in_chinese(read)
@@ -78,7 +80,7 @@ def tools_purpose(definitions: Iterable[Mapping[str, Any]], server: str) -> str:
 
 
 def _object(words: Sequence[str], own: set[str]) -> list[str]:
-    """Return the words of a tool's name for what it acts on, the first in the singular; without verbs and the server's
+    """Return the words of a tool's name for its object, the first in the singular; without verbs and the server's
     name.
     """
     found = [word for word in words if word not in own and word not in _BETWEEN and not word.isdigit()]

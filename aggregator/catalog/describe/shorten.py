@@ -53,9 +53,9 @@ _CLAUSE: Final = re.compile(
     rf"|(?:and|or|but)\s(?:\w+ly|not|then|also)\s|(?:{_PREPOSITIONS}|{_JOINING}|{_GERUNDS})\s)",
     re.IGNORECASE,
 )
-# Of what follows these only a part would be left.
+# Introductions of lists that would be left incomplete.
 _EXAMPLE: Final = re.compile(r",? (?:for example|such as|including|like|e\.g\.),? ", re.IGNORECASE)
-# Nothing ends well in one of these.
+# Constructions that must not be the end of a text.
 _OPEN: Final = re.compile(
     r"(?:^|\s)(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|been|was|were|that|which|who|if|when|while"
     r"|where|using|via|into|onto|its?|your|their|our|his|this|these|those|any|all|one|more|such|like|including|based"
@@ -146,7 +146,7 @@ def _list_ended(kept: str, left: str) -> tuple[str, int]:
 
 
 def _aside(words: list[str], last: str, left: str) -> bool:
-    """Tell whether what follows a comma explains what is before it, or is a further step, and no item of a list."""
+    """Tell whether the text after a comma explains the text before it, or is a further step, and no item of a list."""
     if words[1] in ("a", "an", "the") and not re.search(r"\s(?:and|or)\s", left):
         return True
     if len(words) > 2 and words[2] in ("for", "to", "if", "when", "with"):

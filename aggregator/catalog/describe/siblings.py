@@ -1,6 +1,6 @@
-"""Tell a server's tools apart in one line each: what a sibling's line, or the name alone, says too gets an addition.
+"""Tell a server's tools apart in one line each: a line that repeats a sibling's, or only the name, gets an addition.
 
-Law: what is added is the tool's own: words of its name, names of its parameters, a later sentence.
+Law: an addition is the tool's own: words of its name, names of its parameters, a later sentence.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,9 @@ _TAKES: Final[Mapping[Language, tuple[str, str]]] = {"en": ("takes ", " and more
 def line_of(
     definition: Mapping[str, Any], siblings: Iterable[Mapping[str, Any]], limit: int, language: Language
 ) -> str:
-    """Return what a tool does, in at most `limit` columns, with an addition if a sibling or the name says the same."""
+    """Return the purpose of a tool in at most `limit` columns, with an addition if a sibling or the name says the
+    same.
+    """
     words = first_sentence(definition, limit, language)
     mine_said = _plain(words)
     same = [other for other in siblings if _plain(first_sentence(_beginning(other), limit, language)) == mine_said]
@@ -41,7 +43,7 @@ def line_of(
 def _additions(
     definition: Mapping[str, Any], words: str, same: list[Mapping[str, Any]], space: int, language: Language
 ) -> Iterator[str]:
-    """Yield what the line may be told from others by, best first."""
+    """Yield additions that may distinguish the line from others, best first."""
     name = words_of(str(definition.get("name", "")))
     said = {_stem(word) for word in words_of(words)}
     theirs = [words_of(str(other.get("name", ""))) for other in same]

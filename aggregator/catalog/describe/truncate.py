@@ -9,7 +9,7 @@ MARK: Final = "…"
 
 _CLAUSE: Final = re.compile(r"[,;:](?=\s)|\s[-–—](?=\s)|—|[，；：。！？]|[.!?](?=\s)|\s(?=[(（])|(?=（)")
 _ASIDE: Final = re.compile(r"\s*(?:\([^()]{0,400}\)|（[^（）]{0,400}）)")
-# Left in front when an aside at the start is taken out; it would read as Markdown there.
+# Signs left at the start when a leading aside is removed; they would read as Markdown there.
 _LEADING: Final = re.compile(r"[\s#>|*-]+")
 _DANGLING: Final = re.compile(
     r"(?:\s(?:an?|the|and|or|of|in|on|at|to|for|from|with|by|as|is|are|be|that|which|who|if|when|while|where|using|via"
@@ -17,7 +17,7 @@ _DANGLING: Final = re.compile(
     r"|about|associated|over|before|after|between|within|through|per|than|then|so|also|other|each|given|specific|specified)|[\s,;:–—/&(\[{\"'“‘-])+$",
     re.IGNORECASE,
 )
-# Chinese is cut before one of these rather than between any two characters.
+# Chinese is cut before one of these signs rather than between any two.
 _JOINTS: Final = frozenset("的和与或及并等在对从到以将把被为是、")
 _JOINT_REACH: Final = 6
 # A clause that fills less than this share of the space says too little.

@@ -1,4 +1,4 @@
-"""The verbs with which descriptions of tools begin: a sentence that says what a tool does is known by them."""
+"""The verbs that begin tool descriptions: they identify the sentence that states the purpose."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ def is_verb(word: str) -> bool:
 
 
 def is_third_person(word: str) -> bool:
-    """Tell whether a word is the form of a verb that has a subject before it: `lists`."""
+    """Tell whether a word is a verb in the third person: `lists`."""
     return word.endswith("s") and word not in VERBS and bool(_forms(word) & VERBS)
 
 

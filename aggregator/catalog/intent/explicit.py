@@ -1,6 +1,6 @@
 """Find the calls by name in a message: after a verb (用, 调用, use, call), after `@` or `/`, at its start.
 
-Law: a call has a name of the list (`Names`), or may have nearly one; each is a request by its phrasing (`is_request`).
+Law: a call has an exact or approximate name of the list (`Names`), and its phrasing is a request (`is_request`).
 """
 
 import re

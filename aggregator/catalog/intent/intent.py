@@ -1,7 +1,7 @@
 """Recognise by rules and keywords whether a chat message asks for a tool, and for which.
 
-Law 1: nothing is named that is not among the tools given, nor a server that has none among them.
-Law 2: equal messages, tools and servers give equal answers; what is not given has no part in them.
+Law 1: an answer names only the tools given, and only servers that have one of them. Law 2: equal messages, tools and
+servers give equal answers; nothing else affects them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,10 +28,11 @@ _KEPT: Final = 32
 class IntentMatch:
     """The tools that a message asks for. With the intent `none` there is nothing to inject.
 
-    `rule` is the rule that matched: `handle` (@name, /name), `explicit` (用 xxx 工具, use xxx), `name` (an identifier
-    that a clause begins with), `ask` (帮我 xxx 一下, please xxx), `nearest` (a call by nearly a name, or by the purpose
-    of a tool), `keyword`. `matched` are the words it matched, `server` is the id of the server it is tied to, None if
-    there are several. `tools`: the most fitting first. `language` is that of the message.
+    `rule` is the matching rule: `handle` (@name, /name), `explicit` (用 xxx 工具, use xxx), `name` (an identifier
+    that a clause begins with), `ask` (帮我 xxx 一下, please xxx), `nearest` (a call by nearly a name, or by the
+    purpose of a tool), `keyword`. `matched` are the words it matched, `server` is the id of the server it is
+    tied to, None if there are several. `tools`: the most fitting first. `language` is the language of the
+    message.
     """
 
     intent: Literal["mcp", "none"]
@@ -64,10 +65,10 @@ class IntentMatcher:
         ready: Collection[str] | None = None,
         rank: RankTools | None = None,
     ) -> IntentMatch:
-        """Return which of `tools`, all that the agent may see, the message asks for; at most `limit` of them.
+        """Return the tools that the message asks for, at most `limit` of `tools`, which are all that the agent may see.
 
-        `ready`: ids of the servers whose tools can be called now, all if None. `rank` orders the tools of a server that
-        is asked for as a whole; without it those that share words with the message come first.
+        `ready`: ids of the servers whose tools can be called now, all if None. `rank` orders the tools of a server
+        requested as a whole; without it, tools that share words with the message come first.
         """
         parsed = read(message)
         names = self._prepared(tools, ready)
@@ -99,7 +100,7 @@ class IntentMatcher:
 def snippet(match: IntentMatch, language: Language | None = None) -> str:
     """Return the text to inject for a match, a line for each tool: `[工具] weather.get: 查询天气`; empty for no match.
 
-    `language` is that of the label, the message's own by default. `tokens.estimate` tells what it costs.
+    `language` is the language of the label, by default the message's. `tokens.estimate` returns the cost.
     """
     chosen = language or match.language
     return "\n".join(level1(tool, label=LABELS[chosen], language=chosen) for tool in match.tools)

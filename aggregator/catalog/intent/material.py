@@ -1,6 +1,6 @@
-"""Tell calls that stand in texts from calls that are asked for: code to write, words to translate, what a person said.
+"""Tell calls inside quoted material from requested calls: code to write, words to translate, reported speech.
 
-Law: a pattern sees at most 160 characters before a call and 80 behind it, so that none can take long.
+Law: a pattern sees at most 160 characters before a call and 80 after it, so that its time is bounded.
 """
 
 import re

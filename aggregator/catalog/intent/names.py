@@ -51,9 +51,9 @@ class ServerWords:
 
 
 class NameHit(NamedTuple):
-    """A name found in a message: the words from `first` up to `last`, and what it may mean.
+    """A name found in a message: the words from `first` up to `last`, and its possible meanings.
 
-    `tools` are positions in the list, `servers` ids; `looks` says how surely the words are a name.
+    `tools` are positions in the list, `servers` ids; `looks` is the certainty that the words are a name.
     """
 
     first: int
@@ -70,7 +70,8 @@ class ToolNames:
     `tools` is the list; `servers` maps the ids of their servers to the positions of their tools. `of_tools` and
     `of_servers` are look-ups by squashed name, `by_own_name` by own names in lower case that are identifiers; `by_word`
     by the stems of tool names; `sign_texts` has the text in signs of each tool's name and titles and, after a line
-    break, of its description; `descriptions` those of servers; `reach` the length of the longest name by first letter.
+    break, of its description; `descriptions` has the servers' descriptions; `reach` the length of the longest name by
+    first letter.
     """
 
     tools: tuple[ToolRecord, ...]

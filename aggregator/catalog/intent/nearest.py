@@ -22,7 +22,7 @@ _COMPARED: Final = 4_000
 _LONGEST: Final = 80
 _MOST_WORDS: Final = 5
 _FEWEST_SIGNS: Final = 2
-# A text with one of these words is a phrase and no name: with the help of this plugin.
+# A text with one of these words is a phrase, not a name: with the help of this plugin.
 _LINKS: Final = frozenset({"of", "for", "that", "which", "in", "on", "to", "and", "from", "as", "or"})
 # Shorter names resemble too many words.
 _ALIKE_FROM: Final = 6
@@ -40,7 +40,7 @@ def nearest(names: ToolNames, called: str, *, is_identifier: bool, announced: bo
 
 
 def _parts(called: str) -> list[str]:
-    """Return the stems and runs of signs that tell which tool is meant; none if the text is too long to be a name."""
+    """Return the stems and runs of signs that identify the tool; none if the text is too long to be a name."""
     generic, vague = word_set("generic"), word_set("泛指")
     runs = [run for run in (_without_vague(run) for run in _RUN.findall(lowered(called))) if run and run not in vague]
     latin = split(_RUN.sub(" ", called))
@@ -79,9 +79,8 @@ def _leading_verbs() -> list[str]:
 
 
 def _with_all_parts(names: ToolNames, parts: list[str], besides: Iterable[str] = ()) -> tuple[int, ...]:
-    """Return the tools whose names have every part.
-
-    First come those with most of `besides` too, and the fewest other words.
+    """Return the tools whose names have every part: first those that also have most of `besides`, and the fewest other
+    words.
     """
     if not parts:
         return ()
@@ -105,7 +104,7 @@ def _with_all_parts(names: ToolNames, parts: list[str], besides: Iterable[str] =
 
 
 def _in_pairs(names: ToolNames, run: str) -> set[int]:
-    """Return the tools that have each of the two-sign words that the run is made of: 公交规划 in 公交路径规划."""
+    """Return the tools that have every two-sign word of the run: 公交规划 in 公交路径规划."""
     pairs = [run[at : at + 2] for at in range(0, len(run), 2)]
     if len(pairs) < 2 or len(run) % 2:
         return set()
@@ -113,7 +112,7 @@ def _in_pairs(names: ToolNames, run: str) -> set[int]:
 
 
 def _translated(names: ToolNames, run: str) -> set[int]:
-    """Return the tools with an English word in their names for each of the Chinese words that the run is made of."""
+    """Return the tools with an English word in their names for each Chinese word of the run."""
     words = synonyms().words_in(run)
     if not words or sum(map(len, words)) < len(run):
         return set()

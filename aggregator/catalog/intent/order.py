@@ -1,4 +1,4 @@
-"""Order the tools of a server that is asked for as a whole: those that the message speaks of come first.
+"""Order the tools of a server that a message requests as a whole: the tools it mentions come first.
 
 Law: an order only. Every tool given comes back once, and equal ones stay in their order.
 """

@@ -62,14 +62,14 @@ _WEIGHED: Final = re.compile(
     r"[\s\"'”’`」』》】)]{0,6}(?:工具|服务|接口|插件)?\s*(?:[^,。]{0,24}还是|[了过](?:吗|么|没)"
     r"|(?:能|会|可以(?!吗)|支持|需要|要|有|是|算|安全|稳定|靠谱|免费|适合|必须)[^,。]{0,20}吗)"
 )
-# X 是干什么的, X 和 Y 一样吗: the name that a sentence begins with is what it tells of.
+# X 是干什么的, X 和 Y 一样吗: the name at the start is the subject of the sentence.
 _SUBJECT: Final = re.compile(rf"[\s\"'”’`」』》】)]{{0,6}}{any_of('主语之谓')}")
 _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务|接口|插件)?\s*吗")
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
 
 def is_request(before: str, verb: str, after: str) -> bool:
-    """Tell whether `verb`, with the text of its clause before it and after the name, asks for something to be done."""
+    """Tell whether `verb`, with the text of its clause before it and after the name, makes a request."""
     before = _EITHER.sub("", before)
     if verb.isascii():
         return _is_request_en(before, verb, after) and not _REFUSED_ZH.search(before)

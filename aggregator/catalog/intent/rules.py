@@ -25,7 +25,7 @@ from aggregator.catalog.intent.text import MessageText, folded
 
 Rule = Literal["handle", "explicit", "name", "ask", "nearest", "keyword"]
 
-# The server of an ambiguous name is looked for among so many words of the message.
+# Words of a message that are searched for the server of an ambiguous name.
 _WORDS_READ: Final = 200
 # Bounds for one message: keywords examined, and unknown names guessed at.
 _KEYWORDS_READ: Final = 200
@@ -75,7 +75,7 @@ def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHi
 
 
 def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
-    """Tell whether a call is asked for, and no part of a quotation or of a text that the message is about."""
+    """Tell whether the message requests a call, outside quotations and texts under discussion."""
     return not (given.message.quoted(call.start) or is_material(given.message, call.start, call.end))
 
 

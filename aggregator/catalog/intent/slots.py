@@ -1,4 +1,4 @@
-"""The place of a name in a sentence: what may stand between a verb and the name, and what may follow it."""
+"""The position of a name in a sentence: the words allowed between a verb and the name, and the words after it."""
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -40,7 +40,7 @@ _DESCRIBED: Final = 48
 
 
 class NamePosition(NamedTuple):
-    """A place where a name may begin, the name if there is one, and the kind that was announced: `the tool called`."""
+    """A place where a name may begin, the name if there is one, and the announced kind: `the tool called`."""
 
     place: int
     named: NameHit | None
@@ -83,12 +83,12 @@ def name_at(message: MessageText, names: ToolNames, place: int) -> NameHit | Non
 
 
 def end_of(message: MessageText, named: NameHit) -> int:
-    """Return the place where a name ends."""
+    """Return the end of a name in the message."""
     return message.words[named.last - 1].end
 
 
 def kind_after(message: MessageText, end: int) -> tuple[Kind | None, int]:
-    """Return the kind that is said behind a name, as `工具` or `server`, and where that ends."""
+    """Return the kind named after a name, such as `工具` or `server`, and where that ends."""
     found = _KIND_AFTER.match(message.plain, end)
     return (_kind(found), found.end()) if found else (None, end)
 
@@ -119,7 +119,7 @@ def has_arguments(after: str) -> bool:
 
 
 def find_identifier(message: MessageText, place: int) -> int | None:
-    """Return the end of what may be an identifier that begins at `place`."""
+    """Return the end of a possible identifier that begins at `place`."""
     found = _IDENTIFIER.match(message.plain, place) or _COMPOUND.match(message.plain, place)
     return found.end() if found else None
 
@@ -127,7 +127,7 @@ def find_identifier(message: MessageText, place: int) -> int | None:
 def find_description(message: MessageText, place: int) -> tuple[int, int] | None:
     """Return the end of a description that stands for a name, and of the word for a tool after it.
 
-    In `the weather tool` these are the end of `weather` and that of `tool`.
+    In `the weather tool` these are the ends of `weather` and `tool`.
     """
     clause = message.after(place)[:_DESCRIBED]
     kind = _KIND.search(clause)

@@ -38,7 +38,7 @@ _BREAK: Final = re.compile(
 )
 _QUOTED: Final = re.compile(
     r'"[^"\n]{1,300}"|“[^“”\n]{1,300}”|「[^「」\n]{1,300}」|『[^『』\n]{1,300}』'
-    # Apostrophes only where they hold several words.
+    # Apostrophes count only around several words.
     r"|(?<!\w)['‘][^'‘’\n ]{1,80} [^'‘’\n]{1,220}['’](?!\w)"
 )
 _ASCII_WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -58,9 +58,9 @@ class Word(NamedTuple):
 class MessageText:
     """A message prepared for matching.
 
-    `text` is what is shown of the message; `plain` is `text` in lower case with addresses blanked out. `at` maps the
-    start of a word to its position in `words`; `breaks` are the ends of clauses and `quotes` the quotations, as (start,
-    end), in order.
+    `text` is the visible message; `plain` is `text` in lower case with addresses blanked out. `at` maps the start of a
+    word to its position in `words`; `breaks` are the ends of clauses and `quotes` the quotations, as (start, end), in
+    order.
     """
 
     text: str
@@ -89,7 +89,7 @@ class MessageText:
     def quoted(self, place: int) -> bool:
         """Tell whether a place lies in quotation marks.
 
-        Quoted words are another person's; marks around the whole message do not count.
+        Quoted words are someone else's; marks around the whole message do not count.
         """
         at = bisect_right(self.quotes, place, key=lambda one: one[0]) - 1
         return at >= 0 and self.quotes[at][0] < place < self.quotes[at][1]

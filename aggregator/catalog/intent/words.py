@@ -15,7 +15,7 @@ def word_set(section: str) -> frozenset[str]:
 
 
 def any_of(*sections: str) -> str:
-    """Return a pattern for any phrase of these sections, longest first; words of letters end where they end."""
+    """Return a pattern for any phrase of these sections, longest first; Latin words match whole words only."""
     phrases = {phrase for section in sections for phrase in _sections()[section]}
     ordered = sorted(phrases, key=lambda one: (-len(one), one))
     latin = "|".join(re.escape(one).replace("'", "['’]?") for one in ordered if one[0].isascii())

@@ -23,8 +23,8 @@ from aggregator.domain.records import ToolRecord
 class Field:
     """One field of a tool, with its parameters of BM25F.
 
-    `label` for people; `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as
-    usual; `most`: the most terms read. `paired`: two words in a row count too, since the field says what the tool is;
+    `label` for readers; `weight`; `length_counts`: how much its length matters; `usual`: the length that counts as
+    usual; `most`: the most terms read. `paired`: two words in a row count too, since the field names the tool;
     `meanings`: the meanings of its words count too.
     """
 

@@ -1,6 +1,6 @@
-"""Explain a hit: which words of the query were found in which field of the tool, and what each adds to its score.
+"""Explain a hit: which words of the query matched which field of the tool, and how much each adds to its score.
 
-Law: terms, gains and fields are those of the ranking itself; nothing is scored a second way here.
+Law: terms, gains and fields come from the ranking itself; nothing is scored a second time here.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from aggregator.catalog.search.weighted_query import WeightedQuery, weigh
 # Words shown of one field.
 _SHOWN: Final = 4
 
-# A field as it is searched: its label, its words, and the terms and meanings it has.
+# A field in the index: its label, its words, and the terms and meanings it has.
 _ReadField = tuple[str, list[tuple[str, frozenset[str]]], Container[str]]
 
 Match = Literal["word", "like it", "abbreviation", "translation", "in a row", "meaning"]
@@ -32,7 +32,7 @@ class MatchedTerm:
     """A word of the query in one field of a tool.
 
     `asked` is of the query; `found` has the words of the field; `field` is the label of the field; `match` says how
-    they go together; `points` what all fields with this term add to the score.
+    they relate; `points` what all fields with this term add to the score.
     """
 
     asked: str
@@ -60,7 +60,7 @@ def reasons(
 ) -> dict[str, HitReasons]:
     """Return the reasons for hits by canonical name; takes some milliseconds a hit, so run it in a thread.
 
-    `server_texts` has the text of each server that its tools were indexed with.
+    `server_texts` maps each server to the text indexed with its tools.
     """
     query = read(text)
     weighted = weigh(query, visible)
@@ -145,7 +145,7 @@ def _words_by_term(text: str) -> dict[str, str]:
 
 
 class _FieldWords:
-    """The words of fields by the terms and meanings they have; a word is looked up once for all hits."""
+    """The words of fields by their terms and meanings; a word is looked up once for all hits."""
 
     def __init__(self) -> None:
         self._says: dict[str, frozenset[str]] = {}
@@ -167,7 +167,7 @@ class _FieldWords:
 
 
 def _words_with(words: Sequence[tuple[str, frozenset[str]]], term: str) -> tuple[str, ...]:
-    """Return the first words that have a term, one of two in a row, or a meaning."""
+    """Return the first words that have a term, belong to a pair, or have a meaning."""
     parts = term.split(" ")
     if len(parts) == 1:
         return tuple(dict.fromkeys(word for word, says in words if term in says))[:_SHOWN]

@@ -10,7 +10,7 @@ from aggregator.catalog.search.weighted_query import WeightedQuery
 # The gain of a tool that covers the whole query, and of one whose server does.
 COVERED = 0.2
 SERVER_COVERED = 0.1
-# The gain of a tool whose name has the action asked for; if that is only to look, this share of the gain.
+# The gain of a tool whose name has the requested action; for an action that only looks, this share of the gain.
 DOES = 0.35
 LOOKS = 0.5
 # The loss of a tool whose name has another action.

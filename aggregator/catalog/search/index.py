@@ -108,9 +108,9 @@ class SearchIndex:
         return SearchIndex(postings) if postings is not self._postings else self
 
     def visible_to(self, allowed: Allowed) -> VisibleTools:
-        """Return the part of the index that one agent sees, to keep as long as index and rights stay as they are.
+        """Return the part of the index that one agent sees, to be cached while index and rights stay unchanged.
 
-        It saves each search the look at every tool. For names that cannot change, some are kept here.
+        Each search then skips the check of every tool. Some are cached here, for names that cannot change.
         """
         if not isinstance(allowed, frozenset):
             return VisibleTools(self._postings, allowed)

@@ -1,6 +1,6 @@
-"""Judge an answer: how many of the tools found fit, and whether even the best fits too little to be what is meant.
+"""Check relevance: count the tools found that fit, and tell whether even the best fits too little.
 
-Law: only the tools the agent sees count, in every number here.
+Law: every number here counts only the tools that the agent sees.
 """
 
 import math
@@ -22,9 +22,9 @@ FITS: Final = 0.5
 # What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/what-models-see.md.
 HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
 ENOUGH = 3.4
-# The same where it is known how similar the tools are to the query, -1 to 1: that counts so much beside the words.
+# The same with embeddings: a similarity from -1 to 1 counts this much beside the words.
 LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
-# How many of the best tools are looked at.
+# How many of the best tools are examined.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
 _IN_NAME: Final = 110
@@ -45,8 +45,8 @@ class Judgement:
 class _Had:
     """The part of one need that a tool has.
 
-    `worth` of the need; `said`: 0 to 1, how much the word says of it; `meant`: the same for a word of its meaning;
-    `unknown`: no tool has the word.
+    `worth`: weight of the need; `said`: 0 to 1, how much of it the word covers; `meant`: the same for a word of its
+    meaning; `unknown`: no tool has the word.
     """
 
     worth: float
@@ -60,7 +60,7 @@ def judge(
 ) -> Judgement:
     """Judge the tools found for a query, given by name, best first; takes about as long as the search.
 
-    `likeness`: how similar in meaning the best of them are to the query, where that is known.
+    `likeness`: the similarity of the best of them to the query, if known.
     """
     query = read(text)
     weighted = weigh(query, visible)
@@ -84,7 +84,7 @@ def judge(
 
 
 def _best(query: Query, tools: Sequence[tuple[Document, Sequence[_Had]]]) -> tuple[float, Sequence[_Had]]:
-    """Return how much speaks for the tool that has most of the needs, and what it has."""
+    """Return the score of the tool that covers most needs, and the parts it covers."""
     return max(((evidence(query, tool, had), had) for tool, had in tools), key=itemgetter(0))
 
 

@@ -14,10 +14,10 @@ _NAME_WORDS: Final = 12
 
 
 def name_matches(visible: VisibleTools, query: Query) -> dict[int, int]:
-    """Return the slots of the tools whose name the query is, or begins, with how exactly.
+    """Return the slots of tools whose name equals or begins with the query, with the degree of match.
 
-    4: the full name; 3: the own name; 2: its first words, or the server's name and what follows it; 1: the own name's
-    first letters, if the query is written like a name or ends in no known word.
+    4: the full name; 3: the own name; 2: its first words, or the server's name and the words after it; 1: the own
+    name's first letters, if the query is written like a name or ends in no known word.
     """
     if not query.key or not query.name:
         return {}

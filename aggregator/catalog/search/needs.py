@@ -1,4 +1,4 @@
-"""Read what a query needs of a tool, word by word: to say how much a tool has of it, and which words no tool has."""
+"""Read the needs in a query, word by word: to measure how many a tool covers, and which words no tool has."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Need:
 
 
 def needs(text: str, query: Query) -> list[Need]:
-    """Return what a query needs; words that say nothing are left out."""
+    """Return the needs of a query, without words that carry no meaning."""
     unquoted = _QUOTED.sub(" ", text[:LONGEST])
     found: dict[str, Need] = {}
     for at, chunk in enumerate(chunks(unquoted)):

@@ -1,6 +1,6 @@
-"""Postings of the search index: for each term the tools that have it, and how much it says of each.
+"""Postings of the search index: for each term the tools that have it, and how much it says about each.
 
-Frozen: a change of one server makes new lists, and old snapshots stay as they are.
+Frozen: a change of one server makes new lists, and old snapshots stay unchanged.
 """
 
 from array import array
@@ -41,8 +41,8 @@ class Posting:
 class Postings:
     """The lists of all terms, over tools in slots.
 
-    `documents` by slot, None where a tool was removed; their canonical `names`, empty there; `lists` by term; `ranges`:
-    the slots of each server; `ends`: terms by their first and last three letters.
+    `documents` by slot, None for a removed tool; their canonical `names`, empty for a removed tool; `lists` by term;
+    `ranges`: the slots of each server; `ends`: terms by their first and last three letters.
     """
 
     documents: Sequence[Document | None] = ()
@@ -54,7 +54,7 @@ class Postings:
     _text: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def bits(self, term: str) -> int:
-        """Return the slots of a known term as a number with a bit for each; kept, since some are asked for often."""
+        """Return the slots of a known term as a number with a bit for each; cached, since some terms recur often."""
         found = self._bits.get(term)
         if found is None:
             digits = bytearray(b"0") * len(self.documents)
@@ -176,7 +176,7 @@ def _impacts_of(document: Document | None) -> Mapping[str, int]:
 
 
 def _without(posting: Posting, gone: Iterable[range]) -> Posting:
-    """Return the posting without these slots, ascending ranges: what is between them is copied, not gone through."""
+    """Return the posting without these slots, ascending ranges: the slots between them are copied in one piece."""
     slots, impacts, start = array("I"), bytearray(), 0
     for own in gone:
         end = bisect_left(posting.slots, own.start, start)

@@ -1,6 +1,6 @@
-"""Read a query: the terms to look for, each with how much it says about the tool that is meant.
+"""Read a query: the terms to look for, each with how much it says about the wanted tool.
 
-Law: the weights come from the language alone; how rare a term is among the tools is the index's to know.
+Law: the weights come from the language alone; the index alone knows how rare a term is among the tools.
 """
 
 import math
@@ -31,7 +31,7 @@ TRANSLATED = 0.7
 EXPANDED = 0.8
 # What tools may say instead of an everyday word.
 OTHERWISE = 0.6
-# Words that say little say less in a long query, where they are the talk around it.
+# Words that say little count even less in a long query, since they fill the sentence.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
 LONG = 6
@@ -41,13 +41,13 @@ COMMON, RARE = 4.0, 14.0
 RARENESS = 0.5
 # The worth of a word's meanings: of actions, of words that stand for each other, of subjects.
 MEANS = {"*": 0.8, "=": 1.5, "~": 1.5}
-# Two words in a row, also where the tool writes them as one.
+# Two adjacent words, also if the tool writes them as one.
 PAIR = 1.5
 JOINED = 0.8
 # The worth of the first action named and of the second; less in a long query.
 ACTIONS = (1.0, 0.6)
 SURE = 4
-# More than a person types: the rest of a pasted text is not read.
+# More than a user types: the rest of a pasted text is ignored.
 LONGEST: Final = 2_000
 _MOST_TERMS: Final = 64
 
@@ -60,9 +60,9 @@ class Query:
     """A query, read.
 
     `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
-    the number of an action to how surely it is asked for. `four_grams`: see `four_grams`. `key`, `name`: the text read
-    as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word such as
-    gitlab, written GitLab, to its parts.
+    the number of an action to the certainty that the query requests it. `four_grams`: see `four_grams`. `key`, `name`:
+    the text read as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word
+    such as gitlab, written GitLab, to its parts.
     """
 
     words: dict[str, WeightedTerms]
@@ -78,7 +78,7 @@ class Query:
 
 @dataclass(slots=True)
 class _Reading:
-    """The words, meanings, actions and four-grams of a query, as they are collected."""
+    """The words, meanings, actions and four-grams of a query, while they are collected."""
 
     words: dict[str, WeightedTerms] = field(default_factory=dict)
     meanings: dict[str, float] = field(default_factory=dict)
@@ -169,7 +169,7 @@ def _read_signs(run: str, reading: _Reading) -> None:
     for part in without_asking(run) or [run]:
         known = words_in(part, table, english.stems)
         for term in signs(part):
-            # A sign alone says something only where it is a word.
+            # A single sign counts only if it is a word.
             if len(term) > 1 or term == part or term in known:
                 reading.words.setdefault(term, ((term, SIGN if len(term) == 1 < len(part) else 1.0),))
         for word in known:

@@ -14,15 +14,15 @@ from aggregator.catalog.search.query import Query
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, weigh
 
-# When so many entries have been added up, further terms, which say less, are looked at for the best tools only.
+# After this many entries have been added up, the remaining, less telling terms are read for the best tools only.
 _ENTRIES: Final = 6_000
 _BEST: Final = 64
 
 
 def rank(visible: VisibleTools, query: Query, limit: int) -> list[tuple[Document, float, int]]:
-    """Return the best tools the query says anything about, best first, with their scores and how exactly each is named.
+    """Return the best tools that match the query at all, best first, with scores and the degree of match of each name.
 
-    `name_match.name_matches` says what the last number means.
+    `name_match.name_matches` defines the last number.
     """
     weighted = weigh(query, visible)
     sums = _sums(visible, weighted)

@@ -17,9 +17,9 @@ _SHORT: Final = 64
 
 
 class VisibleTools:
-    """The postings with a mask of the tools one agent may see.
+    """The postings with a mask of the tools that one agent may see.
 
-    `mask` has a byte for each slot, `count` says how many tools are seen, `whole` that all are.
+    `mask` has a byte for each slot, `count` is the number of visible tools, `whole` tells whether all are visible.
     """
 
     def __init__(self, postings: Postings, allowed: Allowed) -> None:
@@ -38,7 +38,7 @@ class VisibleTools:
         return f"<VisibleTools {self.count} of {len(self.mask)} tools>"
 
     def frequency(self, term: str) -> int:
-        """Return how many of the tools seen have the term."""
+        """Return how many of the visible tools have the term."""
         posting = self.postings.lists.get(term)
         if posting is None:
             return 0

@@ -108,7 +108,7 @@ def _may_be_misspelt(term: str) -> bool:
 
 
 def _variants(visible: VisibleTools, term: str) -> Iterator[tuple[str, float]]:
-    """Return the terms nearest to one that no tool has, with how likely they are meant. A common word is no slip."""
+    """Return the terms closest to a term that no tool has, with the likelihood of each. A common word is no typo."""
     near: list[tuple[int, int, str]] = []
     most = 0 if term in rarity() else distance_allowed(term)
     for other in _neighbours(visible.postings, term):

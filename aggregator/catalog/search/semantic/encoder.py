@@ -1,4 +1,4 @@
-"""The model, run by numpy: BERT of some layers, the mean of what they make of a text's pieces, of length 1.
+"""The model, run by numpy: some BERT layers, then the normalized mean of their outputs for a text's pieces.
 
 Sources: "BERT" (arXiv 1810.04805), "Sentence-BERT" (arXiv 1908.10084), and the format of safetensors: eight bytes with
 the length of a JSON header, the header, which says where each tensor is, and the numbers.
@@ -20,7 +20,7 @@ Matrix = NDArray[np.float32]
 MOST_PIECES: Final = 256
 _HEAD: Final = 32
 _EPSILON: Final = np.float32(1e-12)
-# A header that says more is that of no model.
+# A longer header belongs to no model.
 _HEADER_AT_MOST: Final = 2**20
 
 

@@ -1,4 +1,4 @@
-"""The vectors of all tools that have one by now, and how similar each tool is to a query."""
+"""The vectors computed so far for the tools, and the similarity of each tool to a query."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from random import shuffle

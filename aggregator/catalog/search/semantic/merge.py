@@ -12,16 +12,16 @@ WEIGHT: Final = 1.0
 # The likeness from which a tool is found without any keyword, and how many of these there may be.
 ALIKE: Final = 0.35
 _NEAREST: Final = 64
-# Hits by keywords that are put in another order; those after them stay where they are.
+# Keyword hits that are reordered; the hits after them keep their place.
 CANDIDATES: Final = 64
 
 
 def merge_hits(
     hits: Sequence[Hit], likeness: Mapping[str, float], visible: Mapping[str, ToolRecord], limit: int
 ) -> list[Hit]:
-    """Merge the hits by keywords and the similar tools, best first; a tool asked for by its name stays in front.
+    """Merge keyword hits and similar tools, best first; a tool that the query names stays in front.
 
-    `likeness`: of the tools the agent sees, as many as have a vector. Each gains by how far it is above the mean.
+    `likeness`: the similarity of each visible tool that has a vector. A tool gains by its distance above the mean.
     """
     if not likeness:
         return list(hits[:limit])

@@ -8,7 +8,7 @@ from typing import Final
 # A longer word is one unknown piece: splitting it takes time with the square of its length.
 _WORD_AT_MOST: Final = 100
 _ASCII_SIGNS: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-# Control and format characters, those of private use, and accents.
+# Control, format and private-use characters, and accents.
 _DROPPED: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Mn"})
 # Ideographs, each of which is a word of its own to the model.
 _IDEOGRAPHS: Final = (
@@ -32,7 +32,7 @@ class Pieces:
         self._unknown, self._begin, self._end = (self._numbers[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
 
     def read(self, text: str, most: int) -> list[int]:
-        """Return the numbers of the first pieces of a text, between those of its begin and its end: at most `most`."""
+        """Return the numbers of the first pieces of a text, at most `most`, between the begin and end markers."""
         numbers = [self._begin]
         for word in _words(text):
             numbers += self._of_word(word)

@@ -9,7 +9,7 @@ from aggregator.domain.records import ToolRecord
 
 # Characters of a description that are read: further on descriptions resemble each other.
 _READ: Final = 200
-# Characters by which the language of a text is told.
+# Characters read to detect the language of a text.
 _TOLD_BY: Final = 1000
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 
@@ -22,7 +22,7 @@ def is_latin(text: str) -> bool:
 
 
 def text_of(tool: ToolRecord) -> str:
-    """Return what the model reads of a tool: its server, its name in words, the beginning of its description."""
+    """Return the text of a tool for the model: its server, its name in words, the beginning of its description."""
     said = tool.definition.get("description")
     text = said[:_READ] if isinstance(said, str) and is_latin(said[:_READ]) else ""
     return f"{tool.prefix} {' '.join(split(tool.own_name))}. {text}"

@@ -12,7 +12,7 @@ from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.tables import lines
 
 LONGEST_SIGNS: Final = 6
-# What a sign that is in no word costs, where a word costs 1.
+# The cost of a sign outside any word; a word costs 1.
 _UNREAD: Final = 3
 # Any query asks for this action, the first of the table.
 LOOKING: Final = 0
@@ -31,8 +31,8 @@ class PlainWords:
 class Translations:
     """The Chinese words of the table, with the English `words` for each, their `stems`, and these by `places`.
 
-    `places`: a translation of several words, such as pie chart, has a place for each; each place lists the stems that
-    may stand there.
+    `places`: a translation of several words, such as pie chart, has a place for each word, with the stems possible
+    there.
     """
 
     words: Mapping[str, tuple[str, ...]]
@@ -133,7 +133,7 @@ def _stems(form: str) -> tuple[str, ...]:
 
 
 def _places(forms: Iterable[tuple[str, ...]]) -> Places:
-    """Return the stems by place; those of a shorter form stand at the last places too."""
+    """Return the stems by place; the stems of a shorter form also go to the last places."""
     known = list(forms)
     count = max(map(len, known))
     return tuple(tuple(dict.fromkeys(form[min(at, len(form) - 1)] for form in known)) for at in range(count))
@@ -158,7 +158,7 @@ def words_and_rest(run: str, *known: Container[str]) -> list[tuple[str, bool]]:
 def segments(run: str, *known: Container[str]) -> list[tuple[str, bool]]:
     """Return a run of Chinese as its words, each with whether one of the tables has it.
 
-    Of all ways to part it the one that leaves the fewest signs unread, and then that of the fewest words.
+    Chosen is the split with the fewest unread signs, then the fewest words.
     """
     count = len(run)
     # From the end: for each place, the cost of the rest and the end of its first word.

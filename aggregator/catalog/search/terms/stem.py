@@ -31,7 +31,7 @@ _IRREGULAR: Final = {
 def stem(word: str) -> str:
     """Return the stem of a lower-case word.
 
-    A word that is not plain a-z, or shorter than three letters, stays as it is.
+    A word that is not plain a-z, or shorter than three letters, stays unchanged.
     """
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word

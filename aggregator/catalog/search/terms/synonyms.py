@@ -24,8 +24,8 @@ class Synonyms:
     """A table of words and their meanings.
 
     `of` maps a stem, or a Chinese word, to the marks of its meanings: `*3` for words of one action, `=7` for words that
-    stand for each other, `~9` for words of one subject. `shares` maps it to its marks with how much of each meaning the
-    word says in a tool. `phrases` has two stems in a row that are looked up as one.
+    stand for each other, `~9` for words of one subject. `shares` maps it to its marks, each with the word's share of
+    that meaning. `phrases` has pairs of stems that are looked up as one.
     """
 
     of: Mapping[str, tuple[str, ...]]

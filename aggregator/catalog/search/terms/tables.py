@@ -1,6 +1,6 @@
-"""Read the tables about language in `data/`, line by line. Each says where it comes from.
+"""Read the language tables in `data/`, line by line. Each table names its source.
 
-Law: no table is about one catalog.
+Law: no table is specific to one catalog.
 """
 
 from importlib import resources

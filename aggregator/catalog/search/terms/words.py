@@ -1,6 +1,6 @@
 """Split text and identifiers into terms: stems of Latin words, pairs and single signs of Chinese.
 
-Law: one text has one list of terms, for every agent and in every index.
+Law: a text yields the same terms for every agent and in every index.
 """
 
 import re
@@ -44,7 +44,7 @@ def chunks(text: str) -> list[str]:
 
 
 def split(identifier: str) -> list[str]:
-    """Return the words an identifier is made of, in lower case: getUserByID, get-user-by-id -> get, user, by, id."""
+    """Return the words of an identifier in lower case: getUserByID, get-user-by-id -> get, user, by, id."""
     return [part.lower() for chunk in chunks(identifier) for part in _PARTS.findall(_singular(chunk))]
 
 
