@@ -1,4 +1,4 @@
-"""Explain a value that fits none of `anyOf` or `oneOf`, by the problems of the alternative that was meant."""
+"""Explain a value that fits none of `anyOf` or `oneOf`, by the problems of the closest alternative."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -52,9 +52,8 @@ def explain_alternatives(
 
 
 def _marked(options: list[Schema], index: SchemaIndex, value: Any) -> list[Schema] | Fault:
-    """Return the options that a property with one fixed value (`kind: "a"`) leaves.
-
-    A fault where the value fits none of them.
+    """Return the options that remain after a property with one fixed value (`kind: "a"`), or a fault if the value fits
+    none.
     """
     if not isinstance(value, dict):
         return options

@@ -1,6 +1,6 @@
-"""Schemas compiled for checking: the engine works where its cost is bounded, the interpreter where it is not.
+"""Schemas compiled for checking: the engine if its cost is bounded, else the interpreter.
 
-Rule: on the event loop only `compile_quickly` and `at_once` may run. Checks that these refuse are made by `workers`.
+Rule: on the event loop only `compile_quickly` and `at_once` may run. `workers` makes the checks that these refuse.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from aggregator.schemas.wording import got
 # The most time one check may take in the engine, and the time of a step in its worst cases (measured).
 _BUDGET_NS: Final = 200_000_000
 _STEP_NS: Final = 40
-# Both for a check that is made at once, on the event loop: there the bound has to be certain.
+# Both for an immediate check on the event loop, which needs a certain bound.
 _AT_ONCE_NS: Final = 5_000_000
 _SURE_STEP_NS: Final = 200
 _AT_ONCE_VALUES: Final = 10_000
@@ -33,7 +33,8 @@ _AT_ONCE_NUMBER: Final = 2**64
 # Explaining a misfit costs more than finding it.
 _EXPLAINED_VALUES: Final = 500
 _EXPLAINED_STEPS: Final = 600
-# With `unevaluated...` each member of an object or array may be looked for in all that applies to the same place.
+# With `unevaluated...` each member of an object or array may be searched for in everything that applies at the same
+# place.
 _UNEVALUATED_VALUES: Final = 16
 # Recursive schemas are unrolled by the engine as it goes, which costs far more a step.
 _RECURSIVE_STEPS: Final = 1_000
@@ -87,7 +88,7 @@ class SchemaCheck:
         return tuple(found)
 
     def fits_at_once(self, value: Any) -> bool:
-        """Return True if the value fits and that is certain to be known within a few milliseconds. Never raises for
+        """Return True if the value fits and a few milliseconds are certain to be enough to find out. Never raises for
         JSON.
         """
         if type(value) is dict and len(value) <= _FEW and _are_plain(value.values()):
@@ -100,10 +101,10 @@ class SchemaCheck:
         return all([part.fits_at_once(value, size) for part in self._parts])
 
     def faults(self, value: Any, limit: int = 10, *, killable: bool = False) -> tuple[Fault, ...]:
-        """Return the problems of the value, `limit` at most; empty where it fits. Never raises for JSON.
+        """Return the problems of the value, `limit` at most; empty if it fits. Never raises for JSON.
 
-        Takes some tenths of a second at most, as far as can be foreseen, and so is for worker processes.
-        `killable`: the process is ended if it takes too long, so that no check is refused for its cost.
+        Takes some tenths of a second at most, as far as can be foreseen, and so is for worker processes. `killable`:
+        the process is ended if it takes too long, so that no check is refused for its cost.
         """
         try:
             size = measure(value, characters=self._counts_characters)
@@ -143,16 +144,16 @@ class _CompiledSchema:
         self._schema = schema
         cost = Cost(index, self.weights, _UNEVALUATED_VALUES + 1)
         self._engine = _compiled(index)
-        # By depth of a value: the most steps that one place in it can take; None where there is no bound.
+        # By depth of a value: the most steps that one place in it can take; None if unbounded.
         self._steps = {depth: _most_steps(cost, depth) for depth in range(1, _USUAL_DEPTH + 1)}
         self._most = _UNEVALUATED_VALUES if index.has_unevaluated else _AT_ONCE_VALUES
         self._cost = cost if self.weights else None
         self._index_and_cost: tuple[SchemaIndex, Cost] | None = None
-        # None until it is asked for.
+        # None until first computed.
         self._is_quick_if_plain: bool | None = None
 
     def at_once(self, value: Any, size: Size, limit: int) -> list[Fault] | None:
-        """Return the faults of the value; None where that may take longer than the event loop can wait."""
+        """Return the faults of the value, or None if that may take longer than the event loop can wait."""
         if not self._is_quick(size):
             return None
         try:
@@ -179,7 +180,7 @@ class _CompiledSchema:
             return False
 
     def fits_at_once(self, value: Any, size: Size) -> bool:
-        """Return True if the value fits and the event loop can wait for that to be known."""
+        """Return True if the value fits and the event loop can wait for the answer."""
         try:
             return self._is_quick(size) and bool(self._engine.is_valid(value))
         except (ValueError, UnicodeError):
@@ -222,13 +223,13 @@ class _CompiledSchema:
         return known
 
     def _bounded(self, size: Size) -> bool:
-        """Tell whether the engine is certain to be done in time."""
+        """Tell whether the engine is certain to finish in time."""
         cost = self._read()[1]
         steps = _most_steps(cost, len(size.values))
         return steps is not None and _nanoseconds(cost, size, _STEP_NS) <= _BUDGET_NS
 
     def _interpreted(self, value: Any, limit: int) -> list[Fault] | None:
-        """Check with the interpreter where the engine could stall; None where it runs out of steps.
+        """Check with the interpreter if the engine could stall; None if it runs out of steps.
 
         Dynamic references need the engine.
         """
@@ -242,7 +243,7 @@ class _CompiledSchema:
         return None
 
     def _explained(self, value: Any, limit: int, steps: int) -> list[Fault] | None:
-        """Explain why the value does not fit, in `steps` at most; None where they are not enough."""
+        """Explain why the value does not fit, in `steps` at most; None if they are too few."""
         index = self._read()[0]
         found: list[Fault] = []
         if not index.dynamic:
@@ -276,7 +277,7 @@ def _unexplained(value: Any) -> Fault:
 
 
 def _most_steps(cost: Cost, depth: int) -> int | None:
-    """Return the most steps that one place of a value of that depth can take; None where there is no bound."""
+    """Return the most steps that one place of a value of that depth can take; None if unbounded."""
     loads = [cost.at(level).steps for level in range(depth)]
     return None if cost.recursive and sum(loads) > _RECURSIVE_STEPS else max(1, *loads)
 
@@ -298,21 +299,21 @@ _NOT_LINEAR: Final = "it is no regular expression that can be matched in linear 
 def compile_check(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck:
     """Compile a check of `schema`, tightened by `extra`: all must hold, each in its own dialect.
 
-    A pattern of `schema` that linear time cannot match is left out with a warning, for its server checks it too; in
-    `extra`, which only we enforce, it is an error.
+    A pattern of `schema` that linear time cannot match is left out with a warning, since its server checks it too; in
+    `extra`, which only the gateway enforces, it is an error.
 
     Raises:
-        UnusableSchema: no check can be made with it; the message says why.
+        UnusableSchema: the schema cannot be compiled; the message says why.
     """
     parts = (_CompiledSchema(schema, strict=False), *(_CompiledSchema(more, strict=True) for more in extra))
     return SchemaCheck(parts, (schema, *extra))
 
 
 def compile_quickly(schema: Mapping[str, Any], *extra: Mapping[str, Any]) -> SchemaCheck | None:
-    """Compile like `compile_check` in milliseconds, or return None where a pattern may take long to compile.
+    """Compile like `compile_check` in milliseconds, or return None if a pattern may take long to compile.
 
     Raises:
-        UnusableSchema: no check can be made with it; the message says why.
+        UnusableSchema: the schema cannot be compiled; the message says why.
     """
     try:
         parts = (

@@ -53,22 +53,22 @@ class SchemaChecks:
         """Return the check of a tool's arguments, tightened by `extra`.
 
         Raises:
-            UnusableSchema: no check can be made with the schema, now and each time.
+            UnusableSchema: the schema cannot be compiled, now or later.
         """
         return self._get((tool.definition.get("inputSchema", _ANYTHING), *extra))
 
     def output(self, tool: ToolRecord) -> "SchemaCheck | UncompiledSchema | None":
-        """Return the check of a tool's `structuredContent`; None where it declares no `outputSchema`.
+        """Return the check of a tool's `structuredContent`; None if it declares no `outputSchema`.
 
         Raises:
-            UnusableSchema: no check can be made with the schema.
+            UnusableSchema: the schema cannot be compiled.
         """
         schema = tool.definition.get("outputSchema")
         return None if schema is None else self._get((schema,))
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> dict[str, list[str]]:
-        """Compile ahead of the calls, as much as is kept, giving way after each tool. Returns by tool name what is not
-        checked, or only in part.
+        """Compile ahead of the calls, up to the cache size, yielding after each tool. Return the unchecked parts by
+        tool name.
         """
         await asyncio.to_thread(_import_engine)
         notes_by_tool: dict[str, list[str]] = {}

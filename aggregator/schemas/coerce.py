@@ -1,7 +1,7 @@
 """Correct the usual mistakes of models: `"5"` for 5, JSON in a string, a lone value for a list, null for nothing.
 
-Law: a value that fits is never touched. A value is changed only where its type is one the schema surely does not take,
-and only to the one thing it can mean.
+Law: a value that fits is never touched. A value is changed only if the schema certainly rejects its type, and only to
+its single possible meaning.
 """
 
 import json
@@ -26,7 +26,7 @@ _STEPS: Final = 2_000
 
 
 def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
-    """Return the value as it was meant, new where it differs, and the pointers of the changes."""
+    """Return the corrected value, new if it differs, and the pointers of the changes."""
     try:
         dialect = dialect_of(schema)
     except UnusableSchema:
@@ -105,7 +105,7 @@ class _Coercion:
         return _UNCLEAR
 
     def _listed(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """Return `[value]` where the schema's items are known and take it, as it is or corrected."""
+        """Return `[value]` if the schema's items are known and accept it, unchanged or corrected."""
         for part in self._applicable(schema, [], 0):
             items = part.get("items")
             if not isinstance(items, Mapping) or "prefixItems" in part:
@@ -125,10 +125,7 @@ class _Coercion:
         return schema is not self._root and "$id" in schema
 
     def _resolved(self, schema: Any) -> Any:
-        """Resolve a reference that stands alone.
-
-        One with other keywords beside it is left, but where the dialect ignores these.
-        """
+        """Resolve a reference without sibling keywords, or with siblings that its dialect ignores."""
         if isinstance(schema, Mapping) and "$ref" in schema:
             target = resolve_reference(schema, self._root)
             if isinstance(target, Mapping) and "$ref" not in target:

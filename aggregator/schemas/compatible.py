@@ -7,16 +7,15 @@ value is still checked against the schema before it is used.
 from collections.abc import Mapping
 from typing import Any, Final
 
-# With one of these a schema may name and require properties elsewhere than under `properties` and `required`.
+# With one of these a schema may name and require properties outside `properties` and `required`.
 _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
 _NUMBERS: Final = frozenset({"integer", "number"})
 
 
 def misfit(inner: Any, outer: Any, *, named: bool = True) -> str | None:
-    """Return why a value that fits `inner` may not fit `outer`, as far as their top level tells; None where it may fit.
+    """Return why a value that fits `inner` may not fit `outer`, judged by their top level; None if it may fit.
 
-    `named`: `outer` has to name each property of `inner`, or to say itself that it takes others: else it would ignore
-    them.
+    `named`: `outer` must name each property of `inner`, or declare that it takes others; else it would ignore them.
     """
     if not isinstance(inner, Mapping) or not isinstance(outer, Mapping):
         return None

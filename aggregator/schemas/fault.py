@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 class UnusableSchema(ValueError):
-    """The schema cannot be checked with; the message says what is wrong and where."""
+    """A schema that cannot be used for checks; the message names the fault and its place."""
 
 
 @dataclass(frozen=True, slots=True)

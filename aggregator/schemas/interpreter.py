@@ -1,7 +1,7 @@
-"""An interpreter of JSON Schema that counts its steps: for explanations, and where the engine could stall.
+"""An interpreter of JSON Schema that counts its steps: for explanations, and if the engine could stall.
 
-The result for a schema object and a value is remembered, so the work grows with the product of the two and never with
-the number of paths through the schema; and it ends when the steps are used up.
+The result for a schema object and a value is cached, so the work grows with the product of the two and never with the
+number of paths through the schema; and ends when the steps are used up.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class SchemaInterpreter:
         """Yield the faults of the value, in the order of the schema.
 
         Raises:
-            OutOfSteps: before it was known whether there are more.
+            OutOfSteps: the steps ran out before the last fault.
         """
         return self.problems(self._index.root, value, "")
 
@@ -209,7 +209,7 @@ class SchemaInterpreter:
             yield Fault(at, expected, f"{found}", "maxContains")
 
     def _outline(self, schema: Schema) -> str:
-        """Return a schema in a few words; empty where no words are wanted."""
+        """Return a schema in a few words, or an empty text if words add nothing."""
         if self._terse:
             return ""
         self.spend(_OUTLINE)

@@ -13,16 +13,16 @@ from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.invisible import folded_name
 from aggregator.schemas.fault import Fault, step
 
-# Values that may be looked through on the event loop.
+# Values that may be examined on the event loop.
 AT_ONCE: Final = 1_000
 
 Schema = Mapping[str, Any]
 
 
 def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | None = None) -> tuple[Fault, ...] | None:
-    """Return faults for names in `given` that resemble one that `rules` name and that the tool's `own` schema has not.
+    """Return faults for names in `given` that resemble a name in `rules` that the tool's `own` schema lacks.
 
-    None where there are more than `most` values to look through.
+    None if there are more than `most` values to examine.
     """
     ruled = {name for rule in rules for name in _names(rule)}
     by_plain_name = {_plain(name): name for name in ruled}

@@ -15,7 +15,7 @@ _POINTER_SHOWN: Final = 120
 
 
 def input_refusal(tool_name: str, faults: Sequence[Fault], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a call that was not made: what is wrong with its arguments, and what they should be."""
+    """Return the result of a refused call: the faults of its arguments, and the expected form."""
     missing = missing_fields(faults)
     lines = [f"{tool_name} was not called: its arguments do not fit."]
     if missing:
@@ -46,7 +46,9 @@ def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str,
 
 
 def output_unchecked(tool_name: str, sentence: str, why: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the error result of a call whose result was not checked to the end, where it has to be."""
+    """Return the error result of a call whose result could not be checked completely, although its server requires
+    that.
+    """
     lines = [
         f"{tool_name} was called, but its answer was not checked against its outputSchema to the end: {sentence}.",
         "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
@@ -75,7 +77,7 @@ def _withheld(lines: list[str], error: Mapping[str, Any], result: Mapping[str, A
 
 
 def missing_fields(faults: Sequence[Fault]) -> list[str]:
-    """Return the missing fields: by name where they belong to the whole, else by pointer."""
+    """Return the missing fields: top-level fields by name, others by pointer."""
     pointers = [fault.pointer for fault in faults if fault.keyword == "required" and fault.pointer]
     return [_plain(pointer) for pointer in pointers]
 

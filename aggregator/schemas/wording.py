@@ -1,4 +1,4 @@
-"""The plain words of faults: what was expected, what came, what would have been right. Always short."""
+"""The plain words of faults: what was expected, what came, and a correct value. Always short."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _TEXT_SHOWN: Final = 40
 _OPTIONS_SHOWN: Final = 12
-# The nearest options are looked for among so many of them, and the nearest properties among so many.
+# Options and properties that are compared to find the nearest.
 _LIKENED: Final = 2_000
 _NAMES_LIKENED: Final = 500
 
@@ -92,7 +92,7 @@ def options_compared(options: list[Any], near: Any) -> int:
 
 
 def misnamed(schema: Mapping[str, Any], name: str, at: str, actual: str, keyword: str) -> Fault:
-    """Return the fault of a property that is not allowed, with the name that may have been meant."""
+    """Return the fault of a property that is not allowed, with the likely intended name."""
     known = list(schema.get("properties", {}))[:_NAMES_LIKENED]
     close = get_close_matches(name[:80], known, n=1)
     hint = f"; did you mean {close[0]!r:.80}?" if close else ""

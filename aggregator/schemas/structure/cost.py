@@ -1,8 +1,8 @@
-"""Bound the work a schema can make, before any of it is done.
+"""Bound the work of a schema before doing any of it.
 
-The engine has no budget of its own and holds the interpreter while it works. So the most schema objects it could apply
-to one place of a value are counted here, level by level; checks that could take too long are made by `interpreter`,
-which counts its steps.
+The engine has no budget of its own and holds the interpreter while it works. So this module counts, level by level, the
+most schema objects it could apply to one place of a value. `interpreter`, which counts its steps, makes the checks that
+could take too long.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Edges(NamedTuple):
 
 
 class Cost:
-    """The loads of a schema by level of the value; computed as deep as they are asked for.
+    """The loads of a schema by level of the value; computed as deep as needed.
 
     `again` is how often `unevaluated...` may run everything at its place once more.
     """

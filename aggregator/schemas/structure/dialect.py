@@ -18,7 +18,7 @@ class Dialect(IntEnum):
     DRAFT_2020_12 = 2020
 
 
-# S/basic/index, JSON Schema Usage: 2020-12 where nothing is said.
+# S/basic/index, JSON Schema Usage: 2020-12 by default.
 _BY_URI: Final[Mapping[str, Dialect]] = {
     "https://json-schema.org/draft/2020-12/schema": Dialect.DRAFT_2020_12,
     "https://json-schema.org/draft/2019-09/schema": Dialect.DRAFT_2019_09,
@@ -29,7 +29,7 @@ _BY_URI: Final[Mapping[str, Dialect]] = {
 
 
 def dialect_of(schema: Schema) -> Dialect:
-    """Return the dialect that `$schema` names; 2020-12 where it is absent.
+    """Return the dialect that `$schema` names; 2020-12 if it is absent.
 
     Raises:
         UnusableSchema: a dialect we do not know.

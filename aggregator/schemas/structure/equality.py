@@ -4,7 +4,7 @@ from typing import Any
 
 
 def hashable(value: Any) -> Any:
-    """Return a hashable value that is equal exactly where the JSON values are."""
+    """Return a hashable value; two are equal exactly if the JSON values are."""
     if isinstance(value, bool) or value is None:
         return ("literal", value)
     if isinstance(value, dict):

@@ -26,9 +26,9 @@ class SchemaIndex:
     """A schema read once.
 
     `nodes` are its schema objects by identity. `targets` are the targets of their references, by the identity of the
-    object and the keyword; more than one where the reference is dynamic and the target depends on the evaluation
-    before. `unmarked_targets` are targets where no keyword expects a schema, so that no metaschema has checked them.
-    `patterns` are the regular expressions, each with its place.
+    object and the keyword; more than one if the reference is dynamic and its target depends on the path of evaluation.
+    `unmarked_targets` are targets at places that no keyword expects a schema in, so that no metaschema has checked
+    them. `patterns` are the regular expressions, each with its place.
     """
 
     root: Schema
@@ -56,7 +56,7 @@ def read(schema: Schema) -> SchemaIndex:
 
 
 def _bound(schema: Schema) -> None:
-    """Bound a schema as a tree: a part that is shared (YAML allows it) counts as often as it is read.
+    """Bound a schema as a tree: a shared part (YAML allows it) counts at each use.
 
     Raises:
         UnusableSchema: too deep or too large.
@@ -98,7 +98,7 @@ class _Reader:
             before = len(self.index.nodes)
             for node in waiting:
                 self._resolve_references(node)
-            # A reference may lead to a place where no keyword expects a schema: its target has references too.
+            # A reference may lead to a place that no keyword expects a schema in; its target may have references too.
             waiting = list(self.index.nodes.values())[before:]
         return self.index
 

@@ -8,7 +8,7 @@ _HOPS: Final = 20
 
 
 def resolve_reference(schema: Any, root: Any) -> Any:
-    """Return the schema that a chain of `#/...` references ends at; the last one met where it leads nowhere."""
+    """Return the end of a chain of `#/...` references; the last schema met if it leads nowhere."""
     for _ in range(_HOPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str):

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-# A host's message is bounded in bytes before it comes here; these bound what a check costs.
+# The size of a host's message is bounded before it arrives here; these limits bound the cost of a check.
 DEPTH_LIMIT: Final = 64
 VALUES_LIMIT: Final = 250_000
 # The engine ignores limits on numbers that are not finite or have thousands of digits.

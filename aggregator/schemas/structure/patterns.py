@@ -48,7 +48,7 @@ def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
     """Return the result of `weight`, in a millisecond or two.
 
     Raises:
-        Costly: that cannot be told so soon.
+        Costly: the weight takes longer to compute.
     """
     if len(pattern) > LENGTH_LIMIT:
         return None
@@ -63,7 +63,7 @@ def light_weight(pattern: str, *, heavy: bool = True) -> int | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Tell whether a pattern that has a weight is found anywhere in the text."""
+    """Tell whether a weighed pattern matches anywhere in the text."""
     return _compiled(pattern).is_valid(text)
 
 

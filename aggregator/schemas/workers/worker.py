@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _die_in(seconds: float) -> None:
-    """Have the system end this process after so many seconds; with 0, never."""
+    """Set the system's limit on this process's life in seconds; with 0, none."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

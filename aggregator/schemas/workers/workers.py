@@ -1,7 +1,6 @@
-"""The processes in which long checks are made: few, shared fairly, killed when their time is over.
+"""The processes for long checks: few, shared fairly, killed when their time is over.
 
-Law: a check that was interrupted is reported as such. A worker that a schema or a value brought down is replaced before
-the next check.
+Law: a check that was interrupted is reported as such. A worker that crashed is replaced before the next check.
 """
 
 import asyncio
@@ -91,8 +90,8 @@ class CheckWorkers:
         """Return the faults of the value, as `SchemaCheck.faults` does. `server` has the schema, `agent` calls.
 
         Raises:
-            CheckInterrupted: the check was not made to its end.
-            UnusableSchema: no check can be made with the schema.
+            CheckInterrupted: the check did not finish.
+            UnusableSchema: the schema cannot be compiled.
         """
         try:
             turn = self._turns.enqueue(server, agent)
