@@ -13,9 +13,9 @@ from aggregator.pins.schema_change import SchemaChange
 from aggregator.pins.values import PinKind
 from aggregator.wire.codec import decode
 
-# Characters of a definition that is looked at in every part; of a larger one, each member is one part.
+# Characters of a definition that is compared part by part; in a larger one, each member counts as one part.
 LARGEST: Final = 96 * 1024
-# What models and people read, by kind. Names are there to be read where something else identifies the item.
+# Members read by models and users, by kind. Names are among them if something else identifies the item.
 _READ: Final[Mapping[PinKind, frozenset[str]]] = {
     "tool": frozenset({"title", "description"}),
     "prompt": frozenset({"title", "description"}),
@@ -24,7 +24,7 @@ _READ: Final[Mapping[PinKind, frozenset[str]]] = {
     "instructions": frozenset(),
 }
 _ICON: Final = frozenset({"src", "mimeType", "sizes", "theme"})
-# The value that counts where nothing is said, and the one that looks safer (S/schema, ToolAnnotations).
+# The default, and the value that looks safer (S/schema, ToolAnnotations).
 _HINTS: Final = {
     "readOnlyHint": (False, True, "only reads"),
     "destructiveHint": (True, False, "destroys nothing"),
@@ -36,7 +36,7 @@ _HINTS: Final = {
 def find_changes(kind: PinKind, before: str, after: str, leave_out: frozenset[str] = frozenset()) -> Findings:
     """Compare two canonical texts of one item that differ, but for some members.
 
-    There is always a class in what is found if nothing is left out.
+    The findings have a class whenever nothing is left out.
     """
     findings = Findings()
     try:
@@ -146,7 +146,7 @@ def _annotations(findings: Findings, before: Any, after: Any) -> None:
 
 
 def _meant(hint: Any, usual: bool | None, safer: bool | None) -> bool | None:
-    """Return the value that a host may take a hint for: what is no boolean may be read as the safer one."""
+    """Return the value that a host may read from a hint: a non-boolean may count as the safer one."""
     return usual if hint is None else hint if isinstance(hint, bool) else safer
 
 

@@ -1,6 +1,6 @@
 """The comparison of one server's items with its pins, in steps of bounded cost. This file decides; it awaits nothing.
 
-Rule: an item whose version is that of its pin costs one look-up; nothing of it is read.
+Rule: an item with the version of its pin costs one look-up; its definition is not read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others:
 
 
 def is_held(change: ItemChange, on_change: OnChange) -> bool:
-    """Return whether the item is neither listed nor callable until an operator approves what it is now.
+    """Return whether the item is neither listed nor callable until an operator approves its current definition.
 
     Flags hold a change of accepted classes, too.
     """

@@ -1,12 +1,11 @@
 """The definition of an item as one text, and the digest of that text. This file decides; it awaits nothing.
 
-Rule 1: everything a model, a person or a host acts on counts, members that are not known too. Of `_meta` that is what
-the UI extension and hosts have there; the rest is for machines on the way.
-Rule 2: what means the same is the same: any order of the members of objects, and of lists that JSON Schema reads as
-sets; `1` and `1.0`; a text in composed and decomposed letters; `required: []`, `properties: {}`, members of the
-protocol that are null or empty, and none of them; one type and a list of it.
-Rule 3: no definition raises an error: numbers without a JSON form are null, as hosts get them, and what is nested too
-deeply counts by a digest of its own.
+Rule 1: everything that a model, a user or a host acts on counts, unknown members too. In `_meta` these are the members
+of the UI extension and of hosts; the rest is for intermediaries. Rule 2: equal meaning gives equal text: any order of
+the members of objects, and of lists that JSON Schema reads as sets; `1` and `1.0`; a text in composed and decomposed
+letters; `required: []`, `properties: {}`, members of the protocol that are null or empty, and none of them; one type
+and a list of it. Rule 3: no definition raises an error: numbers without a JSON form become null, as hosts get them, and
+a value nested too deeply counts by a digest of its own.
 """
 
 import re
@@ -40,7 +39,7 @@ _OPTIONAL: Final = frozenset(
 _EMPTY_MEMBERS: Final = ("annotations", "icons", "arguments")
 # Floats up to here are the integer that they are equal to.
 _EXACT: Final = 2**53
-# Below this, integers have a float near them.
+# Every integer below this has a nearby float.
 _LARGEST: Final = 10**308
 _SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
@@ -90,7 +89,9 @@ def counted_value(kind: PinKind, definition: Any) -> Any:
 
 
 def is_same_as(kind: PinKind, pinned: str, item: PinnedItem) -> bool:
-    """Return whether a pinned text, which an earlier version of this program may have made, is that of an item."""
+    """Tell whether a pinned text, possibly written by an earlier version of this program, equals an item's
+    definition.
+    """
     try:
         value = decode(pinned.encode(), float("inf"))
     except ValueError:
@@ -99,7 +100,7 @@ def is_same_as(kind: PinKind, pinned: str, item: PinnedItem) -> bool:
 
 
 def _settled(value: Any, depth: int) -> Any:
-    """Return a value with one form for equal numbers and equal texts; names stay, since calls are made with them."""
+    """Return a value with one form for equal numbers and equal texts; names stay unchanged, since calls use them."""
     if isinstance(value, str):
         return value if value.isascii() else normalize("NFC", value)
     if isinstance(value, float):
@@ -122,7 +123,7 @@ def _settled(value: Any, depth: int) -> Any:
 
 
 def _large(value: int) -> int | float:
-    """Return the float whose digits are those of an integer, as some languages write it; else the integer."""
+    """Return the float with the digits of an integer, as some languages write it; else the integer."""
     if abs(value) < _LARGEST:
         near = float(value)
         if int(Decimal(repr(near))) == value:

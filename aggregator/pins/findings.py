@@ -1,4 +1,4 @@
-"""Findings: what a comparison of two definitions brings to light, by class and for a person. This file decides.
+"""Findings: the results of comparing two definitions, by class and as sentences. This file decides.
 
 `Findings` gathers; `sentence_about` makes the sentence of it.
 """
@@ -33,7 +33,7 @@ _FLAGGED: Final[Mapping[Flag, str]] = {
 
 @dataclass(slots=True)
 class Findings:
-    """The classes of a change, and what there is to tell: arguments by what became of them, and other sentences."""
+    """The classes of a change and its description: arguments by kind of change, and other sentences."""
 
     classes: set[ChangeClass] = field(default_factory=set)
     added: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Findings:
     told: list[str] = field(default_factory=list)
 
     def add(self, change: ChangeClass, sentence: str = "") -> None:
-        """Take note of a class, and of a sentence that is told once."""
+        """Add a class, and its sentence unless it is already there."""
         self.classes.add(change)
         if sentence and sentence not in self.told:
             self.told.append(sentence)

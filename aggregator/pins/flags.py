@@ -20,7 +20,7 @@ from aggregator.pins.values import Flag, PinKind
 
 # Characters looked at in one step.
 _PIECE: Final = 64 * 1024
-# A description of fewer different words is said of many tools.
+# A description of fewer different words fits many tools.
 _WORDS: Final = 6
 # Characters of a name that is compared, and of a description.
 _LONGEST: Final = 300
@@ -67,7 +67,7 @@ _TO_LATIN: Final = str.maketrans({drawn: letter for letter, every in _DRAWN.item
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A tool of any server. `exposed` has the names that hosts and models know it by, with its server in them."""
+    """A tool of any server. `exposed` has its names for hosts and models, which include the server."""
 
     server: str
     own_name: str
@@ -96,10 +96,10 @@ class _TakenTools(NamedTuple):
 
 
 class ToolIndex:
-    """The tools of all servers, by what others could be confused with.
+    """The tools of all servers, by the words that confusion could arise from.
 
-    Nothing is computed before a look-up needs it: a start at which nothing changed never does. If a server has other
-    tools, only these are taken in; those before can be found until then.
+    Nothing is computed before a look-up needs it: a start without changes computes nothing. If a server has other
+    tools, only these are added; its former tools can be found until then.
     """
 
     def __init__(self, tools: Iterable[KnownTool] = ()) -> None:
@@ -120,7 +120,7 @@ class ToolIndex:
         self._waiting[server] = tools
 
     def steps(self) -> Steps[None]:
-        """Take in what was not yet, one tool in a step."""
+        """Add the tools not indexed yet, one in a step."""
         while self._taken is not None or self._waiting:
             self._take_some()
             yield
@@ -169,9 +169,9 @@ class OtherServers:
         yield from self._index.steps()
 
     def looks_like(self, name: str, description: str) -> bool:
-        """Return whether another server has a tool that this one could be taken for.
+        """Tell whether another server has a tool that this one could be confused with.
 
-        Tools of one name in two servers are told apart by their servers, whose names are before theirs.
+        Tools of one name in two servers differ by the server in front of the name.
         """
         own = loosened(name[:_LONGEST])
         shaped = self._index.by_shape.get(_shape(name), ())

@@ -72,7 +72,7 @@ class RenameSearch:
         value = _read(item.definition)
         features = _features(item, value)
         if len(features) < _TELLING:
-            # A body that says so little is that of many tools.
+            # So short a body fits many tools.
             return None
         equal = self._bodies.get((item.kind, _body(item.kind, value)), ())
         for pin in equal:
@@ -122,7 +122,7 @@ def _body(kind: PinKind, value: Any) -> str:
 
 
 def _features(item: PinnedItem, value: Any) -> Features:
-    """Return words, pairs of words, and properties with their types; those of the name are left out."""
+    """Return words, pairs of words, and properties with their types, without the words of the name."""
     if len(item.definition) > _LARGEST:
         return frozenset()
     found: dict[str, None] = {}

@@ -1,12 +1,12 @@
 """The change of one JSON Schema: whether it takes more or fewer values than before. This file decides.
 
-Law: `narrower` and `steering` without `wider` mean that every value that fits now fitted before. What cannot be judged
-counts as wider. `steering` is what tells a model which value to send: values, a form or a default that were not there,
-one value left of several, an argument that has to be given now.
+Law: `narrower` and `steering` without `wider` mean that every value that fits now fitted before. A change that cannot
+be judged counts as wider. `steering` tells a model which value to send: new values, a new form or default, one value
+left of several, a newly required argument.
 
-An object takes the properties that it names; others only where `additionalProperties` says so itself. Models send
-what a schema names, so a property more is wider although JSON Schema allows it without being named. With keywords that
-describe one object in several places (`allOf`, `$ref` ...) a property less is not judged.
+An object takes the properties that it names; others only if `additionalProperties` says so explicitly. Models send the
+properties that a schema names, so an added property is wider although JSON Schema allows it unnamed. With keywords that
+describe one object in several places (`allOf`, `$ref` ...) a removed property is not judged.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _SAME_PLACE: Final = frozenset(
     | {"dependentSchemas", "dependencies", "extends"}
 )
 _MORE_PROPERTIES: Final = frozenset({"patternProperties", "unevaluatedProperties"})
-# Keywords below which a difference is looked for texts only.
+# Keywords below which only differences of texts are reported.
 _ONE_SCHEMA: Final = frozenset(
     {"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
@@ -51,7 +51,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class SchemaChange:
-    """The comparison of two schemas of one tool; what it finds goes to `findings`."""
+    """The comparison of two schemas of one tool; results go to `findings`."""
 
     def __init__(self, before: Schema, after: Schema, findings: Findings) -> None:
         self._findings = findings
@@ -168,7 +168,7 @@ class SchemaChange:
                     self._findings.add("wider")
                 self._findings.required.append(inner)
             else:
-                # A model sends what is required, whether or not `properties` has it.
+                # A model sends required properties, whether or not `properties` has them.
                 self._findings.add("wider")
                 if name not in _named(now):
                     self._findings.added.append(inner)
@@ -323,7 +323,7 @@ def _steers(keyword: str, had: bool, new: Any, before: Schema, after: Schema) ->
     if keyword in ("const", "pattern", "format"):
         return True
     if keyword == "minProperties":
-        # Each named property has to be given, also one that `required` does not have.
+        # Each named property is required, also one that `required` lacks.
         optional = _named(after).keys() - set(after["required"] if _is_texts(after.get("required", 0)) else ())
         return bool(optional) and len(_named(after)) <= new
     if not has_one_value(after) or has_one_value(before):

@@ -37,8 +37,8 @@ ACCEPTED: Final[frozenset[ChangeClass]] = frozenset({"cosmetic", "narrower", "ne
 class PinnedItem:
     """One definition of an item. `definition` is its canonical JSON, and `digest` the digest of that text.
 
-    `version` is the schema version that the list had with it, empty where there is none: equal versions are equal
-    definitions, and nothing else has to be computed.
+    `version` is the schema version that the list had with it, empty if there is none: equal versions are equal
+    definitions, without further computation.
     """
 
     kind: PinKind
@@ -55,10 +55,10 @@ class PinnedItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """A difference between what is pinned of an item and what the server says of it now.
+    """A difference between the pin of an item and its current definition.
 
-    `before` is the pin, under its old name where the item was renamed; None for a new item. `sentence` tells a person
-    what changed, without the name of the item: "its description changed".
+    `before` is the pin, under its old name if the item was renamed; None for a new item. `sentence` describes the
+    change to an operator, without the name of the item: "its description changed".
     """
 
     kind: PinKind
@@ -80,7 +80,7 @@ class ItemChange:
 class Comparison:
     """The items of one server beside its pins.
 
-    `same` has the pins that hold, with the version of this list; `removed` those of items that are not listed.
+    `same` has the pins that hold, with the version of this list; `removed` has the pins of unlisted items.
     """
 
     changes: tuple[ItemChange, ...]

@@ -57,7 +57,7 @@ def _is_one_number(schema: Mapping[str, Any], *, whole: bool) -> bool:
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[Fraction | float, Fraction | float, set[Fraction]]:
-    """Return the lowest and the highest number, infinite if there is none, and those of the two that do not fit."""
+    """Return the lowest and the highest number, infinite if there is none, and the bounds that are excluded."""
     low, high = _number(schema.get("minimum")), _number(schema.get("maximum"))
     excluded = set[Fraction]()
     for name, bound in (("exclusiveMinimum", low), ("exclusiveMaximum", high)):

@@ -1,4 +1,4 @@
-"""The answers about what is held: to calls, to reads, and in lists of servers."""
+"""The answers about held items: to calls, to reads, and in lists of servers."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,18 +13,18 @@ _NAME = 80
 
 
 def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
-    """Return the error for a call of a tool that is held."""
+    """Return the error for a call of a held tool."""
     return ToolHeld(tool.name, f"{tool.name} {_said(held)}", meant=tool, server=held.server)
 
 
 def item_held(name: str, held: HeldItem) -> ItemHeld:
-    """Return the error for a read of a prompt, or of a resource by a template, that is held."""
+    """Return the error for a read of a held prompt, or of a resource by a held template."""
     details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
     return ItemHeld(f"{name:.200} {_said(held)}", details)
 
 
 def held_note(held: Sequence[HeldItem]) -> str:
-    """Return a note about held items of one server, for people and models; empty for none."""
+    """Return a note about held items of one server, for operators and models; empty for none."""
     if not held:
         return ""
     counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}

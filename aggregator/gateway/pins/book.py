@@ -1,6 +1,6 @@
-"""The pins of all servers as this process knows them, and what they mean for the lists that are shown now.
+"""The pins of all servers as this process knows them, and their effect on the lists shown now.
 
-Rule: nothing here waits. What is not known yet is decided by the settings of the server.
+Rule: nothing here waits. Until pins are loaded, the settings of the server decide.
 """
 
 import logging
@@ -28,16 +28,16 @@ from aggregator.pins.values import PIN_KINDS, PinKind, PinnedItem
 log = logging.getLogger(__name__)
 
 NOT_COMPARED: Final = "it cannot be compared with what was approved, by an error of ours; the log says more"
-# Characters of instructions that are judged where they are needed; longer ones are judged in slices before.
+# Characters of instructions that are judged on demand; longer ones are judged in slices beforehand.
 _SHORT: Final = 20_000
 
 
 class PinBook:
-    """The pins by server, and what was found of each list that takes effect.
+    """The pins by server, and the findings for each list in force.
 
-    on_news: called when there is something to write, or to read.
-    default_unread: True while the pins of servers that were not given are not known; else these have none.
-    default_fault: why nothing can be pinned of servers that were not given; empty while it can.
+    on_news: called when there is something to write, or to read. default_unread: True while the pins of servers without
+    an entry are unread; else these have none. default_fault: the reason why servers without an entry cannot be pinned;
+    empty if they can.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class PinBook:
         self._servers: dict[str, ServerPins] = {}
         self._judged: dict[tuple[str, PinKind], JudgedList] = {}
         self._sights: dict[tuple[str, PinKind], UnwrittenPins] = {}
-        # The lists as they were judged that made the sights what they are.
+        # The judged lists that the sights were computed from.
         self._sighted: dict[tuple[str, PinKind], JudgedList] = {}
         self._instructions: dict[str, tuple[str, ServerPins, PinRules, JudgedList]] = {}
 
@@ -59,7 +59,7 @@ class PinBook:
     # -- what is pinned
 
     def of(self, server: str) -> ServerPins:
-        """Return the pins of a server; `UNREAD` before they are known."""
+        """Return the pins of a server; `UNREAD` before they are loaded."""
         if self.default_unread:
             return self._servers.get(server, UNREAD)
         return self._servers.setdefault(server, ServerPins(fault=self.default_fault))
@@ -78,9 +78,9 @@ class PinBook:
             self._sights[server, kind] = sight
 
     def saw_before(self, server: str, kind: PinKind, items: Iterable[PinnedItem]) -> bool:
-        """Take what a server listed before this process ran for its first list, if no baseline was taken.
+        """Treat a list from before this process as the server's first list, if no baseline was taken.
 
-        Return whether it differs from what took effect first in this process.
+        Return whether it differs from the first list in force in this process.
         """
         pins, before = self.of(server), {item.name: item for item in items}
         if not pins.readable or pins.locked or kind in pins.taken or any(key[0] == kind for key in pins.pins):
@@ -98,7 +98,7 @@ class PinBook:
         return judged.sight is self._sights.get(key) or judged is self._sighted.get(key)
 
     def start_anew(self, server: str) -> None:
-        """Take a server for another one: what was seen of it counts no longer, and its own pins are not known yet."""
+        """Treat a server as a new one: forget its sights, and mark its pins as unread."""
         self._servers[server] = UNREAD
         self._instructions.pop(server, None)
         for kind in PIN_KINDS:
@@ -181,7 +181,7 @@ class PinBook:
             self.on_news()
 
     def judged(self, server: str) -> list[JudgedList]:
-        """Return what was found of the lists of a server, and of its instructions."""
+        """Return the findings for the lists of a server and for its instructions."""
         return [judged for (of, _), judged in self._judged.items() if of == server]
 
     def is_current(self, judged: JudgedList) -> bool:
@@ -207,7 +207,7 @@ class PinBook:
         before = self._instructions.get(config.id)
         current = before is not None and before[0] == text and before[1] is self.of(config.id)
         if not current and len(text) > _SHORT:
-            # They are judged in the background, and shown if they are what was pinned.
+            # A background task judges them; they are shown if they equal their pin.
             pin = self.of(config.id).pins.get(("instructions", ""))
             self.on_news()
             return text if pin is not None and pin.version == text_version(text) else ""
@@ -217,20 +217,20 @@ class PinBook:
     # -- what is held
 
     def held(self, server: str) -> list[HeldItem]:
-        """Return the items of a server that are held."""
+        """Return the held items of a server."""
         return [item for judged in self.judged(server) for item in judged.held.values()]
 
     def held_item(self, server: str, kind: PinKind, name: str) -> HeldItem | None:
-        """Return an item by its own name if it is held."""
+        """Return the item of this own name if it is held."""
         judged = self._judged.get((server, kind))
         return judged.held.get(name) if judged is not None else None
 
     def held_count(self) -> int:
-        """Return how many items of all servers are held."""
+        """Return the number of held items of all servers."""
         return sum(len(judged.held) for judged in self._judged.values())
 
     def unprotected(self) -> Mapping[str, str]:
-        """Return why items are held of each server whose pins cannot be read, compared or written."""
+        """Return, for each server whose pins cannot be read, compared or written, the reason."""
         found: dict[str, str] = {}
         for judged in self._judged.values():
             for item in judged.held.values():
@@ -239,7 +239,7 @@ class PinBook:
         return found
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many items are held of each server that has any."""
+        """Return the number of held items of each server that has any."""
         found: dict[str, int] = {}
         for (server, _), judged in self._judged.items():
             if judged.held:
@@ -277,7 +277,7 @@ def _digests(items: Mapping[str, PinnedItem]) -> set[tuple[str, str]]:
 
 
 def text_version(text: str) -> str:
-    """Return the schema version of instructions: a digest as those of the other definitions."""
+    """Return the schema version of instructions: a digest like those of other definitions."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

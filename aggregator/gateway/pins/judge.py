@@ -1,7 +1,6 @@
-"""Judge a list of one server by its pins: what is held, and what is new. This file decides; it awaits nothing.
+"""Judge a list of one server by its pins: held items and new ones. This file decides; it awaits nothing.
 
-Law: an item that is pinned as it is costs one comparison of two short texts; definitions are looked at only where
-those differ.
+Law: an unchanged item costs one comparison of two short texts; definitions are read only if these differ.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ _NOT_APPROVED: Final = "it was not approved yet"
 _NOT_COMPARED: Final = "it changed"
 # What cannot be remembered could change later without being noticed.
 _TOO_LONG: Final = "it is too long to be remembered"
-# What hosts get about a change that is held, by its classes: what a sentence quotes is new text of the server.
+# The explanations of held changes for hosts, by class: a sentence that quotes would contain new text of the server.
 _CHANGED: Final[Mapping[str, str]] = {
     "renamed": "it has another name",
     "description": "its description changed",
@@ -109,7 +108,7 @@ def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
 
 
 def _provisional(asked: _ListAndPins, pins: Mapping[ItemKey, PinnedItem]) -> Steps[JudgedList | None]:
-    """Return what holds until the pinned definitions are read; None where they are not needed."""
+    """Return the result in force until the pinned definitions are read; None if they are not needed."""
     server, kind, listed, known, rules, *_ = asked
     differing: list[str] = []
     held: dict[str, HeldItem] = {}
@@ -133,7 +132,7 @@ def _provisional(asked: _ListAndPins, pins: Mapping[ItemKey, PinnedItem]) -> Ste
 
 
 def why_for_hosts(change: ItemChange) -> str:
-    """Return why a changed item is held, in words that the server chose nothing of."""
+    """Return why a changed item is held, in words that the server cannot influence."""
     if "new" in change.classes:
         return _NOT_APPROVED
     return " and ".join(dict.fromkeys(said for one, said in _CHANGED.items() if one in change.classes)) or _NOT_COMPARED
@@ -171,7 +170,7 @@ def _left(known: ServerPins) -> int:
 
 
 def _not_remembered(item: PinnedItem, left: int, rules: PinRules) -> str:
-    """Return why a new item cannot be pinned; an empty text where it can."""
+    """Return why a new item cannot be pinned; an empty text if it can."""
     if rules.on_change == "warn":
         return ""
     if len(item.definition) > LONGEST_DEFINITION or len(item.name) > LONGEST_NAME:

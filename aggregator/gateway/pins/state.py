@@ -1,4 +1,4 @@
-"""The pins of one server as this process knows them, and what follows for one list of it, as plain values."""
+"""The pins of one server as this process knows them, and their effect on one of its lists, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,11 @@ from aggregator.pins.values import ItemChange, ItemKey, OnChange, PinKind, Pinne
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnwrittenPins:
-    """The items of one kind that took effect and are not among the pins yet. They count as pins at once: what is listed
-    next is compared with them, whether or not they could be written.
+    """The items of one kind that took effect and are not stored as pins yet. They count as pins at once: the next list
+    is compared with them, whether or not they could be written.
 
-    baseline: the first list, by name; None where a baseline was taken before.
-    flagged: items of the baseline that have flags, by name.
-    adopted: new items that the settings accept, by name.
+    baseline: the first list, by name; None if a baseline was taken before. flagged: items of the baseline that have
+    flags, by name. adopted: new items that the settings accept, by name.
     """
 
     baseline: Mapping[str, PinnedItem] | None = None
@@ -29,18 +28,15 @@ class UnwrittenPins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerPins:
-    """The pins of one server at one moment. Another object stands for other pins.
+    """The pins of one server at one moment, immutable.
 
-    pins: what was approved, by kind and name.
-    taken: the kinds of which a baseline was taken, be it an empty list.
-    approved: when each item was approved, in seconds since 1970.
-    seen: the digests of what is noted in place of pinned items, empty for items that are gone.
-    locked: the pins are those of the lock file, and there is no first sight.
-    adopted: with `locked`, what the settings accepted since then.
-    readable: False where the pins could not be read.
-    texts: False where the definitions of the pins were not read yet, since no list has needed them.
-    fault: why nothing more of this server can be pinned; empty while it can. What is not pinned yet is then held.
-    unwritten: those of `pins` that only took effect so far.
+    pins: the approved definitions, by kind and name. taken: the kinds with a baseline, which may be an empty list.
+    approved: when each item was approved, in seconds since 1970. seen: the digests noted in place of pinned items,
+    empty for removed items. locked: the pins come from the lock file, and there is no first sight. adopted: with
+    `locked`, the items that the settings accepted since then. readable: False if the pins could not be read. texts:
+    False until a list needs the definitions of the pins. fault: the reason why no more items of this server can be
+    pinned, empty if they can. Items without a pin are then held. unwritten: the entries of `pins` that are not stored
+    yet.
     """
 
     pins: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
@@ -58,7 +54,7 @@ class ServerPins:
         """Return the pins with what took effect of one kind."""
         seen: dict[ItemKey, PinnedItem] = {(kind, name): item for name, item in sight.items.items()}
         taken = self.taken if sight.baseline is None else self.taken | {kind}
-        # What a lock file is without is new again each time: only `adopted` has what the settings accepted.
+        # Items that the lock file lacks are new each time; only `adopted` has those that the settings accepted.
         adopted = {**seen, **self.adopted} if self.locked else self.adopted
         pins = self.pins if self.locked else {**seen, **self.pins}
         return replace(
@@ -86,11 +82,11 @@ class ListedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """An item that is neither listed nor callable. `why` says it to hosts, without its name and without a
-    word of its server: "its description changed".
+    """An item that is neither listed nor callable. `why` explains it to hosts, without its name and without any text of
+    its server: "its description changed".
 
-    `approved` is when something else was approved in its place; None if nothing was. `unprotected`: it is held for no
-    change, but since its pin cannot be read, compared or written now.
+    `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
+    cannot be read, compared or written now.
     """
 
     server: str
@@ -102,7 +98,7 @@ class HeldItem:
 
 
 class JudgedChange(NamedTuple):
-    """A change with what is done about it. `adopted`: the settings accept the item, which had no pin."""
+    """A change with its consequence. `adopted`: the settings accept the item, which had no pin."""
 
     change: ItemChange
     held: bool
@@ -111,17 +107,13 @@ class JudgedChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedList:
-    """One list of a server, with what follows for it from the pins.
+    """One list of a server, with the effect of the pins on it.
 
-    held: the items that are not shown, by name.
-    baseline: what is to be pinned, since it was the first list of its kind to take effect; None where it is not.
-    adopting: new items that are to be pinned, since the settings accept them.
-    flagged: items of the baseline that have flags, by name.
-    changes: the differences from the pins.
-    removed: pinned items that the list has not.
-    same: items that are pinned as they are, but were noted as changed, or have another version now.
-    provisional: what changed has not been compared, since the pinned definitions are still to be read.
-    sight: what it was compared with besides the pins.
+    held: the items that are not shown, by name. baseline: the items to pin if this is the first list of its kind in
+    force, else None. adopting: new items that are to be pinned, since the settings accept them. flagged: items of the
+    baseline that have flags, by name. changes: the differences from the pins. removed: pinned items that the list
+    lacks. same: unchanged items that were noted as changed, or have another version now. provisional: changes are not
+    compared yet, since the pinned definitions are still unread. sight: the other basis of comparison besides the pins.
     """
 
     server: str
