@@ -1,7 +1,6 @@
 """The annotations of a tool that count: the upstream's where it is trusted, and those the operator declares.
 
-Law: what an untrusted upstream says of its tools does not count; where nothing that counts is said, the worst is
-assumed.
+Law: claims of an untrusted upstream do not count; without a claim that counts, the worst is assumed.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = ("destructive", "open_world", "read
 class ToolAnnotations(NamedTuple):
     """The annotations of a tool that count. A `read_only` tool is never `destructive`, and repeating it is harmless.
 
-    `says_open_world`: its server says that it reaches the open world; `open_world` is so too where nothing is said.
+    `says_open_world`: its server says that it reaches the open world; `open_world` is also true without any claim.
     """
 
     destructive: bool = True
@@ -28,7 +27,9 @@ WORST: Final = ToolAnnotations()
 
 
 def claimed_annotations(definition: Mapping[str, Any], *, trusted: bool) -> ToolAnnotations:
-    """Return what a tool's `annotations` claim (S/schema, ToolAnnotations: the defaults there are the worst case)."""
+    """Return the claims of a tool's `annotations` (S/schema, ToolAnnotations: the defaults there are the worst
+    case).
+    """
     if not trusted or not isinstance(hints := definition.get("annotations"), Mapping):
         return WORST
     read_only = hints.get("readOnlyHint") is True

@@ -33,7 +33,7 @@ class MatchedRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason for or against; `undo` says how an operator would take it away. `people` have to confirm."""
+    """One reason for or against; `undo` tells an operator how to remove it. `people`: confirmations required."""
 
     effect: Effect
     rule: str

@@ -26,8 +26,8 @@ _ALLOWED: Final = Decision("allow", "", "")
 class Explanation:
     """One decision with its reasons.
 
-    `findings` are in the order they count; `changes` must all be made to change the decision. `earlier`: what is
-    supposed to have been read before in the conversation.
+    `findings` are in the order they count; `changes` must all be made to change the decision. `earlier`: the assumed
+    earlier reads in the conversation.
     """
 
     agent: str
@@ -103,7 +103,7 @@ def explain(
 ) -> Explanation:
     """Explain the decision on one tool, resource or prompt.
 
-    found: for the agent that a token stands for. earlier: what was read before in the conversation.
+    found: the agent of a token. earlier: the earlier reads in the conversation.
     """
     target = thing if isinstance(thing, Target) else target_of(thing)
     rules = rulebook.for_agent(agent_id) if found is None else rulebook.for_token(found)

@@ -40,7 +40,7 @@ def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
 
 
 def find_by_full_name(text: str, servers: Mapping[str, str], tools: Iterable[ToolRecord]) -> ToolRecord | Target:
-    """Return the tool of that full name if it is known, else what is known from the name alone.
+    """Return the tool of that full name if it is known, else a target made from the name.
 
     Raises:
         OperatorError: it is no full name.
@@ -67,7 +67,7 @@ def meant_name(name: str, servers: Iterable[str]) -> str | None:
 
 
 def record_of(target: Target) -> ToolRecord | Target:
-    """Return a record for a tool of which only the name is known; resources, prompts and skills as they are."""
+    """Return a record for a tool known by name only; resources, prompts and skills unchanged."""
     if target.kind != "tool":
         return target
     return ToolRecord(

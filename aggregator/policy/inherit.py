@@ -1,8 +1,8 @@
 """Work out the rules and settings of an agent from its roles and the defaults.
 
 Rule 1: lists add up. Rule 2: of single values the nearest counts: the agent's own, then its roles', then the defaults'.
-Rule 3: two roles equally near that differ: the stricter value counts; where none is stricter it is a conflict.
-Rule 4: the order in which roles are named changes nothing.
+Rule 3: two roles equally near that differ: the stricter value counts; if neither is stricter, it is a conflict. Rule 4:
+the order in which roles are named changes nothing.
 """
 
 from collections import deque

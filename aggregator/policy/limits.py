@@ -1,4 +1,4 @@
-"""The limits a call counts against: what is counted, and how far. Counting is done elsewhere."""
+"""The limits that apply to a call: the counter and the maximum of each. Counting is done elsewhere."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
@@ -14,7 +14,7 @@ OF_RESULTS: Final = ("result_bytes", "result_tokens")
 class Limit(NamedTuple):
     """A limit of `most` calls of one agent, over all tools the pattern matches together.
 
-    `counter` names what is counted and stays the same over reloads. `source` is where the number stands.
+    `counter` names what is counted and stays the same over reloads. `source` is the place of the number in a file.
     """
 
     kind: LimitKind
@@ -54,7 +54,7 @@ class Limits(NamedTuple):
 
 
 def strictest(limits: Iterable[ResultLimit | None]) -> ResultLimit | None:
-    """Return the limit that allows the least; None where there is none."""
+    """Return the limit that allows the least, or None."""
     return min((limit for limit in limits if limit is not None), key=lambda limit: limit.most, default=None)
 
 

@@ -35,11 +35,11 @@ class Reloaded:
 
 
 class LivePolicies:
-    """The holder of the current rulebook, with the `problems` of the files as they are now.
+    """The holder of the current rulebook, with the `problems` of the current files.
 
-    `rulebook` is None as long as there has been no policy file: then all is open. `sources` are the files as they are
-    now, `in_force` those that the rulebook was made from: the same, unless there are errors in the files. `warnings`
-    name the agents that the rules in force allow nothing.
+    `rulebook` is None until the first policy file exists: then all is open. `sources` are the current files, `in_force`
+    the files that the rulebook was made from; they differ only if the current files have errors. `warnings` name the
+    agents that the rules in force allow nothing.
     """
 
     def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
@@ -65,7 +65,7 @@ class LivePolicies:
 
     @property
     def broken(self) -> bool:
-        """True if the files as they are now have an error, so that the rules in force are older."""
+        """True if the current files have an error, so that the rules in force are older."""
         return any(problem.severity == "error" for problem in self.problems)
 
     def reload(self, tools: Iterable[ToolRecord] = (), trusted: Trusted = None) -> Reloaded:

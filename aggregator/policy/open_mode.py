@@ -14,5 +14,5 @@ OPEN_REPEATABLE: Final = OPEN._replace(retry=TRUSTED_CLAIM)
 
 
 def open_ruling(tool: ToolRecord, *, trusted: bool) -> Ruling:
-    """Return what is decided about a tool: what a trusted server claims of it counts as it does with policy files."""
+    """Return the ruling on a tool without policy files: a trusted server's claims count as they do with them."""
     return OPEN_REPEATABLE if trusted and claimed_annotations(tool.definition, trusted=True).idempotent else OPEN

@@ -2,8 +2,8 @@
 `skill:docs.*`.
 
 Law: patterns are matched against the canonical name of the record, case and all, never against what a host typed. A
-resource has as many names as its URI has spellings: a rule that forbids speaks of any of them, one that allows must
-speak of all. A file of a skill is a resource that the patterns of skills speak of too, by each directory it lies in.
+resource has as many names as its URI has spellings: a denial applies if it matches any of them, an allowance only if it
+matches all. A file of a skill is a resource that the patterns of skills match too, by each directory that contains it.
 """
 
 import re
@@ -24,7 +24,7 @@ PatternKind = Literal["tool", "resource", "prompt", "skill", "server"]
 LONGEST: Final = 500
 _KIND: Final = re.compile(r"(?P<kind>[^.*?\[\]:/]*):(?P<rest>.*)", re.DOTALL)
 _PREFIXES: Final[tuple[PatternKind, ...]] = ("resource", "prompt", "skill", "server")
-# What is decided about by a URI: a skill by that of its SKILL.md.
+# Kinds decided by URI: a skill by the URI of its SKILL.md.
 _BY_URI: Final = ("resource", "skill")
 # Longer URIs are not remembered.
 _SHORT: Final = 1_000
@@ -44,7 +44,7 @@ class PatternError(ValueError):
 
 
 class TargetNames(NamedTuple):
-    """The full names of one target: in every spelling, as it is sent, and without percent-escapes."""
+    """The full names of one target: in every spelling, as sent, and without percent-escapes."""
 
     every: tuple[str, ...]
     sent: str
@@ -52,8 +52,8 @@ class TargetNames(NamedTuple):
 
 
 class SkillNames(NamedTuple):
-    """The full names of the skills that a target may belong to: of all in every spelling, and of those by which it may
-    be allowed, as they are sent and without percent-escapes.
+    """The full names of a target's possible skills: of all in every spelling, and, as sent and without percent-escapes,
+    of those that may allow it.
     """
 
     every: tuple[str, ...]
@@ -62,11 +62,11 @@ class SkillNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A tool, resource, prompt or skill to decide about. `server` is the server's id, `name` its own name or URI; that
-    of a skill is made from the URI of its SKILL.md (`domain.uris.skills`).
+    """A tool, resource, prompt or skill to decide about. `server` is the server's id, `name` its own name or URI; a
+    skill's name is made from the URI of its SKILL.md (`domain.uris.skills`).
 
-    Of resources and skills: `listed` says that the server lists this very URI, `also` are other spellings that it
-    lists. `skills` are the names of the listed skills that a resource is a file of.
+    Of resources and skills: `listed` tells whether the server lists this very URI, `also` are other spellings that it
+    lists. `skills` names the listed skills that contain the resource.
     """
 
     kind: Kind
@@ -117,7 +117,7 @@ class Target:
         return _SPECIAL.sub(lambda found: f"[{found[0]}]", str(self))
 
     def __str__(self) -> str:
-        """Return the name for people: line breaks and terminal escapes in a server's names are spelled out."""
+        """Return the printable name: line breaks and terminal escapes in a server's names are escaped."""
         text = self.full if self.kind == "tool" else f"{self.kind}:{self.full}"
         if text.isprintable():
             return text
@@ -126,7 +126,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A checked pattern. `literal`: it has no wildcard; `head` is the server it is bound to, None where that is open.
+    """A checked pattern. `literal`: it has no wildcard; `head` is the server it is bound to, None for any.
 
     `other_spellings` are the other spellings of a pattern over URIs.
     """
@@ -172,7 +172,7 @@ class Pattern:
         return any(regex.match(name) for name in names.every for regex in (self._regex, *self._every))
 
     def covers(self, names: TargetNames) -> bool:
-        """Tell whether it matches a target by the name that is sent, and by what a server may read that name as."""
+        """Tell whether it matches a target by the name as sent, and by every way a server may read that name."""
         return any(regex.match(names.sent) for regex in (self._regex, *self._sent)) and any(
             regex.match(names.decoded) for regex in (self._regex, *self._decoded)
         )
@@ -294,10 +294,10 @@ def _refuse_foreign(part: str, meant: str | None = None) -> None:
 
 
 def _skill_names(prefix: str, uri: str, also: tuple[str, ...], known: tuple[str, ...]) -> SkillNames:
-    """Return the names of the skills of a URI, where `known` are those of which it is known that it belongs to them."""
+    """Return the names of the skills of a URI; `known` are the skills known to contain it."""
     found = spellings(uri)
     every = [name for form in (*found.every, *also) for name in directories(form)]
-    # A resource of the scheme for skills is known by it to be a file of one, of which no list need tell.
+    # A resource with the scheme for skills is a file of a skill even if no list says so.
     allowing = known or (directories(found.canonical) if is_skill_scheme(uri) else ())
     return SkillNames(
         tuple(f"{prefix}.{name}" for name in dict.fromkeys((*every, *known))),

@@ -72,11 +72,11 @@ class AgentKey(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """The decision on one tool for one agent with everything that goes with it.
+    """The decision on one tool for one agent, with its limits and conditions.
 
     `retry` is the reason why a call may be repeated, None for no reason. `read_only`: an operator or a trusted server
-    says that the tool only reads. `scopes`: what a token must have for it, as the rules write it. `flow`: the labels
-    that its results bring, and the flow rules about calls of it.
+    declares that the tool only reads. `scopes`: the scopes that a token must have, as written in the rules. `flow`: the
+    labels of its results, and the flow rules about its calls.
     """
 
     decision: Decision
@@ -105,7 +105,7 @@ class AgentRules:
     def __init__(self, body: Body, shared: SharedRules, number: int = 0) -> None:
         documents = shared.documents
         self._shared = shared
-        # Agents that rules `who` make may have one name and differ in their rules; no name of an agent has a blank.
+        # Agents made by `who` rules may share a name and differ in their rules; no agent name contains a blank.
         self.key: Final = f"{body.name} {number}" if number else body.name
         self.agent_id: Final = body.name
         self.source: Final = str(body.place)
@@ -123,10 +123,9 @@ class AgentRules:
         bound = {name: binding(body, documents, name) for name in bound_names(self.steps)}
         self.bindings: Final[Mapping[str, Setting]] = MappingProxyType({n: b for n, b in bound.items() if b})
 
-        # The tenant; how a call that waits for a person is confirmed, what becomes of it where the host cannot ask one,
-        # and for how many seconds it waits for an answer in the queue (None: as is built in); whether a denial is
-        # explicit or answers as if there were no such tool; spelling and extent of lists (None leaves it to the
-        # frontend).
+        # The tenant; how a call that needs confirmation is confirmed, its outcome if the host cannot ask, and the
+        # seconds that it waits in the queue (None: the default); whether a denial is explicit or answers as if the tool
+        # did not exist; spelling and extent of lists (None: the frontend decides).
         self.tenant: Final[str | None] = self._value("tenant", None)
         self.confirm_by: Final[ConfirmBy] = self._value("confirm_by", "host")
         self.confirm_fallback: Final[ConfirmFallback] = self._value("confirm_fallback", "deny")
@@ -140,7 +139,7 @@ class AgentRules:
 
     @property
     def claims(self) -> Mapping[str, tuple[str, Place]]:
-        """The servers that tenants claim: id -> tenant, and where it says so."""
+        """The servers that tenants claim: id -> tenant, and the place of the claim."""
         return self._shared.claims
 
     # -- decisions
@@ -171,10 +170,10 @@ class AgentRules:
         also: tuple[str, ...] = (),
         skills: tuple[str, ...] = (),
     ) -> Decision:
-        """Decide whether the agent may see and read a resource; `prefix` is the server's, where it differs from its id.
+        """Decide whether the agent may see and read a resource; `prefix` is the server's, if it differs from its id.
 
-        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists; `skills` are
-        the names of the listed skills that it is a file of.
+        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists; `skills` names
+        the listed skills that contain it.
         """
         return self.decide_target(Target("resource", server, prefix or server, uri, listed, also, skills), None)
 
@@ -183,7 +182,7 @@ class AgentRules:
     ) -> Decision:
         """Decide whether the agent may see a skill, by the rules for it and for the URI of its SKILL.md.
 
-        `listed` and `also` are those of that URI, as in `decide_resource`.
+        `listed` and `also` describe that URI, as in `decide_resource`.
         """
         return self.decide_target(Target("skill", server, prefix or server, name, listed, also), None)
 
@@ -194,7 +193,7 @@ class AgentRules:
     def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
         """Decide about any target.
 
-        `claims` are the annotations of its server that count, None for what is no tool.
+        `claims` are the annotations of its server that count, None unless it is a tool.
         """
         return decision(self.findings(target, claims), hidden=self.denials == "hidden")
 

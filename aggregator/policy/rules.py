@@ -37,7 +37,7 @@ BUILT_IN_LABELS: Final = (UNTRUSTED, PRIVATE, OUTWARD)
 
 
 class Place(NamedTuple):
-    """A line of a file, counted from 1. As a text it has the file's folder and name alone: `policies/shop.yaml:9`."""
+    """A line of a file, counted from 1. Its text has the file's folder and name alone: `policies/shop.yaml:9`."""
 
     file: str
     line: int
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One value, the `owner` that has it, and where it was written."""
+    """One value, its `owner`, and the place where it is written."""
 
     value: Any
     owner: str
@@ -117,10 +117,10 @@ def owner(kind: BodyKind, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WhoRule:
-    """One rule that says which agent a token stands for. What is None or empty fits every token.
+    """One rule that maps tokens to an agent. A field that is None or empty fits every token.
 
     number: its place among the rules, from 1. agent: a name, or `PREFIX{subject}` or `PREFIX{client}`. tenant, roles:
-    those of an agent that no policy file names.
+    apply to an agent that no policy file names.
     """
 
     number: int
@@ -169,9 +169,9 @@ class FlowRule:
 class Documents:
     """All policy files, merged and checked: every role and tenant named exists, no role inherits itself.
 
-    `tenants`: name -> server id -> where it is claimed; no server is claimed twice. `revision` is a digest of the
-    files' names and contents. `who`: in the order of the one file that has them. `labels`: by name; every label that a
-    flow rule names is there or built in. `decay`: in seconds. `conversation`: `session` or `key`.
+    `tenants`: name -> server id -> place of the claim; no server is claimed twice. `revision` is a digest of the files'
+    names and contents. `who`: in the order of their file. `labels`: by name; every label named by a flow rule is
+    defined or built in. `decay`: in seconds. `conversation`: `session` or `key`.
     """
 
     agents: Mapping[str, Body]

@@ -13,5 +13,5 @@ def lacking(wanted: Iterable[str], have: Set[str]) -> tuple[str, ...]:
 
 
 def together(have: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes of one token that has those of another, and more; in an order that is always the same."""
+    """Return the scopes of one token that combines both, in a stable order."""
     return tuple(sorted({*have, *more}))

@@ -1,6 +1,6 @@
-"""Other spellings of a pattern over URIs, so that a rule speaks of a resource however either of them is spelled.
+"""Other spellings of a pattern over URIs, so that a rule matches a resource in every spelling of either.
 
-Law: a wildcard stays where it is and what it is; only the text around it is spelled another way.
+Law: wildcards stay unchanged; only the text around them is respelled.
 """
 
 import re
@@ -54,7 +54,7 @@ def globs(glob: str) -> Globs:
 
 
 def skill_globs(glob: str) -> Globs:
-    """Return the spellings of a pattern `server.skill`, where the names of skills are URIs without a scheme."""
+    """Return the spellings of a pattern `server.skill` whose skill names are URIs without a scheme."""
     head, dot, name = glob.partition(".")
     if not dot or "://" in name or not name or _WILDCARD.match(name):
         return globs(glob) if "://" in name else Globs(glob, glob, glob)

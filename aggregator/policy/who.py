@@ -1,10 +1,9 @@
-"""Decide which agent an access token stands for, by the rules `who` of the policy files.
+"""Decide the agent of an access token by the rules `who` of the policy files.
 
-Law: deciding is pure: the verified claims of a token and the rules go in, a decision with its reason comes out.
-Rule 1: the first rule that fits counts, in the order of the file.
-Rule 2: an agent that is made from a claim never is one that the policy files name.
-Rule 3: where several issuers are accepted, a rule that names none fits no token: each issuer has its own `alice`, and
-its own group `admins`.
+Law: deciding is pure: the verified claims of a token and the rules go in, a decision with its reason comes out. Rule 1:
+the first rule that fits counts, in the order of the file. Rule 2: an agent made from a claim is never one that the
+policy files name. Rule 3: if several issuers are accepted, a rule without an issuer fits no token: each issuer has its
+own `alice`, and its own group `admins`.
 """
 
 import re
@@ -23,7 +22,7 @@ _DIGEST: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}")
 
 
 class WhoDecision(NamedTuple):
-    """The agent that a token stands for; `agent_id` is None where it stands for none.
+    """The agent of a token; `agent_id` is None if no rule fits.
 
     made: the agent is in no policy file; it has the tenant and the roles of the rule. rule, source: the rule that
     decided, and its place. passed: for each rule before it, why it does not fit.
@@ -111,7 +110,7 @@ def _decided(rule: WhoRule, token: TokenFacts, named: Collection[str]) -> WhoDec
     agent = f"{prefix}{value}"
     if _DIGEST.fullmatch(value) or not is_agent_id(agent):
         agent = prefix + sha256(f"{len(token.issuer)} {token.issuer} {value}".encode()).hexdigest()[:_DIGITS]
-    # In lower case: a name that differs in that alone would pass for the other with people.
+    # Compare in lower case: users would confuse names that differ only in case.
     if agent.lower() in named:
         why = f"{rule} would make the agent {agent}, and there is one of that name already"
         return found._replace(agent_id=None, reason=why)

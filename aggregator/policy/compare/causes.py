@@ -19,7 +19,7 @@ _DECLARING: Final[tuple[RuleField, ...]] = ("read_only", "idempotent")
 
 
 class Cause(NamedTuple):
-    """A line that makes a change. `place` is where it stands, in the new files if `added`, in the old if `removed`."""
+    """A line that causes a change. `place` is its place in the new files if `added`, in the old ones if `removed`."""
 
     text: str
     owner: str | None
@@ -38,7 +38,7 @@ class Cause(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One rulebook of the two, and what it decides for the agent."""
+    """One of the two rulebooks, and its decisions for the agent."""
 
     book: Rulebook
     decided: DecidedTools
@@ -106,7 +106,7 @@ def _rules(name: RuleField, before: Side, after: Side, edit: Edit) -> Iterator[t
 
 
 def _rule_cause(origin: Origin, owner: str, here: Side, there: Side, edit: Edit) -> Cause:
-    """Return the rule as the cause, or what gives the agent its role, where both rulebooks have the rule."""
+    """Return the rule as the cause, or the line that gives the agent its role if both rulebooks have the rule."""
     if owner in there.decided.bodies or not _has_rule(there.book, owner, origin):
         return Cause(origin.text, origin.owner, edit, origin.place)
     route = next(step.route for step in here.decided.rules.steps if step.body.owner == owner).split(" > ")
@@ -119,7 +119,7 @@ def _rule_cause(origin: Origin, owner: str, here: Side, there: Side, edit: Edit)
 
 
 def _kind(owner: str) -> str:
-    """Return whose line gives a role: of agents each has its own, and all count as one cause."""
+    """Return the kind of owner of a line that gives a role: the lines of agents count as one cause."""
     return "agents" if owner.startswith("agent ") else owner
 
 
@@ -150,13 +150,13 @@ def _settings(
 
 
 def _setting_cause(key: tuple[str, ...], origin: Origin, before: Side, after: Side, edit: Edit) -> Cause:
-    """Return the line of a setting; of a tenant's server, the agent's `tenant` where the tenant has it in both."""
+    """Return the line of a setting; for a tenant's server, the agent's `tenant` if the tenant has it in both."""
     if key[0] != "tenant":
         return Cause(origin.text, origin.owner, edit, origin.place)
     claims = [side.rules.claims.get(key[1]) for side in (before.decided, after.decided)]
     if claims[0] is None or claims[1] is None or claims[0][0] != claims[1][0]:
         return Cause(origin.text, None, edit, origin.place)
-    # The tenant was taken from the agent, or given to it: the setting stands on the other side of the change.
+    # The agent gained or lost the tenant: the setting is in the other rulebook of the change.
     setting = (before if edit == "added" else after).decided.rules.settings.get("tenant")
     other: Edit = "removed" if edit == "added" else "added"
     return Cause(f"tenant: {claims[0][0]}", "agents", other, setting.place if setting is not None else None)

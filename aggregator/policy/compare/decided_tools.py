@@ -1,6 +1,6 @@
 """The decisions of one agent on all tools at once, with each rule and setting that they come from.
 
-Law: what is decided here is what `decide` decides for each tool, in the same order of importance.
+Law: each decision here equals that of `decide` for the tool, in the same order of importance.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ DECIDING: Final[tuple[RuleField, ...]] = ("deny", "allow", "confirm", "confirm_p
 
 
 class Origin(NamedTuple):
-    """A rule or setting of an agent that decides about `tools`. `owner` has it; None where a tenant has."""
+    """A rule or setting of an agent that decides about `tools`. `owner` has it, None for a tenant's."""
 
     text: str
     owner: str | None
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
     rule: Rule | None = None
 
 
-# By what an origin says, without its place: so it stays the same when lines are moved.
+# The key is the content of an origin without its place, so that moved lines stay equal.
 Origins = Mapping[tuple[str, ...], Origin]
 
 
@@ -43,11 +43,10 @@ class BodyTools:
 
 @dataclass(slots=True)
 class DecidedTools:
-    """The tools one agent is denied, and those a person is asked about; what is neither is allowed.
+    """The tools denied to one agent, and those that need confirmation; all others are allowed.
 
-    `people`: of the latter, those that several people have to agree to, by their number. `allowed`: what an `allow`
-    speaks of, denied or not. `denials` and `confirmations` are the settings that decide,
-    besides the rules of the bodies.
+    `people`: tools that several confirmers have to agree to, by their number. `allowed`: tools that an `allow` matches,
+    denied or not. `denials` and `confirmations` are the settings that decide, besides the rules of the bodies.
     """
 
     rules: AgentRules
@@ -68,7 +67,7 @@ class DecidedTools:
 class RuledTools:
     """The rules of one rulebook with the tools they match; each body is worked out once.
 
-    `like`: those of the other rulebook; a body that has the same rules there is taken from it, as the same object.
+    `like`: the ruled tools of the other rulebook; a body with equal rules is reused, as the same object.
     """
 
     def __init__(self, sets: ToolSets, like: "RuledTools | None" = None) -> None:
@@ -78,7 +77,7 @@ class RuledTools:
         self._known: dict[str, Body] = {}
 
     def body_steps(self, body: Body) -> Iterator[None]:
-        """Work out the tools of a body, rule by rule: what takes time where a pattern is new."""
+        """Work out the tools of a body, rule by rule; a new pattern takes time."""
         if body.owner in self._bodies:
             return
         other = self._like._known.get(body.owner) if self._like is not None else None
@@ -133,7 +132,7 @@ class RuledTools:
 
     @staticmethod
     def _add_people(found: DecidedTools) -> None:
-        """Note how many people have to agree: the largest number that speaks of a tool counts."""
+        """Record the number of confirmations: the largest number for a tool counts."""
         numbers: dict[int, ToolSet] = {}
         for _, origin in found.origins("confirm_people"):
             if origin.rule is not None and origin.rule.value > 1:
@@ -161,7 +160,7 @@ class RuledTools:
             found.denials["binding", plain_name, bound.value] = Origin(text, bound.owner, bound.place, denied)
 
     def _traits(self, declared: Mapping[RuleField, ToolSet]) -> Mapping[Annotation, ToolSet]:
-        """Return the tools that have each trait, by their servers and by what the operator declares of them."""
+        """Return the tools with each trait, by their servers and by the operator's declarations."""
         claimed = {trait: self._sets.claiming(trait) for trait in ANNOTATIONS}
         read_only = declared["read_only"]
         return {
@@ -173,7 +172,7 @@ class RuledTools:
 
 
 def rule_keys(body: Body) -> tuple[tuple[str, ...], ...]:
-    """Return what is equal for bodies with the same deciding rules, wherever these stand."""
+    """Return a key that is equal for bodies with the same deciding rules, regardless of place."""
     return tuple(_rule_key(rule) for rule in body.rules if rule.field in DECIDING)
 
 

@@ -23,14 +23,14 @@ from aggregator.policy.rules import Body
 # How many names are compared with patterns in one comparison: some seconds.
 MOST_TRIED: Final = 10_000_000
 
-# A verdict, and how many people have to agree.
+# A verdict, and the number of confirmations required.
 _Asked = tuple[Verdict, int]
 _RANK: Final[Mapping[Verdict, int]] = {"deny": 0, "confirm": 1, "allow": 2}
 _SHOWN: Final = 5
 
 
 class VerdictChange(NamedTuple):
-    """One agent's verdict on one tool, before and after, and how many people have to agree to its calls: (1, 2)."""
+    """One agent's verdict on one tool, before and after, with the confirmations required: (1, 2)."""
 
     agent: str
     tool: str
@@ -62,7 +62,7 @@ class ConfirmerChange(NamedTuple):
 class ChangeGroup(NamedTuple):
     """The changes that one cause makes from one verdict to another: agents by the set of tools that changed for them.
 
-    `tools`: all of them together, as bits. `people`: how many have to agree, before and after.
+    `tools`: all of them together, as bits. `people`: the confirmations required, before and after.
     """
 
     cause: Cause
@@ -84,11 +84,11 @@ class ChangeGroup(NamedTuple):
 
 
 class PolicyDiff(NamedTuple):
-    """The changes between two rulebooks, over the tools there are, by what makes them; the largest group first.
+    """The changes between two rulebooks over the existing tools, grouped by cause; the largest group first.
 
     `confirmers`: agents of both rulebooks with another `confirm_by`. `affected`: agents whose list may look different
-    now, changed argument rules included. `uncounted`: how many agents were left out because comparing would take too
-    long. `tokens`: a line for each change of what is said of access tokens; `flow`: of labels and flow rules.
+    now, changed argument rules included. `uncounted`: the number of agents omitted because comparing would take too
+    long. `tokens`: a line for each change of the rules about access tokens; `flow`: about labels and flow rules.
     """
 
     groups: tuple[ChangeGroup, ...] = ()
@@ -218,7 +218,7 @@ class _Comparing:
         return True
 
     def groups(self) -> Iterator[ChangeGroup]:
-        """Yield the groups of what was compared."""
+        """Yield the groups of compared changes."""
         for (_, before, after), (cause, agents) in self._groups.items():
             together = 0
             for tools in agents.values():
@@ -266,7 +266,7 @@ class _BodyKeys:
 
 
 def worded(verdict: Verdict, people: int) -> str:
-    """Return a verdict with how many people have to agree, where several have."""
+    """Return a verdict, with the number of confirmations if several are required."""
     return f"{verdict} by {people} people" if people > 1 else verdict
 
 
@@ -285,7 +285,7 @@ def _first(entry: tuple[tuple[str, bool], object]) -> tuple[str, bool]:
 
 
 def _verdicts(decided: DecidedTools | None, everything: ToolSet) -> dict[_Asked, ToolSet]:
-    """Return the tools by verdict and number of people."""
+    """Return the tools by verdict and number of confirmations."""
     if decided is None:
         return {("deny", 1): everything}
     found: dict[_Asked, ToolSet] = {("deny", 1): decided.denied}

@@ -1,6 +1,6 @@
-"""An edit of the policy files that is tried out: which files there would be, and what is wrong with the request.
+"""A trial edit of the policy files: the resulting files, and the faults of the request.
 
-Law: nothing is written. The texts are checked by what checks the files.
+Law: nothing is written. The checks are the ones that check the files.
 """
 
 import re
@@ -28,7 +28,7 @@ class PolicyEdit:
 
 @dataclass(frozen=True, slots=True)
 class TriedEdit:
-    """The result of trying an edit. `rulebook` and `diff` are None where the files would not come into force."""
+    """The result of a trial edit. `rulebook` and `diff` are None if the files would not come into force."""
 
     problems: tuple[Problem, ...]
     rulebook: Rulebook | None = None
@@ -36,10 +36,10 @@ class TriedEdit:
 
 
 def edited(folder: Path, sources: Iterable[PolicySource], edit: PolicyEdit) -> tuple[list[PolicySource], list[Problem]]:
-    """Return the files as they would be, with the problems of the text as a file.
+    """Return the files after the edit, with the problems of the text as a file.
 
     Raises:
-        OperatorError: the name cannot be that of a policy file, or there is no such file to take away.
+        OperatorError: the name is not valid for a policy file, or there is no such file to remove.
     """
     if _NAME.fullmatch(edit.name) is None:
         raise OperatorError(

@@ -80,7 +80,7 @@ def _patterns(book: Rulebook | None) -> dict[str, dict[str, Rule]]:
 
 
 def _labelled(book: Rulebook | None, sets: ToolSets, most: int) -> Steps[dict[str, ToolSet] | None]:
-    """Return the tools that have each label, as `FlowBook.labels_of` finds them; None where that takes too long.
+    """Return the tools that have each label, as `FlowBook.labels_of` finds them; None if that takes too long.
 
     Without flow rules no tool has any.
     """

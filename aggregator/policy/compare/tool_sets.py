@@ -54,7 +54,7 @@ class ToolSets:
         self._places: dict[str, list[int]] = {}
         for at, target in enumerate(self._targets):
             self._places.setdefault(target.prefix, []).append(at)
-        # Tools whose names hold what is not seen, by what a person reads.
+        # Tools whose names contain invisible characters, by their visible name.
         self._folded = {
             at: folded for at, target in enumerate(self._targets) if (folded := folded_name(target.name)) != target.name
         }

@@ -28,7 +28,7 @@ Expected = Literal["allow", "deny", "confirm", "invalid"]
 
 
 class CheckArguments(Protocol):
-    """Return in one sentence why arguments do not fit all of these schemas; None where they fit."""
+    """A function that returns in one sentence why arguments do not fit all of these schemas, or None."""
 
     def __call__(self, schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any], /) -> str | None: ...
 
@@ -43,13 +43,13 @@ class CaseToken(PolicyModel):
     scopes: list[str] = Field(default=[], description="The scopes of the token.")
 
     def facts(self, issuers: Sequence[str]) -> TokenFacts:
-        """Return the claims as those of a verified token, of the one issuer there is if none is named."""
+        """Return the claims as facts of a verified token, of the only issuer if none is named."""
         issuer = self.issuer or (issuers[0] if len(issuers) == 1 else "")
         return TokenFacts(issuer, self.subject, self.client, tuple(self.groups), frozenset(self.scopes))
 
 
 class PolicyCase(PolicyModel):
-    """One line of the table: what an agent asks for, and what must come of it."""
+    """One line of the table: a request of an agent, and the expected verdict."""
 
     agent: str = Field(
         min_length=1,
@@ -108,8 +108,9 @@ class CasesFile(PolicyModel):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """The result of one case: the verdict `got`, its `reason`, and in `by` who would have to say yes, how many
-    `people`."""
+    """The result of one case: the verdict `got`, its `reason`, who would have to confirm (`by`), and how many
+    (`people`).
+    """
 
     case: PolicyCase
     place: str

@@ -42,7 +42,7 @@ def check(
 
 
 def too_much_to_try(source: PolicySource) -> Problem | None:
-    """Return why a text takes too long to be tried out beside calls; None where it does not, or is no YAML."""
+    """Return why a text takes too long to be tried out beside calls; None if it does not, or is no YAML."""
     found = None
     if len(source.text.encode()) > LARGEST_TRIED:
         found = f"{LARGEST_TRIED // 1024} KiB"
@@ -66,7 +66,7 @@ def documents_of(sources: list[PolicySource], problems: list[Problem], check_sch
 def read_model(model: type[_M], source: PolicySource, problems: list[Problem]) -> tuple[_M, YamlTree] | None:
     """Read one file as its model, with the lines.
 
-    None and problems where it does not fit, None alone where it is empty.
+    None and problems if it does not fit, None alone if it is empty.
     """
     try:
         tree = parse(source.text)

@@ -9,12 +9,12 @@ from aggregator.domain.problems import Problem
 from aggregator.policy.inherit import Conflict, binding, bound_names, chain, setting
 from aggregator.policy.rules import BUILT_IN_LABELS, Body, Documents, Place, WhoRule, made_by
 
-# Each call that flow rules speak of is decided by one after another, and a conversation may have every label.
+# A call checks the flow rules about it one after the other, and a conversation may have every label.
 MOST_FLOW_RULES: Final = 500
 MOST_LABELS: Final = 100
 # Levels of roles below a role, itself counted.
 DEEPEST: Final = 50
-# Roles that a ring is looked for from, and roles of it that are named.
+# Roles that the search for a ring starts from, and roles of it that are named.
 _SUSPECTS: Final = 10
 _SHOWN: Final = 20
 
@@ -41,7 +41,7 @@ def _roles(documents: Documents) -> Iterator[Problem]:
 
 
 def _rings(suspects: list[Body], documents: Documents) -> Iterator[Problem]:
-    """Yield the rings among roles that are in one or lead to one: at least one, and not all where there are many."""
+    """Yield the rings among roles that are in one or lead to one: at least one, and not all if there are many."""
     found = False
     for body in suspects[:_SUSPECTS]:
         cycle = _cycle(body.name, documents)
@@ -156,7 +156,7 @@ def _flow(documents: Documents) -> Iterator[Problem]:
 
 
 def _one_name(documents: Documents) -> Iterator[Problem]:
-    """Yield errors about rules that could give two people, or a person and a program, agents of one name."""
+    """Yield errors about rules that could give two users, or a user and a program, agents of one name."""
     seen: list[WhoRule] = []
     for rule in documents.who:
         if "{" not in rule.agent:

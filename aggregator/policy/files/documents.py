@@ -1,4 +1,4 @@
-"""The models of policy files. The docs and the JSON Schema are made from the descriptions here."""
+"""The models of policy files. The docs and the JSON Schema are generated from the descriptions here."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ from aggregator.policy.files.values import (
 
 
 class PolicyModel(BaseModel):
-    """A part of a policy file. Nothing is converted, nothing unknown is let through, no value is shown in errors."""
+    """A part of a policy file. Nothing is converted, unknown keys are rejected, and errors show no value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, defer_build=True)
 

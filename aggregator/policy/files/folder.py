@@ -1,4 +1,4 @@
-"""Read the policy files of a folder, as they were at one moment; `checking` turns them into documents."""
+"""Read the policy files of a folder at one moment; `checking` turns them into documents."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class CheckSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """One policy file as it was read. `file` is its name in messages."""
+    """The content of one policy file. `file` is its name in messages."""
 
     file: str
     text: str
@@ -39,7 +39,7 @@ class CheckedPolicies:
 
 
 def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
-    """Read the `*.yaml` and `*.yml` files right in a folder, as they are at one moment.
+    """Read the `*.yaml` and `*.yml` files directly in a folder, as of one moment.
 
     A missing folder is an empty one; a link that leads nowhere is a problem.
     """
@@ -92,7 +92,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def source_of(path: Path, content: bytes, problems: list[Problem]) -> PolicySource | None:
-    """Return a file of that content; None and a problem where it is too large, or no text."""
+    """Return a file of that content; None and a problem if it is too large, or no text."""
     if len(content) > LARGEST:
         problems.append(_whole(path, "The file is larger than 1 MiB.", "Split it; all files count together."))
         return None

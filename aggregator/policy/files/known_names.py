@@ -14,12 +14,12 @@ from aggregator.policy.rulebook import target_of
 
 @dataclass(frozen=True)
 class KnownNames:
-    """The servers and tools to compare with: ids of servers by prefix, and tools, or None where no server was asked."""
+    """The servers and tools to compare with: ids of servers by prefix, and tools, or None if no server was queried."""
 
     servers: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ToolRecord, ...] | None = None
     trusted: Trusted = None
-    # Those whose tokens are accepted; None where the configuration is not known.
+    # The accepted issuers; None if the configuration is not known.
     issuers: tuple[str, ...] | None = None
 
     @cached_property
@@ -34,7 +34,7 @@ class KnownNames:
 
 
 def nothing_matches(pattern: Pattern, known: KnownNames) -> tuple[str, str] | None:
-    """Return a message and a fix where nothing matches a pattern."""
+    """Return a message and a fix if a pattern matches nothing."""
     if pattern.kind == "server":
         servers = {id: prefix for prefix, id in known.servers.items()}
         if not servers or any(pattern.fits(server) for server in servers):

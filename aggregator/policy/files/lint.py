@@ -75,7 +75,7 @@ def _unused_roles(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -
 
 
 def _issuer(rule: WhoRule, issuers: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return a message and a fix where no token has the issuer of a rule."""
+    """Return a message and a fix if no token has the issuer of a rule."""
     if rule.issuer is None:
         if len(issuers) < 2:
             return None
@@ -88,7 +88,7 @@ def _issuer(rule: WhoRule, issuers: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def _without_effect(rule: Rule, holders: list[AgentRules], known: KnownNames) -> str | None:
-    """Return a message where a rule counts for none of its agents, because all it speaks of is denied to them."""
+    """Return a message if a rule counts for none of its agents, because everything it matches is denied to them."""
     if rule.field not in ("allow", "confirm", "confirm_people", "arguments", "limits", "scopes") or not holders:
         return None
     covering = [next((d for d in _denials(rules) if _covers(d.pattern, rule.pattern)), None) for rules in holders]
@@ -152,7 +152,7 @@ def _binding(plain_name: str, server: str, holders: list[AgentRules], known: Kno
 
 
 def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> Iterator[Problem]:
-    """Yield warnings about settings for calls that wait for a person which make no difference to any agent."""
+    """Yield warnings about confirmation settings that make no difference to any agent."""
     by_flow = any(rule.then == "confirm" for rule in rulebook.documents.flow)
     for body in _bodies(rulebook):
         holders = reached.get(body.owner, [])
@@ -175,14 +175,14 @@ def _confirmed(rulebook: Rulebook, reached: Mapping[str, list[AgentRules]]) -> I
 
 
 def _wants_confirmation(rules: AgentRules) -> bool:
-    """Tell whether any rule of the agent wants a person to confirm."""
+    """Tell whether any rule of the agent requires confirmation."""
     return any(bound.value == "confirm" for bound in rules.annotations.values()) or any(
         rule.field in ("confirm", "confirm_people") for step in rules.steps for rule in step.body.rules
     )
 
 
 def _queues(rules: AgentRules) -> bool:
-    """Tell whether a call of the agent may be asked about in the queue."""
+    """Tell whether the queue may confirm a call of the agent."""
     several = (
         rule for step in rules.steps for rule in step.body.rules if rule.field == "confirm_people" and rule.value > 1
     )

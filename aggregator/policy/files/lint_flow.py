@@ -1,4 +1,6 @@
-"""Warn of labels and flow rules that are valid and probably mistakes: no tool has the label, the rule never counts."""
+"""Warn about labels and flow rules that are valid and probably mistakes: no tool has the label, the rule never
+counts.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -78,7 +80,7 @@ def _shadows(one: FlowRule, other: FlowRule) -> bool:
 
 
 def _labels_of_tools(rulebook: Rulebook, known: KnownNames) -> frozenset[str] | None:
-    """Return the labels that the tools there are have; None where no tools are known."""
+    """Return the labels of the existing tools; None if no tools are known."""
     if not known.tools:
         return None
     found: set[str] = set()
@@ -99,7 +101,7 @@ def _may_be_had(name: str, rulebook: Rulebook, had: frozenset[str] | None, known
 
 
 def _is_open(pattern: Pattern, known: KnownNames) -> bool:
-    """Return whether a pattern may match what is not known here: no tool, or a tool of a server that is down."""
+    """Tell whether a pattern may match something unknown here: no tool, or a tool of a server that is down."""
     if pattern.kind == "server":
         up = {tool.server for tool in known.tools or ()}
         return any(pattern.fits(server) for server in known.ids - up)

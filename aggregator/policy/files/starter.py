@@ -66,7 +66,7 @@ roles:
 def starter(servers: Sequence[str], schema: str) -> str:
     """Return the text of the file.
 
-    `servers` are the ids of those in the configuration, `schema` is where the schema lies.
+    `servers` are the ids of the configured servers, `schema` is the path of the schema.
     """
     allow = "\n".join(f"      - server:{server}" for server in servers)
     return _TEXT.format(schema=schema, agent=LOCAL.agent_id, allow=allow or '      []  # such as "- server:time"')

@@ -15,12 +15,12 @@ WHO_AGENT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(\{(subject|client)\})?$
 SCOPE_PATTERN: Final = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
 KEY_PATTERN: Final = r"^[^\s:]+:\S+$"
 LABEL_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}$"
-# How many different people a rule may want, and for how many seconds a call may wait for them.
+# Most confirmations that a rule may require, and most seconds that a call may wait for them.
 PEOPLE_AT_MOST: Final = 10
 LONGEST_WAIT: Final = 3600.0
 # All of them stand in the reason of a decision.
 LABELS_OF_A_RULE: Final = 8
-# Seconds: what is known of a key alone is kept no longer.
+# Seconds: the flow state of a key alone is kept no longer.
 LONGEST_DECAY: Final = 30 * 86_400.0
 
 

@@ -1,4 +1,4 @@
-"""Turn Pydantic's complaints about a policy file into plain sentences: what was expected, what came, what to write."""
+"""Turn Pydantic's errors about a policy file into plain sentences: what was expected, what came, what to write."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
@@ -122,7 +122,7 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
 
 
 def describe_value(value: object) -> str:
-    """Describe a value, with its content where that is a short word or a number."""
+    """Describe a value, with its content if that is a short word or a number."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

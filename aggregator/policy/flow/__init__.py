@@ -1,11 +1,11 @@
-"""Flow rules: which calls are asked about, or refused, after something was read.
+"""Flow rules: which calls need confirmation, or are refused, after earlier reads.
 
-Law: a label more never makes a decision laxer. The state of a conversation is kept elsewhere (`gateway/flow/`); here it
-is an argument.
+Law: another label never makes a decision laxer. `gateway/flow/` keeps the state of a conversation; here it is an
+argument.
 
 Terms:
-  label: a word for what a tool, resource or prompt brings or does, such as `untrusted`
-  flow rule: after these labels, calls of tools with those labels need a person, or are refused
+  label: a word for the content or the effect of a tool, resource or prompt, such as `untrusted`
+  flow rule: after these labels, calls of tools with those labels need confirmation, or are refused
   flow state: the labels of a conversation, with the call that brought each last
 
 Entry point: `decide_flow.decide_flow`, and `flow_book.FlowBook` for the labels and rules of a tool.

@@ -1,6 +1,6 @@
-"""Decide about a call by what was read before it in the conversation.
+"""Decide about a call by the earlier reads in the conversation.
 
-This file decides. Law: the decision is never laxer than the one it begins with, and a label more in the state never
+This file decides. Law: the decision is never laxer than the one it begins with, and another label in the state never
 makes it laxer.
 """
 
@@ -12,7 +12,7 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.text.invisible import escaped
 from aggregator.policy.rules import FlowRule
 
-# Below this many seconds a time is told as a moment ago.
+# Below this many seconds, a time is shown as a moment ago.
 _MOMENT: Final = 10
 _UNITS: Final = ((86_400, "a day", "days"), (3_600, "an hour", "hours"), (60, "a minute", "minutes"))
 # Characters of a name that a reason has.
@@ -46,7 +46,7 @@ NO_FLOW: Final = ToolFlow()
 def decide_flow(base: Decision, flow: ToolFlow, state: FlowState, now: float) -> Decision:
     """Return the decision on a call in a conversation with these labels: `base`, or a stricter one.
 
-    The reason of a stricter one names what was read, when, and the rule with its place. `now`: seconds since 1970.
+    The reason of a stricter one names the reads, their times, and the rule with its place. `now`: seconds since 1970.
     """
     rule = rule_in_force(flow, state)
     if rule is None or base.verdict == "deny":
@@ -59,7 +59,7 @@ def decide_flow(base: Decision, flow: ToolFlow, state: FlowState, now: float) ->
 
 
 def rule_in_force(flow: ToolFlow, state: FlowState) -> FlowRule | None:
-    """Return the strictest flow rule about a call that holds in this state; None where none does."""
+    """Return the strictest flow rule about a call that holds in this state, or None."""
     if state:
         there = state.keys()
         for rule in flow.rules:
@@ -85,7 +85,7 @@ _OUTCOMES: Final = {"confirm": "is asked about", "deny": "is not allowed"}
 
 
 def _read(rule: FlowRule, state: FlowState, now: float) -> str:
-    """Say what was read and when, for each label of a rule; calls that brought several of them are named once."""
+    """Describe the reads and their times for each label of a rule; calls that brought several labels are named once."""
     brought: dict[LabelSource, list[str]] = {}
     for label in sorted(rule.after):
         brought.setdefault(state[label], []).append(label)

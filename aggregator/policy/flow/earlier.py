@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from aggregator.policy.flow.decide_flow import FlowState, LabelSource
 
-# The time of reads and of the call after them: it is told as a moment ago.
+# The time of reads and of the call after them: shown as a moment ago.
 SUPPOSED_NOW = 0.0
 
 
 class EarlierRead(NamedTuple):
     """A read that came before, with the labels that it brought.
 
-    `name`: as people read it. `given`: its full name, or a label.
+    `name`: its display name. `given`: its full name, or a label.
     """
 
     name: str

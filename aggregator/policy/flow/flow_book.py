@@ -1,7 +1,7 @@
-"""The labels and flow rules of one rulebook, by what they speak of.
+"""The labels and flow rules of one rulebook, by the targets they match.
 
-Law: labels restrict, so one matching spelling of a name or URI is enough, and the annotations of a server add to none
-that an operator's pattern gives.
+Law: labels restrict, so one matching spelling of a name or URI is enough; a server's annotations never extend the
+labels that an operator's pattern gives.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from aggregator.policy.index import RuleIndex
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import OUTWARD, UNTRUSTED, Documents, Rule
 
-# Seconds for which a key is known to have read something, where no file says otherwise.
+# Seconds that a key is known to have read something, by default.
 DECAY: Final = 1800.0
 
 _NONE: Final[frozenset[str]] = frozenset()
@@ -25,8 +25,8 @@ _WRITES_OUTSIDE: Final = frozenset({UNTRUSTED, OUTWARD})
 class FlowBook:
     """The labels and flow rules of all files.
 
-    `has_rules`: there is a flow rule; without one nothing has a flow. `decay`: seconds for which it is known of a key
-    what was read with it. `decisive`: the labels after which a rule holds.
+    `has_rules`: there is a flow rule; without one nothing has a flow. `decay`: seconds that the reads of a key are
+    remembered. `decisive`: the labels after which a rule holds.
     """
 
     def __init__(self, documents: Documents) -> None:

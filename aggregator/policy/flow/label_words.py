@@ -1,7 +1,7 @@
-"""The words by which labels are proposed for tools: what names, descriptions and parameters say of what a tool does.
+"""The words that labels are proposed by: the words of names, descriptions and parameters that show a tool's effect.
 
-Names are taken apart into words in lower case and without a plural `s`. A word counts by what it says of most tools of
-the catalogs in use; no word is certain.
+Names are split into words in lower case and without a plural `s`. A word counts by its usual sense in the catalogs in
+use; no word is certain.
 """
 
 import re
@@ -15,7 +15,7 @@ def _these(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What is done. A tool without any of these is taken for one that reads.
+# Actions. A tool without any of these counts as one that reads.
 READING: Final = _these(
     "get read list search find fetch query show view describe download export scrape crawl extract browse open peek "
     "snapshot screenshot lookup retrieve tail grep inspect analyze summarize summarizer research parse transcribe dump "
@@ -35,26 +35,26 @@ WRITING: Final = _these(
 SENDING: Final = _these(
     "send publish push upload share notify invite tweet broadcast dispatch submit email sms outbound webhook"
 )
-# The same, where the name begins with it; elsewhere it is a thing.
+# The same, if the name begins with it; elsewhere it is a thing.
 SENDING_FIRST: Final = _these("post comment message mail reply call forward dm")
 # What changes something and carries no text of the caller's.
 BARE: Final = _these(
     "delete remove drop clear purge unfavorite unlink cancel stop approve unapprove move assign sprint emoji reaction "
     "watcher restriction"
 )
-# What is read where a name ends with it.
+# Things read, if a name ends with it.
 READ_LAST: Final = _these("log output execution")
-# What runs what the caller gives it.
+# Words of tools that run code or commands of the caller.
 RUNNING: Final = _these("exec shell bash terminal repl evaluate eval dyno python powershell javascript")
 RUNNING_PAIRS: Final = (
     ("run", "code"), ("execute", "code"), ("run", "command"), ("execute", "command"), ("run", "script"),
     ("execute", "script"), ("run", "process"), ("start", "process"),
 )  # fmt: skip
-# What acts in a browser, which sends what is typed to the page that is open.
+# Words of browser tools, which send typed text to the open page.
 SEEING: Final = _these("snapshot screenshot console network find content text tab html dom")
 BROWSING: Final = _these("navigate click type fill press drop select goto interact")
 
-# What answers with a verdict, a number or an advice, rather than with what it looked at.
+# Words of tools that answer with a verdict, a number or advice rather than with the content examined.
 CHECKING: Final = _these("validate check test compare count detect recommend explain trace lint ping")
 # What runs a question about data, which is a read.
 ASKING: Final = _these("query sql psql cypher promql insight card")
@@ -87,7 +87,7 @@ SHOWN: Final = _these(
 )
 # Written with `public` beside it, it is open to all.
 PUBLIC: Final = _these("public anonymous")
-# What describes a server or a service rather than what is kept in it.
+# Words for the description of a server or service rather than its content.
 ABOUT: Final = _these(
     "schema type template version field status health help permission guidance practice model voice region location "
     "group stream remapping quota option capability language instruction explanation sku priority category statistic "
@@ -95,7 +95,7 @@ ABOUT: Final = _these(
     "tool fk index"
 )
 
-# Texts of a first sentence that say the same, where the name does not.
+# Texts of a first sentence that mean the same, if the name does not.
 STRANGE_TEXTS: Final = re.compile(
     r"\b(?:web ?pages?|websites?|web search|the web|from the internet|the internet|search engine|emails?|inbox"
     r"|news articles?|chat messages?|incoming messages?|user comments?)\b",
@@ -121,7 +121,7 @@ RECIPIENTS: Final = _these(
 ADDRESSES: Final = _these("url urls website start_url page_url site target_url href")
 
 
-# Products whose tools that only search or list give what people write there.
+# Products whose search and list tools return text written by users.
 PRODUCTS: Final = _these(
     "jira confluence slack gmail outlook notion linear zendesk hubspot salesforce discord telegram whatsapp asana "
     "trello intercom"

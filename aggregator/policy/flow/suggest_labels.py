@@ -1,6 +1,6 @@
-"""Propose labels for a tool from what its server says of it: name, description, parameters and annotations.
+"""Propose labels for a tool from its server's description: name, description, parameters and annotations.
 
-This file decides. Law: a proposal is for a person to read; nothing is applied, and a server that lies is believed.
+This file decides. Law: an operator reviews every proposal; nothing is applied, and a lying server is believed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def _said(server: str, name: str, definition: Mapping[str, Any]) -> _Said:
 
 
 def _acts(words: tuple[str, ...], *, says_read_only: bool) -> bool:
-    """Return whether a tool does more than read. One that sends does, also where its annotations say otherwise."""
+    """Tell whether a tool does more than read. A tool that sends does, even if its annotations deny it."""
     if _asks(words):
         return False
     first, last = (words[0], words[-1]) if words else ("", "")
@@ -145,7 +145,7 @@ def _sends(said: _Said) -> Iterator[str]:
 
 
 def _runs(words: tuple[str, ...]) -> str | None:
-    """Say by which words of its name a tool runs what it is given; None for others."""
+    """Return the words of its name that show that a tool runs the caller's input, or None."""
     if (word := _first(words, known.RUNNING)) is not None:
         return f"{_quoted(word)} in its name"
     pair = _pair(words, known.RUNNING_PAIRS)
@@ -157,7 +157,7 @@ def _pair(words: tuple[str, ...], pairs: tuple[tuple[str, str], ...]) -> str | N
 
 
 def _product(said: _Said) -> str | None:
-    """Return the product whose content a tool searches or lists; None for a tool that says what it reads."""
+    """Return the product whose content a tool searches or lists; None for a tool that names its content."""
     if known.READING.issuperset(word for word in said.words if word not in known.PRODUCTS):
         return _first(tuple(sorted(said.whole)), known.PRODUCTS)
     return None
@@ -183,7 +183,7 @@ _ASKED: Final = frozenset({"run", "execute", "query", "psql"})
 
 
 def _only_about(words: tuple[str, ...]) -> bool:
-    """Return whether a tool answers about a service, not with what is kept there."""
+    """Tell whether a tool answers about a service rather than with its content."""
     if words[-1:] == ("log",):
         return False
     if not words or words[-1] in known.ABOUT or not known.MACHINERY.isdisjoint(words):
