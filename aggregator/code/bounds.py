@@ -17,7 +17,7 @@ MODULES: Final = (
 
 
 class CallFailed(Exception):
-    """A function could not do what a program asked; the program gets this text as a `RuntimeError`."""
+    """A function failed; the program gets this text as a `RuntimeError`."""
 
 
 class TooManyPrograms(Exception):

@@ -62,7 +62,7 @@ class CodeRun:
         self._overrun = asyncio.Event()
 
     async def run(self, code: str) -> Outcome:
-        """Return what came of the program."""
+        """Run the program and return its outcome."""
         async with Tasks("a program") as tasks, self._tasks:
             work, overrun = tasks.start(self._whole(code)), tasks.start(self._overrun.wait())
             await asyncio.wait((work, overrun), return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +121,7 @@ class CodeRun:
                     self._waiting[snapshot.call_id] = self._tasks.start(self._sleep(snapshot.args))
                     snapshot = await snapshot.resume({"future": ...})
                 else:
-                    # Imports, and what a program wants of the system: the sandbox has no files and no environment.
+                    # Imports and system calls of the program: the sandbox has no files and no environment.
                     snapshot = await snapshot.resume_auto()
             elif isinstance(snapshot, AsyncFutureSnapshot):
                 waited = {self._waiting[call] for call in snapshot.pending_call_ids}
@@ -150,7 +150,7 @@ class CodeRun:
         return {"return_value": text}
 
     async def _sleep(self, given: tuple[Any, ...]) -> Any:
-        """Wait as long as the program wants to; the pool adds up what it sleeps, and ends it where that is too much."""
+        """Sleep for the program; the pool adds up the time, and ends the program if it is too long."""
         seconds = given[0] if given and isinstance(given[0], int | float) else 0.0
         await asyncio.sleep(min(max(float(seconds), 0.0), _LONGEST_SLEEP))
         return {"return_value": None}
@@ -168,7 +168,7 @@ class CodeRun:
 
 
 def _outside(text: str) -> str:
-    """Stand for what a program calls outside; the calls are answered one by one, and never by this."""
+    """Stand in for an external function; the calls are answered one by one, never by this."""
     raise NotImplementedError
 
 

@@ -17,7 +17,7 @@ _SHORT: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a program: what it printed, the text of its value or None, and why it failed, where it did.
+    """The end of a program: its output, the text of its value or None, and why it failed, if it did.
 
     `calls`: how many it made.
     """
@@ -32,7 +32,7 @@ class Outcome:
         """The whole outcome as a model reads it."""
         printed = self.printed.rstrip("\n")
         if self.failure is not None and len(printed) > _SHORT:
-            # Before what may be cut.
+            # In front of the part that may be cut.
             return f"{self.failure}\nBefore that it printed:\n{printed}"
         parts = [printed, self.value or "", self.failure or ""]
         return "\n".join(part for part in parts if part) or "The program ended without printing anything."
@@ -55,7 +55,7 @@ class CodeFrame(Protocol):
 
 
 def value_text(value: Any) -> str | None:
-    """Return the value of the last expression: a text as it is, anything else as JSON; None for None."""
+    """Return the value of the last expression: a text unchanged, anything else as JSON; None for None."""
     if value is None:
         return None
     if isinstance(value, str):

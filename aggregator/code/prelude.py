@@ -23,7 +23,7 @@ _AWAIT: Final = re.compile(r"\bawait\b")
 
 _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
 
-# What is given by name alone is read as the arguments of the meta tool, which knows each form that models write.
+# A positional argument is read as the arguments of the meta tool, which accepts every form that models write.
 _PRELUDE: Final = """\
 import json as _json
 

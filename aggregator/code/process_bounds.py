@@ -13,15 +13,15 @@ if sys.platform == "linux":
 
 # Programs give way to the gateway where both want the processor.
 _NICENESS: Final = 10
-# Address space of a process that runs nothing, several times over, and seconds beside those of the program.
+# The address space of an idle process, several times over, and extra seconds beside the program's own.
 _OWN_SPACE: Final = 512 * 2**20
 _OWN_SECONDS: Final = 5
 
 
 def bound_process(process: int, limits: ProgramLimits) -> None:
-    """Have a process give way, and on Linux have it open nothing: no file, no connection, no other program.
+    """Lower a process's priority, and on Linux forbid it to open files, connections and programs.
 
-    Its pipes stay as they are. Where the system refuses a bound, those of the interpreter remain.
+    Its pipes stay open. If the system refuses a bound, the bounds of the interpreter remain.
     """
     if sys.platform == "win32":
         return

@@ -1,4 +1,4 @@
-"""Remedies: the text that an error of the interpreter is given, so that the author of a program knows what to write."""
+"""Remedies: the text added to an error of the interpreter that tells the author of a program what to write."""
 
 import re
 from typing import Final
@@ -56,7 +56,7 @@ _REMEDIES: Final = tuple(
 
 
 def with_remedy(said: str) -> str:
-    """Return an error, which begins with its type, with what can be written instead, where that is known."""
+    """Return an error, which begins with its type, with a remedy if one is known."""
     beginning = said[:1_000]
     remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(beginning)), None)
     return said if remedy is None else f"{said.rstrip('.')}. {remedy}"

@@ -70,6 +70,6 @@ class Sandbox:
 
 
 def _load() -> None:
-    """Import the interpreter, which takes longer than the event loop may be held up."""
+    """Import the interpreter, which takes too long for the event loop."""
     check_installed()
     import_module("aggregator.code.code_run")

@@ -1,6 +1,6 @@
-"""A whole result as one text and one value: what pages are read from, and what is kept of it.
+"""A whole result as one text and one value: the source of its pages and the stored form.
 
-Law: the text is made of the result alone, so that an offset means the same in every process.
+Law: the text depends on the result alone, so that an offset means the same in every process.
 """
 
 import re
@@ -29,7 +29,7 @@ _BOM: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """One text of a result: where it stands in the document's text, and its block; None for the structured result."""
+    """One text of a result: its span in the document's text, and its block; None for the structured result."""
 
     start: int
     end: int
@@ -40,8 +40,8 @@ class TextPart:
 class ResultDocument:
     """A result with its text: every text block and embedded text resource, joined by line breaks.
 
-    A structured result follows as JSON text, unless the text blocks say the same; `said` is the path to what they say
-    of it, with `#` for the number of a text, and None where they do not. `parts` are the texts in order.
+    A structured result follows as JSON text, unless the text blocks say the same; `said` is the path to the part that
+    they repeat, with `#` for the number of a text, or None. `parts` are the texts in order.
     """
 
     result: Mapping[str, Any]
@@ -51,7 +51,7 @@ class ResultDocument:
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Self:
-        """Return the document of a result of `tools/call`; what is no text in it is left to the result.
+        """Return the document of a result of `tools/call`; content other than text stays in the result only.
 
         Raises:
             TooDeep: the structured result is nested too deeply to be written.
@@ -97,10 +97,10 @@ class ResultDocument:
 
     @cached_property
     def data(self) -> Any:
-        """Return the value that paths lead into; `msgspec.UNSET` where there is none.
+        """Return the value that paths lead into; `msgspec.UNSET` if there is none.
 
-        The structured result; else the one JSON text among the texts, the lines of JSON lines, or the texts where each
-        is JSON. What is still text is `msgspec.Raw`.
+        The structured result; else the only JSON text among the texts, the lines of JSON lines, or the texts if each is
+        JSON. Undecoded text is `msgspec.Raw`.
         """
         structured = self.result.get("structuredContent")
         if structured is not None:
@@ -113,7 +113,7 @@ class ResultDocument:
         return msgspec.UNSET
 
     def path_of(self, span: TextSpan) -> str | None:
-        """Return the path in `data` to the value of a span; None where it has none."""
+        """Return the path in `data` to the value of a span, or None."""
         if span.form not in (Form.JSON, Form.JSON_LINES):
             return None
         if self.result.get("structuredContent") is None:
@@ -135,13 +135,13 @@ class ResultDocument:
         return msgspec.Raw(self.text[span.start : span.end].lstrip(_BOM).strip().encode("utf-8", "surrogatepass"))
 
     def lines(self, span: TextSpan) -> list[msgspec.Raw]:
-        """Return the JSON texts of a span that has one on each line."""
+        """Return the JSON texts of a span, one a line."""
         lines = self.text[span.start : span.end].lstrip(_BOM).split("\n")
         return [msgspec.Raw(line.strip().encode("utf-8", "surrogatepass")) for line in lines if line.strip()]
 
 
 def text_of(block: Any) -> str | None:
-    """Return the text of a content block: its own, or that of the resource embedded in it."""
+    """Return the text of a content block, or of its embedded resource."""
     if not isinstance(block, Mapping):
         return None
     kind = block.get("type")
@@ -151,9 +151,10 @@ def text_of(block: Any) -> str | None:
 
 
 def _said(texts: Sequence[str], structured: Any) -> str | None:
-    """Return the path to what the text blocks say of the structured result; None where they do not say all of it.
+    """Return the path to the part of the structured result that the text blocks repeat; None if they do not repeat all
+    of it.
 
-    Servers wrap what is no object as `{"result": ...}`, and give each item of an array a block of its own.
+    Servers wrap a value that is no object as `{"result": ...}`, and give each item of an array its own block.
     """
     if _says_one(texts, structured):
         return ""
@@ -188,5 +189,5 @@ def _sorted(text: str) -> bytes | None:
 
 
 def _squeezed(text: str) -> str:
-    """Return the beginning of a JSON text without blanks and what may be escaped."""
+    """Return the beginning of a JSON text without blanks and characters that may be escaped."""
     return _ESCAPE.sub("", text.lstrip(_BOM)[: 8 * _BEGINNING])[:_BEGINNING]

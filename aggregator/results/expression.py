@@ -22,7 +22,7 @@ _SIMPLE: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that is looked for, and how many characters may be searched for it at once."""
+    """A search expression, and the number of characters that it may search at once."""
 
     validator: Draft202012Validator
     searched_at_most: int

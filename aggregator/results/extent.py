@@ -1,6 +1,6 @@
-"""Words for how much of a result is shown, and how much there is: "the first 120 of 4,213 items of `data`".
+"""Words for the shown and the whole size of a result: "the first 120 of 4,213 items of `data`".
 
-Law: only what is known is said. A count that would take long is left out.
+Law: only known numbers are named. A count that would take long is omitted.
 """
 
 from typing import Any, Final
@@ -69,7 +69,7 @@ def _of_json(document: ResultDocument, span: TextSpan, end: int) -> str:
 
 
 def _count(document: ResultDocument, span: TextSpan, nesting: Nesting, depth: int, end: int) -> int | None:
-    """Return how many elements a container has; None where that is not known cheaply."""
+    """Return the number of elements of a container; None if counting is expensive."""
     container = nesting.open[depth]
     if (span.end - span.start) * container.index > _COUNTED_AT_MOST * (end - container.start):
         return None

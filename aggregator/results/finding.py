@@ -1,7 +1,7 @@
-"""Matches of an expression in a text: the elements, each with what is before and behind it.
+"""Matches of an expression in a text: the elements, each with its context before and after.
 
-An element is a line; of a long line, such as JSON without line breaks, a few members or sentences.
-Law: the text is gone through once. What an expression does not match at all is skipped in large pieces.
+An element is a line; of a long line, such as JSON without line breaks, a few members or sentences. Law: the text is
+read once. Parts without any match are skipped in large pieces.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ _SHORT: Final = 160
 # A match may run over the end of a piece by so much.
 _OVERLAP: Final = _LONG
 _CONTEXT: Final = 120
-# Paths are told of matches this far from the beginning: behind it they take seconds.
+# Matches up to this offset have paths: computing them takes seconds after it.
 _PATHS_UP_TO: Final = 4_000_000
 # A longer path is not told.
 _PATH: Final = 200
@@ -48,7 +48,7 @@ def find(
 ) -> FoundText:
     """Return the matches from an offset on, as many as `tokens` allow.
 
-    `path_of` gives the path to the value of a span, None where there is none.
+    `path_of` returns the path to the value of a span, or None.
 
     Raises:
         BadRead: the pattern is no regular expression.
@@ -74,7 +74,7 @@ def find(
 def _matching(
     text: str, parts: Sequence[TextSpan], quotes: Quotes, expression: Expression, at: int, last: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield where the elements that match begin and end."""
+    """Yield the spans of the elements that match."""
     escapes = any(span.form in (Form.JSON, Form.JSON_LINES) for span in parts)
 
     def is_in(start: int, end: int) -> bool:
@@ -112,7 +112,7 @@ def _matching(
 
 
 def _skipped_to(text: str, at: int, last: int) -> int:
-    """Return where a piece ends that is skipped if nothing in it matches: behind a line or a comma, if there is one."""
+    """Return the end of a piece that is skipped if nothing in it matches: after a line or a comma, if there is one."""
     end = at + _SKIPPED
     if end >= last:
         return last
@@ -129,7 +129,7 @@ def _piece_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, at: int) ->
 
 
 def _before(text: str, start: int) -> str:
-    """Return the end of what is before an element, as a line of context."""
+    """Return the end of the text before an element, as a line of context."""
     line = text[max(0, start - _CONTEXT) : start].rstrip().rpartition("\n")[2]
     return f"  {line}\n" if line.strip() else ""
 
@@ -140,7 +140,7 @@ def _behind(text: str, end: int) -> str:
 
 
 class _Places:
-    """Words for offsets that only grow: where they are by the number of the line, and by the path in JSON."""
+    """Descriptions of ascending offsets: the line number, and the path in JSON."""
 
     def __init__(self, text: str, parts: Sequence[TextSpan], path_of: PathOf) -> None:
         self._text, self._parts, self._path_of = text, parts, path_of

@@ -1,7 +1,6 @@
 """The forms of texts: JSON, JSON lines, rows of CSV, and any other; and whether an offset lies between quotes.
 
-Law: a form says where to cut, never what a text holds: whichever is taken for a text, none of it is lost. Every look
-at a text costs the same per character, or is bounded.
+Law: a form decides only where to cut: with any form, no text is lost. The cost of every pass is linear or bounded.
 """
 
 import csv
@@ -24,14 +23,14 @@ _BEGINS: Final = re.compile(
 _LINE: Final = re.compile(r"^[\[{]", re.MULTILINE)
 _WORDS_BEFORE: Final = 1_000
 _ROWS: Final = 3
-# Offsets of which is known whether quotes are open there are this far apart.
+# The distance of offsets that are known to be inside or outside quotes.
 _APART: Final = 8_192
 _DELIMITERS: Final = (",", "\t", ";")
 _BACKSLASHES: Final = re.compile(r'\\++("?)')
 
 
 class Form(Enum):
-    """A form that is told apart."""
+    """A form of text that this module recognises."""
 
     JSON = "JSON"
     JSON_LINES = "JSON lines"
@@ -41,7 +40,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A part of a text that has one form."""
+    """A part of a text with one form."""
 
     start: int
     end: int
@@ -77,7 +76,7 @@ class Quotes:
     def __init__(self, text: str) -> None:
         self._text = text
         self._span = -1
-        # Offsets that were counted up to, with what was found there.
+        # Offsets counted up to, with the result for each.
         self._known: list[tuple[int, bool]] = []
 
     def around(self, span: TextSpan, at: int) -> bool:

@@ -1,4 +1,4 @@
-"""Places in a text at which no character, as a person sees it, is cut in two (UAX #29, without its rarer rules)."""
+"""Offsets in a text that split no visible character in two (UAX #29, without its rarer rules)."""
 
 import unicodedata
 from typing import Final
@@ -13,7 +13,7 @@ _FIRST_MARK: Final = "\u0300"
 
 
 def before(text: str, at: int, first: int) -> int:
-    """Return the last offset up to `at`, and behind `first`, that cuts no character in two; `at` where there is none.
+    """Return the last offset up to `at`, and after `first`, that splits no character; `at` if there is none.
 
     A line break of two characters stays whole in any case, if there is room for it.
     """
@@ -24,7 +24,7 @@ def before(text: str, at: int, first: int) -> int:
 
 
 def joined(text: str, at: int) -> bool:
-    """Tell whether the characters on both sides of an offset are one, as a person sees them."""
+    """Tell whether the characters on both sides of an offset form one visible character."""
     if not 0 < at < len(text):
         return False
     left, right = text[at - 1], text[at]

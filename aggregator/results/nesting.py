@@ -19,7 +19,7 @@ PLAIN_NAME: Final = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(slots=True)
 class Container:
-    """An array or object that is open: where it starts, how many commas it had, and the name of its member."""
+    """An open array or object: its start, the number of commas so far, and the name of its member."""
 
     start: int
     is_list: bool
@@ -49,7 +49,7 @@ class Container:
 
 
 class Nesting:
-    """Walks through a JSON text from `start` on, and knows what is open."""
+    """A walk through a JSON text from `start` on that tracks the open containers."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text
@@ -86,5 +86,5 @@ class Nesting:
                 stack[-1].name, stack[-1].is_named = token[0], True
 
     def path(self, depth: int | None = None) -> str:
-        """Return the path to where the walk is, or to what is open at a depth; empty for the whole."""
+        """Return the path to the current place, or to the open container at a depth; empty for the whole."""
         return "".join(container.step for container in self.open[:depth]).removeprefix(".")

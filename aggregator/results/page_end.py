@@ -1,6 +1,6 @@
-"""The end of a page: behind the element at the shallowest depth of its structure that still fills the page.
+"""The end of a page: after the element at the shallowest depth of its structure that still fills the page.
 
-Law: only the second half of the page is looked at; what was before it is known from counts of quotes.
+Law: only the second half of the page is read; counts of quotes describe the text before it.
 """
 
 import re
@@ -44,7 +44,7 @@ _INSIDE: Final = re.compile(
 
 
 def page_of(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, tokens: int) -> int:
-    """Return where a page of at most so many tokens ends, as estimated; it has one character at least, if there is one.
+    """Return the end of a page of at most so many estimated tokens; it has at least one character, if there is one.
 
     `parts` and `quotes` are as for `page_end`.
     """
@@ -53,9 +53,9 @@ def page_of(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, to
 
 
 def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, half: int, end: int) -> int:
-    """Return where a page that begins at `start` ends: in (start, end], and not before `half` unless it must be.
+    """Return the end of a page that begins at `start`: in (start, end], and at `half` or later if possible.
 
-    `parts` are the spans of the text, in order; what is between two of them separates them. `quotes` are those of the
+    `parts` are the spans of the text, in order; text between two of them separates them. `quotes` are the quotes of the
     text.
     """
     if end >= len(text):
@@ -73,7 +73,7 @@ def page_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, h
 
 
 def elements(text: str, parts: Sequence[TextSpan], quotes: Quotes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where the elements at the shallowest depth of a part of a text begin and end; sentences are the deepest."""
+    """Yield the spans of the elements at the shallowest depth of a part of a text; sentences are the deepest."""
     at = bisect_right(parts, start, key=lambda part: part.start) - 1
     found: list[tuple[int, int]] = []
     if at >= 0:

@@ -1,7 +1,7 @@
 """Paths into a JSON value: `items[3].name`, `$.a["b.c"][-1]`, `rows[0:10]`, `rows[*].id`.
 
-A step is a name, a name in brackets and quotes, an index (from the end where it is negative), a slice, or `*` for every
-item or member. Behind a slice or `*` each step is taken in every value so far, and leaves out those that have it not.
+A step is a name, a name in brackets and quotes, an index (from the end if negative), a slice, or `*` for every item or
+member. After a slice or `*` each step applies to every value so far, and drops the values without it.
 """
 
 import json
@@ -24,7 +24,7 @@ _STEP: Final = re.compile(
     r"|\.?(?P<every>\[\s*\*?\s*\]|\*)"
     r"|\.?(?P<name>[^.\[\]*]+)"
 )
-# So many names are told of an object that has not the one asked for, and so many characters of each.
+# Names of an object that an error lists, and characters of each.
 _NAMES: Final = 20
 _NAME: Final = 60
 # What one path may cost, a second or two at the worst: values on its way, and bytes that are gone through for them.
@@ -33,7 +33,7 @@ _BYTES_AT_MOST: Final = 600_000_000
 
 
 class BadRead(AggregatorError):
-    """A page that cannot be read as asked for; the message says what is there, and what to ask for."""
+    """An invalid page request; the message describes the available content and a valid request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ def parsed(path: str) -> tuple[Step, ...]:
 
 
 def text_at(root: Any, steps: Sequence[Step]) -> str:
-    """Return the text of what a path leads to; of several values, an array with a line for each.
+    """Return the text at a path; for several values, an array with a line for each.
 
     Raises:
-        BadRead: there is nothing at this path; the message says what there is.
+        BadRead: there is nothing at this path; the message lists the choices.
     """
     values, is_many, space, scanned = [root], False, _VALUES_AT_MOST, 0
     try:
@@ -147,7 +147,7 @@ def _missing(values: list[Any], step: Step, before: str) -> str:
 
 
 def _described(value: Any) -> str:
-    """Say what can be read of a value: the names of an object, the length of an array."""
+    """Describe the readable content of a value: the names of an object, the length of an array."""
     if isinstance(value, list):
         return f"an array of {len(value):,} items, [0] to [{len(value) - 1}]" if value else "an array without items"
     if isinstance(value, dict):

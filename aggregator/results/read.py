@@ -1,4 +1,4 @@
-"""Pages of a kept result: by offset, by a path into its value, or by what an expression finds in it."""
+"""Pages of a kept result: by offset, by a path into its value, or by a search expression."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ _JOINT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """A part of a document. `next` is the offset at which the next page begins; None at the end.
+    """A part of a document. `next` is the start of the next page; None at the end.
 
-    `body` is a part of the document's text, of the value at a path or, for an expression, what was found; `note` is one
-    line that says how to go on.
+    `body` is a part of the document's text, of the value at a path or, for an expression, its matches; `note` tells in
+    one line how to go on.
     """
 
     body: str
@@ -53,11 +53,10 @@ def read_page(
 ) -> ResultPage:
     """Return a page of at most `limit` tokens, as estimated, the note included.
 
-    `offset` counts characters of the document's text, or of the value at `path` where that is given, and may be
-    negative to count from the end. `path` is as `items[3].name` (results/path.py). `grep` is a regular expression
-    without regard to capitals; with it, the search begins at `offset`, in the value at `path` where that is given.
-    `limit` is `usual` where it is None, and never more than `most`. Takes long for a large document: call it in a
-    thread.
+    `offset` counts characters of the document's text, or of the value at `path` if given, and may be negative to count
+    from the end. `path` is as `items[3].name` (results/path.py). `grep` is a regular expression without regard to
+    capitals; with it, the search begins at `offset`, in the value at `path` if given. A `limit` of None means `usual`;
+    it never exceeds `most`. Takes long for a large document: call it in a thread.
 
     Raises:
         BadRead: there is no such path or offset, or the expression is none.
@@ -85,7 +84,7 @@ def _value_at(document: ResultDocument, path: str, steps: Sequence[Step]) -> str
 
 
 def _path_below(path: str | None, span: TextSpan) -> str | None:
-    """Return the path to what is read at a path: one of several values has no path of its own."""
+    """Return the path to a part read at a path; None for one of several values, which has no path."""
     return path if path and span.start == 0 and not any(step.is_many for step in parsed(path)) else None
 
 

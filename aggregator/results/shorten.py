@@ -1,4 +1,4 @@
-"""The beginning of a result that is too large for a model: which blocks are shown, and where the rest begins."""
+"""The beginning of a result that is too large for a model: the blocks shown, and the start of the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,10 +55,10 @@ def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
 
 
 def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) -> Shortened | None:
-    """Return the beginning of a result whose text has more than `most_tokens`; None where it is to be passed on whole.
+    """Return the beginning of a result whose text has more than `most_tokens`; None to pass it on whole.
 
     The text of the blocks has at most `preview_tokens` less `NOTE_TOKENS`, as estimated. Errors are never cut. Takes
-    long for a large result: call it in a thread where `fits` does not say that there is nothing to do.
+    long for a large result: call it in a thread unless `fits` returns True.
     """
     if fits(result, most_tokens):
         return None

@@ -18,7 +18,7 @@ class NoValue(ValueError):
 
 
 def opened(value: Any) -> Any:
-    """Return a value whose items, where it is an array or object, may still be JSON text (`msgspec.Raw`).
+    """Return a value; the items of an array or object may still be JSON text (`msgspec.Raw`).
 
     Raises:
         NoValue: the text is not JSON.
@@ -38,7 +38,7 @@ def opened(value: Any) -> Any:
 
 
 def text_of_value(value: Any) -> str:
-    """Return what is shown of a value: a string as it is, any other as JSON; an undecoded text as it was sent.
+    """Return the display text of a value: a string unchanged, any other as JSON; an undecoded text as sent.
 
     Raises:
         NoValue: a string in quotes is not closed.

@@ -1,6 +1,6 @@
-"""The keeping of whole results for their callers, and the reading of their pages.
+"""Stores whole results for their callers, and reads their pages.
 
-Law: a handle is given only for what is in the database. Any replica reads it, and only for the caller it was made for.
+Law: a handle refers to a stored result only. Any replica reads it, and only for its owner.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 # The same for every reason, so that a guess learns nothing.
 GONE: Final = "There is no such result, or it is over. Call the tool again; its answer has another handle."
 _LEAST_PAGE: Final = 16
-# What a block has that the contents of a resource have as well; `data` is that of images and sound.
+# Fields of a block that resource contents have too; `data` is the field of images and sound.
 _KEPT_FIELDS: Final = ("mimeType", "text", "blob", "data")
 
 
@@ -38,10 +38,10 @@ class ResultStore(Protocol):
     """The place of kept results."""
 
     async def results(self) -> "KeptResults | None":
-        """Return the kept results of the database; None where there is no database.
+        """Return the kept results of the database; None without a database.
 
         Raises:
-            StorageError: it cannot be used.
+            StorageError: the database cannot be used.
         """
 
 
@@ -58,7 +58,7 @@ class MayRead(Protocol):
 
 
 class NoSuchResult(AggregatorError):
-    """The handle is that of no result, or no longer, as far as this caller may know."""
+    """The handle refers to no result that this caller may read, or to an expired one."""
 
     def __init__(self) -> None:
         super().__init__(GONE)
@@ -73,9 +73,9 @@ class PageBounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """A result that was read back; `bounds` are those of its pages.
+    """A stored result read back; `bounds` limit its pages.
 
-    `source` is the tool it is of, None for a program's; `labels` are the flow labels that it had when it was kept.
+    `source` is its tool, None for a program's result; `labels` are its flow labels at the time of storing.
     """
 
     document: ResultDocument
@@ -92,7 +92,7 @@ class KeptPage(NamedTuple):
 
 
 class PageRequest(NamedTuple):
-    """The part of a result that is asked for, as `read_page` takes it."""
+    """The requested part of a result, with the arguments of `read_page`."""
 
     offset: int | None = None
     path: str | None = None
@@ -120,7 +120,7 @@ class _Header(msgspec.Struct):
 
 
 class ResultKeeper:
-    """The kept results of this process's database. `store` is None where there is no database."""
+    """The kept results of this process's database. `store` is None without a database."""
 
     def __init__(self, store: ResultStore | None, config: ResultsConfig, clock: ResultClock = time.time) -> None:
         self._store = store
@@ -140,9 +140,9 @@ class ResultKeeper:
         source: ResultSource | None,
         labels: Collection[str] = (),
     ) -> str | None:
-        """Keep a result for its caller and return its handle; None where it could not be stored.
+        """Keep a result for its caller and return its handle; None if it could not be stored.
 
-        `labels` are its flow labels, which it brings to the conversation that reads it on.
+        `labels` are its flow labels, which apply to the conversation that reads it.
         """
         if self._store is None:
             return None
@@ -164,11 +164,11 @@ class ResultKeeper:
         return handle if kept else None
 
     async def open(self, principal: Principal, text: str, may_read: MayRead) -> KeptResult:
-        """Return the result of a handle, or of its URI, for the caller it was made for.
+        """Return the result of a handle, or of its URI, for its owner.
 
         Raises:
-            NoSuchResult: there is none, or no longer, or its tool is denied by now, or the database cannot be read.
-            ResultsFull: there is no memory for it now.
+            NoSuchResult: it does not exist, has expired, its tool is denied now, or the database cannot be read.
+            ResultsFull: memory is exhausted at the moment.
         """
         handle = handle_in(text)
         if handle is None or self._store is None:
@@ -225,7 +225,7 @@ def _sealed(handle: str, owner: str, document: ResultDocument, head: _Header) ->
 
 
 def _unsealed(handle: str, owner: str, parts: list[bytes]) -> tuple[_Header, bytes] | None:
-    """Return what was sealed; None where it is damaged."""
+    """Return the decrypted result; None if it is damaged."""
     from aggregator.gateway.results.sealing import KeptResultDamaged, unseal
 
     try:
@@ -236,7 +236,7 @@ def _unsealed(handle: str, owner: str, parts: list[bytes]) -> tuple[_Header, byt
 
 
 def whole_as_contents(document: ResultDocument, uri: str) -> list[dict[str, Any]]:
-    """Return a whole result as the contents of a resource: its blocks in order, then what is structured as JSON."""
+    """Return a whole result as the contents of a resource: its blocks in order, then the structured result as JSON."""
     contents: list[dict[str, Any]] = []
     blocks = document.result.get("content")
     for block in blocks if isinstance(blocks, list) else ():

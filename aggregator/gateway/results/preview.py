@@ -22,10 +22,10 @@ _LEAST: Final = 8
 
 
 class ResultPreview(NamedTuple):
-    """A result shown in part. `blocks` are its beginning, `next` is where the rest begins, `about` says how much that
-    is; `size` is set where the whole has more bytes than `limit` allows.
+    """A result shown in part. `blocks` are its beginning, `next` is the start of the rest, `about` describes its size;
+    `size` is set if the whole has more bytes than `limit` allows.
 
-    `keeps_structured`: the structured result stands beside the text, whole.
+    `keeps_structured`: the whole structured result accompanies the text.
     """
 
     result: Mapping[str, Any]

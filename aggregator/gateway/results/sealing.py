@@ -1,6 +1,6 @@
-"""Sealing of kept results: AES-256-GCM in parts, with a key that is made of the handle and the owner.
+"""Sealing of kept results: AES-256-GCM in parts, with a key derived from the handle and the owner.
 
-Law: each handle has a key of its own, so that the number of a part can be its nonce.
+Law: each handle has its own key, so that the number of a part can be its nonce.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ def knows_links(frontend: str, version: str) -> bool:
 
 
 class LargeResults:
-    """The choice of what is shown in part. Without a place to keep results, only what a policy forbids is cut."""
+    """The choice of results to shorten. Without a store, only content that a policy forbids is cut."""
 
     def __init__(self, keeper: ResultKeeper) -> None:
         self.keeper = keeper
@@ -76,11 +76,11 @@ class LargeResults:
         for_program: bool = False,
         labels: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Return a result as its caller may have it: whole, or its beginning with a handle to read on.
+        """Return the result for its caller: whole, or its beginning with a handle to read on.
 
-        `source` is the tool it is of, None for a program's. `keeps_structured`: its host was told of an output schema,
-        and so gets the structured result whole. `links`: the host knows links to resources. `for_program`: a program of
-        `run_code` reads it and no model, so that its tokens do not count. `labels`: the flow labels that it has.
+        `source` is its tool, None for a program's result. `keeps_structured`: its host saw an output schema, and so
+        gets the whole structured result. `links`: the host knows links to resources. `for_program`: a program of
+        `run_code` reads it, not a model, so that its tokens do not count. `labels`: its flow labels.
         """
         config, keeper = self.keeper.config, self.keeper
         bounds = [config.max_tokens] if config.max_tokens else []
@@ -102,7 +102,7 @@ class LargeResults:
                 preview, result, most, preview_tokens, limits.result, keeps_structured=keeps_structured
             )
         except TooDeep:
-            # It cannot be written at all, which is said where it would be.
+            # It cannot be serialized at all; the writer reports that.
             return result
         if found is None:
             return result
