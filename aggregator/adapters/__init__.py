@@ -3,9 +3,9 @@
 All three run the whole gateway in the program's own process, for one agent at a time, without a wire in between.
 
 Terms:
-  host in this process: what the other programs are over a wire; it lists and calls tools as one agent
-  listed tool: a tool as the agent is shown it, with its schema tightened by the policy
-  elicit: the function of the program that puts a form to a person
+  host in this process: a host without a wire; it lists and calls tools as one agent
+  listed tool: a tool in the agent's list, with its schema tightened by the policy
+  elicit: the program's function that shows a form to its user
 
 Entry point: `gateway.open_gateway`, exported as `aggregator.open_gateway`; `open_tools` in `langchain` and
 `openai_agents`.

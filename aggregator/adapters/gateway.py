@@ -43,7 +43,7 @@ class Gateway:
     async def list(self, server: str | None = None) -> tuple[Tool, ...]:
         """Return the tools that the agent may call, or those of one server, by its id or prefix.
 
-        The setting `expose` does not count here. Servers that are starting are waited for, up to `startup_wait`.
+        The setting `expose` does not count here. The call waits for starting servers, up to `startup_wait`.
         """
         return self._tools(await self._inside.tools(None, server, None))
 
@@ -62,9 +62,9 @@ class Gateway:
     ) -> dict[str, Any]:
         """Call a tool, by its name in any spelling, and return the whole result of `tools/call`.
 
-        Errors of the tool, refusals of the policy and an unavailable server are results with `isError` and a text that
-        says why. Cancelling the wait cancels the call. `conversation` names what limits per conversation count by;
-        `elicit` puts a form to a person where the policy or the server demands it; `progress` is called with the params
+        Errors of the tool, refusals of the policy and an unavailable server are results with `isError` and a text with
+        the reason. Cancelling the wait cancels the call. `conversation` names what limits per conversation count by;
+        `elicit` shows a form to the user if the policy or the server demands it; `progress` is called with the params
         of each progress notification.
 
         Raises:
@@ -101,15 +101,15 @@ class Gateway:
 async def open_gateway(
     config: Source = None, *, agent: str | None = None, names: Style = "canonical"
 ) -> AsyncIterator[Gateway]:
-    """Run the gateway in this process, as long as the context is open; its servers are started and ended with it.
+    """Run the gateway and its servers in this process while the context is open.
 
     `config` is the path of a configuration, or the object that such a file holds (its paths are from the working folder
-    then, and policies count only where it names them); without one it is looked for where the command `aggregator`
-    looks. `agent` is the agent of the policy files, else `AGGREGATOR_AGENT`, else `local`. `names` says how tools are
-    called in lists.
+    then, and policies count only if it names them); by default, the file that the command `aggregator` would use.
+    `agent` is the agent of the policy files, else `AGGREGATOR_AGENT`, else `local`. `names` selects the names of tools
+    in lists.
 
     Raises:
-        OperatorError: the configuration cannot be read, or that cannot be the name of an agent.
+        OperatorError: the configuration cannot be read, or the agent's name is invalid.
     """
     async with open_inside(config, agent, names) as inside:
         yield Gateway(inside, names)

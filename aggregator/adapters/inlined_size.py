@@ -9,7 +9,7 @@ from aggregator.schemas.structure.local import at_pointer
 def grows_beyond(schema: Mapping[str, Any], limit: int) -> bool:
     """Return whether the schema has more than `limit` values once every reference is replaced by its target.
 
-    Loops end where a reference meets itself. A few definitions that name each other twice are enough for 2^n values.
+    Loops end if a reference meets itself. A few definitions that name each other twice are enough for 2^n values.
     """
     stack: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     sizes: dict[str, int] = {}

@@ -52,7 +52,7 @@ _RESPONSE_TIME: Final = 5.0
 
 
 class Elicit(Protocol):
-    """A function that puts a form to a person: the params of `elicitation/create` in, its result out."""
+    """A function that shows a form to the user: the params of `elicitation/create` in, its result out."""
 
     def __call__(self, form: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any]]: ...
 
@@ -142,8 +142,8 @@ class InProcessHost:
     ) -> dict[str, Any]:
         """Call a tool and return the whole result, in the form of 2026-07-28. Cancelling the wait cancels the call.
 
-        `conversation` names what limits per conversation count by; `elicit` is called in the caller's own loop when a
-        person has to agree; `progress` is called in the gateway's loop with the params of each progress notification.
+        `conversation` names what limits per conversation count by; `elicit` is called in the caller's own loop for a
+        confirmation; `progress` is called in the gateway's loop with the params of each progress notification.
 
         Raises:
             RpcError: there is no such tool, or the server answered with a JSON-RPC error.
@@ -242,7 +242,7 @@ class _Notifications:
             self.changed.set()
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse: a program is asked only during its own calls."""
+        """Refuse: a program answers requests only during its own calls."""
         raise NoBackChannel
 
 
@@ -284,7 +284,7 @@ async def open_inside(config: Source, agent: str | None, names: Style) -> AsyncI
 
 
 def _read(config: Source, environ: Mapping[str, str]) -> tuple[Loaded, object]:
-    """Return the configuration, and what the log says about its origin."""
+    """Return the configuration, and its origin for the log."""
     if isinstance(config, Mapping):
         return load_mapping(config, environ), "configuration: handed over by the program"
     found = find_config(Path(config) if config is not None else None, Path.cwd(), environ)

@@ -54,11 +54,11 @@ def content_of_failure(failure: ToolException) -> Content:
 
 
 class LangChainTool(BaseTool):
-    """One tool as LangChain has them. The message of a call has the whole MCP result as its artifact, also an error.
+    """One LangChain tool. The message of a call has the whole MCP result as its artifact, also for an error.
 
     `metadata` has the origin of the tool: `source` (`local`: a server in this process, `mcp`: any other, `aggregator`:
     a meta tool), `server`, `canonical_name`, `schema_version`; the server's own `annotations`; and `examples` of
-    arguments, where the schema has any.
+    arguments, if the schema has any.
     """
 
     _inside: InProcessHost = PrivateAttr()
@@ -83,19 +83,19 @@ class LangChainTool(BaseTool):
         return self._offer.definition
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the tool as LangChain does; the message of a failure has its artifact, too."""
+        """Run the tool like LangChain's; the message of a failure has its artifact, too."""
         with _failing() as failures:
             return _with_artifact(super().run(*args, **kwargs), failures)
 
     async def arun(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the tool as LangChain does; the message of a failure has its artifact, too."""
+        """Run the tool like LangChain's; the message of a failure has its artifact, too."""
         with _failing() as failures:
             return _with_artifact(await super().arun(*args, **kwargs), failures)
 
     def _run(self, /, *args: Any, **arguments: Any) -> tuple[Content, dict[str, Any]]:
         return self._inside.from_thread(self._arun(*args, **arguments))
 
-    # Positional-only and without names of LangChain's own: any name may be that of an argument, `config` too.
+    # Positional-only and without LangChain's own parameter names: an argument may have any name, `config` too.
     async def _arun(self, /, *args: Any, **arguments: Any) -> tuple[Content, dict[str, Any]]:
         config = ensure_config()
         thread = config.get("configurable", {}).get("thread_id")
@@ -142,11 +142,11 @@ async def open_tools(
     """Run the gateway as long as the context is open, and give the tools of one agent.
 
     `path` is the configuration or its file (without one, the file that the command `aggregator` would use), `agent` the
-    agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools that
-    the policy wants confirmed; without it no person can be asked.
+    agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` shows a form to the user, for tools that
+    need confirmation; without it they cannot be confirmed.
 
     Raises:
-        OperatorError: the configuration cannot be read, or the agent's name cannot be one.
+        OperatorError: the configuration cannot be read, or the agent's name is invalid.
     """
     async with open_inside(path, agent, names) as inside:
         tools = LangChainTools(inside, elicit)
@@ -210,7 +210,7 @@ def _made(inside: InProcessHost, offer: ListedTool, elicit: Elicit | None) -> La
     problem = _unreadable(tool)
     if problem is None:
         return tool
-    # The policy's part of the schema may have references of its own; it is enforced even where it is not shown.
+    # The policy's part of the schema may have its own references; it is enforced even if it is not shown.
     if offer.record is not None and offer.record.definition["inputSchema"] != offer.definition["inputSchema"]:
         tool.args_schema = with_properties(offer.record.definition["inputSchema"])
         if _unreadable(tool) is None:

@@ -14,7 +14,7 @@ _ROOT_LOGGER: Final = "aggregator"
 
 @contextmanager
 def redacted_log(redact: Redactor) -> Iterator[None]:
-    """Redact the log records of the aggregator as they are made, before any handler of the program sees them."""
+    """Redact the log records of the aggregator when they are created, before any handler of the program sees them."""
     before = logging.getLogRecordFactory()
 
     def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class OfferedTools(list[T]):
-    """An ordinary list of a framework's tools; those of the agent are kept up to date, others are left alone.
+    """An ordinary list of a framework's tools; the agent's tools are kept up to date, others stay unchanged.
 
-    `inside` is the host in this process, `elicit` puts forms to a person.
+    `inside` is the host in this process, `elicit` shows forms to the user.
     """
 
     def __init__(self, inside: InProcessHost, elicit: Elicit | None) -> None:
@@ -21,11 +21,11 @@ class OfferedTools(list[T]):
 
     @abstractmethod
     def offer_of(self, tool: T) -> ListedTool | None:
-        """Return the listed tool that a framework's tool was made of; None for one that the program added itself."""
+        """Return the listed tool behind a framework's tool; None for a tool that the program added itself."""
 
     @abstractmethod
     def made(self, offer: ListedTool) -> T | None:
-        """Return a framework's tool for a listed tool; None where the framework cannot take it."""
+        """Return a framework's tool for a listed tool; None if the framework rejects it."""
 
     async def refresh(self) -> bool:
         """Read the list again, in place; return whether it changed. Unchanged and foreign tools keep their identity."""

@@ -39,7 +39,7 @@ class OpenAIAgentsTools(OfferedTools[Tool]):
     """The tools of an agent as an ordinary list, to which a program may add its own."""
 
     def offer_of(self, tool: Tool) -> ListedTool | None:
-        """Return the listed tool that a tool was made of; None for one that the program added itself."""
+        """Return the listed tool behind a tool; None for a tool that the program added itself."""
         return tool.offer if isinstance(tool, OpenAIAgentsTool) else None
 
     def made(self, offer: ListedTool) -> Tool:
@@ -67,11 +67,11 @@ async def open_tools(
     """Run the gateway as long as the context is open, and give the tools of one agent.
 
     `config` is the configuration or its file (without one, the file that the command `aggregator` would use), `agent`
-    the agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` puts a form to a person, for tools
-    that the policy wants confirmed; without it no person can be asked.
+    the agent of the policy files (else `AGGREGATOR_AGENT`, else `local`). `elicit` shows a form to the user, for tools
+    that need confirmation; without it they cannot be confirmed.
 
     Raises:
-        OperatorError: the configuration cannot be read, or the agent's name cannot be one.
+        OperatorError: the configuration cannot be read, or the agent's name is invalid.
     """
     async with open_inside(config, agent, names) as inside:
         tools = OpenAIAgentsTools(inside, elicit)

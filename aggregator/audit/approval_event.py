@@ -1,4 +1,4 @@
-"""The audit event of an answer in the queue of approvals, wherever it was given."""
+"""The audit event of an answer in the queue of approvals, from any place."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from aggregator.storage.records import Approval
 
 
 def answer_event(approval: Approval, by: str) -> tuple[str, dict[str, Any]]:
-    """Return the sentence and the details of the event, given the approval after the answer of the person `by`."""
+    """Return the sentence and the details of the event, given the approval after the answer of the user `by`."""
     agreed = people_of(approval)
     if approval.status == "pending":
         said = (

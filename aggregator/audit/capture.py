@@ -1,6 +1,6 @@
-"""The part of arguments and results that is kept: nothing, or their redacted JSON, cut to a bounded length.
+"""The stored part of arguments and results: nothing, or their redacted JSON, cut to a bounded length.
 
-Rule: nothing is cut before it is redacted where the cut would show half of a secret.
+Rule: redact before cutting if the cut could show half of a secret.
 """
 
 from functools import lru_cache
@@ -40,11 +40,11 @@ class Capture:
         self._known_name = lru_cache(_NAMES)(self.message)
 
     def arguments(self, value: Any) -> str | None:
-        """Return the text to keep of a call's arguments; None where none is kept."""
+        """Return the text to store of a call's arguments, or None."""
         return self._text(value, self.at_most) if self.mode != "none" else None
 
     def result(self, value: Any) -> str | None:
-        """Return the text to keep of a call's result; None where none is kept."""
+        """Return the text to store of a call's result, or None."""
         return self._text(value, self.at_most) if self.mode == "full" else None
 
     def details(self, value: Any) -> str | None:
@@ -56,7 +56,7 @@ class Capture:
         return self._known_name(text) if len(text) <= _NAME else self.message(text)
 
     def message(self, text: str) -> str:
-        """Return a sentence for people without secrets, in every mode; only a very long one is cut."""
+        """Return a sentence for operators without secrets, in every mode; only a very long one is cut."""
         beginning = text[: _MESSAGE + _MARGIN]
         redacted = str(self.redact(beginning))
         return redacted if len(beginning) == len(text) else redacted[:-_MARGIN] + CUT

@@ -1,4 +1,4 @@
-"""The audit log of a running gateway: records are taken at once, and written a moment later, many rows together."""
+"""The audit log of a running gateway: records are queued at once, and written a moment later, many rows together."""
 
 import asyncio
 import logging
@@ -40,8 +40,8 @@ _What = CallRecord | BegunCall | AuditEvent
 class AuditLog:
     """The queue of records in front of the database; one per process.
 
-    `open_rows` opens the database when there is something to write; `peers` know of processes on other machines.
-    `strict`: a call is made once the database says that it begins, and answered once its row is in the database.
+    `open_rows` opens the database for the first rows to write; `peers` know of processes on other machines. `strict`: a
+    call is made after the database has its begin event, and answered after the database has its row.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class AuditLog:
 
     @property
     def damage(self) -> str | None:
-        """The damage found in the database, in words; None where none was found."""
+        """The damage found in the database, in words, or None."""
         return self._writer.damage
 
     def report(self) -> dict[str, Any]:
-        """Return counts of rows, and what is wrong, for a health page."""
+        """Return the counts of rows, and the faults, for a health page."""
         return {
             "waiting": self._taken - self._ended,
             "written": self._writer.written,
@@ -99,7 +99,7 @@ class AuditLog:
         }
 
     def record(self, call: CallRecord) -> None:
-        """Take a closed call. Neither the record nor what it refers to may change from here on."""
+        """Queue a closed call. Neither the record nor the objects it refers to may change from here on."""
         self._called.set()
         self._take(call)
 
@@ -112,7 +112,7 @@ class AuditLog:
         return not self._full and not (self._strict and self.problem is not None)
 
     async def wait_for_space(self, tool: str) -> None:
-        """Wait, for a bounded time, while too many rows wait. Must be awaited before a call is made.
+        """Wait, for a bounded time, while the queue is full. Must be awaited before a call is made.
 
         Raises:
             NotRecorded: strict mode, and the call could not be recorded.
@@ -130,10 +130,10 @@ class AuditLog:
             raise NotRecorded(tool, f"{tool} was not called: too many rows wait for the audit log.")
 
     async def begun(self, call: CallRecord) -> None:
-        """Wait, in strict mode, until the database holds that `call`, which must not change now, is about to be made.
+        """Wait, in strict mode, until the database has the begin event of `call`, which must not change meanwhile.
 
         Raises:
-            NotRecorded: the database does not, and the call must not be made.
+            NotRecorded: it could not be written, and the call must not be made.
         """
         self._called.set()
         try:
@@ -161,10 +161,10 @@ class AuditLog:
             raise NotRecorded(tool, said) from error
 
     async def _committed(self) -> None:
-        """Wait until all that was taken so far is in the database.
+        """Wait until all queued rows are in the database.
 
         Raises:
-            StorageError, TimeoutError: not everything is.
+            StorageError, TimeoutError: some rows are not.
         """
         if self.problem is not None:
             raise StorageError(self.problem)
@@ -194,9 +194,9 @@ class AuditLog:
             await keep("the writer of the audit log", self._writer.run)
 
     async def close(self, bound: float = 5.0) -> None:
-        """Write what waits, once `run` has ended; what takes more than `bound` seconds is put beside the database.
+        """Write the queue after `run` has ended; after `bound` seconds, spill the rest to files beside the database.
 
-        What is recorded later is put there at once.
+        Later records are spilled at once.
         """
         try:
             async with asyncio.timeout(bound):
@@ -260,7 +260,7 @@ class AuditLog:
             await self._writer.ease()
 
     async def _make(self) -> None:
-        """Make the rows of all that waits now; what comes meanwhile waits for its own interval."""
+        """Make the rows of the current queue; new records wait for their own interval."""
         async with self._making:
             left = len(self._raw)
             while left > 0:
@@ -279,7 +279,7 @@ class AuditLog:
         self._writer.put_rest_aside()
 
     def _rows(self, count: int) -> list[ChainEntry]:
-        """Make the rows of the first records, which are let go of here: that takes time, too."""
+        """Make the rows of the first records and release them here, since freeing takes time, too."""
         rows = []
         for number in range(1, count + 1):
             what = self._raw.popleft()

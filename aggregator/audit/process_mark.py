@@ -19,7 +19,7 @@ class Peers(Protocol):
 
     @property
     def joined_as(self) -> str | None:
-        """The id under which the others see this process; None where they do not."""
+        """The id of this process for others; None if they do not see it."""
 
     async def gone(self, ids: Iterable[str]) -> frozenset[str]:
         """Return which of these replicas have ended, or stand still.
@@ -30,9 +30,9 @@ class Peers(Protocol):
 
 
 class ProcessMark:
-    """The locked file of this process; `peers` are there where it is one of several that may be on other machines.
+    """The locked file of this process; `peers` are the other processes, possibly on other machines, or None.
 
-    The file is there between `put` and `take_away`.
+    The file exists between `put` and `take_away`.
     """
 
     def __init__(self, base: Path, peers: Peers | None = None) -> None:
@@ -46,7 +46,7 @@ class ProcessMark:
 
     @property
     def name(self) -> str:
-        """The name of this process in the database at `base`; once it was asked for, it stays."""
+        """The name of this process in the database at `base`; it stays the same after the first call."""
         if self._name is None:
             id = self.peers.joined_as if self.peers is not None else None
             self._name = f"{_REPLICA}{id}" if id is not None else secrets.token_hex(8)
@@ -61,7 +61,7 @@ class ProcessMark:
         """Make the file, once, and keep it locked.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: the file cannot be made or locked.
         """
         if self._descriptor is None:
             self._base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 _NAME: Final = 200
 _MESSAGE: Final = 1000
 _NOTHING: Final = (None, None)
-# Seconds: a call of which the aggregator itself took longer than the first, or which took longer than the second, has
-# its steps told. What can be told of any other stands in its times.
+# Seconds: a call whose own time in the aggregator exceeds the first, or whose whole time exceeds the second, has its
+# steps recorded. The times of any other call contain enough.
 _LONG_OWN: Final = 0.001
 _LONG: Final = 1.0
 _STEPS: Final = 100
@@ -29,9 +29,9 @@ _COMMON: Final = 1024
 
 
 class RowMaker:
-    """The maker of rows for the records of one process. `owner` returns the name of the process that makes the calls.
+    """The maker of rows for the records of one process. `owner` returns the name of the calling process.
 
-    What one call has in common with many others is made, checked and redacted once.
+    The columns that many calls share are made, checked and redacted once.
     """
 
     def __init__(self, capture: Capture, owner: Callable[[], str] = str) -> None:
@@ -126,8 +126,7 @@ class RowMaker:
     def _steps(self, call: CallRecord) -> str:
         """Return the steps of a call as JSON: `[name, began, took, server, failure]`, in microseconds.
 
-        The last two are there for an attempt that is told of. `output` has a fourth member where the result was shown
-        in part.
+        The last two exist for a recorded attempt. `output` has a fourth member if the result was shown in part.
         """
         attempts = {one.step: one for one in call.attempts}
         steps: list[list[str | int | None]] = []
@@ -143,9 +142,9 @@ class RowMaker:
         return encode(steps).decode()
 
     def _made_common(self, key: tuple[str | None, ...], call: CallRecord) -> dict[str, Any]:
-        """Make and remember the columns that follow from what is in `key`, among those that calls have of their own.
+        """Make and cache the columns that follow from `key`, among the call's own columns.
 
-        They are sorted for the digest, and a copy with all these names in it need not grow.
+        They are sorted for the digest; a copy with all these names in it need not grow.
         """
         capture = self._capture
         fit = _all_fit(key)
@@ -194,7 +193,7 @@ class RowMaker:
         return common
 
     def _begun(self, call: CallRecord) -> ChainEntry:
-        """Return the event of a call that is about to be made; its details are the columns that are known."""
+        """Return the begin event of a call; its details are the columns known so far."""
         known = self._call(call).values
         name = known.get("tool_name") or known["asked_name"]
         return entry(
@@ -245,7 +244,7 @@ def _measured(value: Any) -> tuple[int | None, str | None]:
 
 
 def _kept(keep: Callable[[Any], str | None], value: Any) -> str | None:
-    """Return what is kept of a value; None where it cannot be redacted."""
+    """Return the stored text of a value; None if it cannot be redacted."""
     try:
         return keep(value)
     except Exception:

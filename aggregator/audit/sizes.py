@@ -1,4 +1,6 @@
-"""The size and the digest of a value's JSON, piece by piece where it is large: no piece keeps other threads waiting."""
+"""The size and the digest of a value's JSON, computed in pieces if it is large: no piece blocks other threads for
+long.
+"""
 
 from hashlib import sha256
 from typing import Any

@@ -29,7 +29,7 @@ class SpillFull(OSError):
 
 
 class Spill:
-    """The files beside `base`, the database (or where it would be); together they take at most `at_most` bytes."""
+    """The files beside `base`, the path of the database; together they take at most `at_most` bytes."""
 
     def __init__(self, base: Path, at_most: int) -> None:
         self.base = base
@@ -51,10 +51,10 @@ class Spill:
         return waiting_beside(self.base)
 
     def grow(self, entries: Sequence[ChainEntry], now: float, most: int) -> None:
-        """Add rows to the file that grows, down to the disk; it gets `most` rows at most, but in one go.
+        """Append rows to the growing file and sync it; it gets `most` rows at most, but in one go.
 
         Raises:
-            OSError: that cannot be done; nothing was kept.
+            OSError: the write failed; nothing was stored.
         """
         text = "".join(f"{json.dumps([one.kind, one.values])}\n" for one in entries).encode()
         if sum(map(_size, waiting_beside(self.base))) + self._bytes + len(text) > self._at_most:
@@ -73,7 +73,7 @@ class Spill:
         self._rows, self._bytes = self._rows + len(entries), self._bytes + len(text)
 
     def finish(self) -> None:
-        """Have the file that grows wait with the others, if there is one."""
+        """Finish the growing file, if there is one, so that it is read like the others."""
         growing, self._growing = self._growing, None
         if growing is not None:
             os.close(self._descriptor)
@@ -84,7 +84,7 @@ class Spill:
         name = f"{self.base}{_MARK}{int(now * 1000):014d}-{secrets.token_hex(4)}"
         part, growing = Path(f"{name}.part"), Path(f"{name}{_GROWING}")
         part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Locked before it has the name by which other processes find it.
+        # Locked before it gets the name that other processes find it by.
         descriptor = hold(part)
         try:
             head = f"{json.dumps({'rows': None, 'tried': None})}\n".encode()
@@ -97,10 +97,10 @@ class Spill:
         self._growing, self._descriptor, self._rows, self._bytes = growing, descriptor, 0, len(head)
 
     def keep(self, entries: Sequence[ChainEntry], tried: Head | None, now: float) -> Path:
-        """Write rows into a new file, down to the disk.
+        """Write rows into a new file and sync it.
 
         Raises:
-            OSError: that cannot be done; nothing was kept.
+            OSError: the write failed; nothing was stored.
         """
         head = {"rows": len(entries), "tried": tried}
         lines = [json.dumps(head), *(json.dumps([one.kind, one.values]) for one in entries)]
@@ -143,7 +143,7 @@ class Spill:
             return None
 
     def refuse(self, file: Path) -> Path:
-        """Set a file aside for good that the database will not take; returns where it is now."""
+        """Set aside for good a file that the database rejects; return its new path."""
         target = Path(f"{file}{_REFUSED}")
         file.rename(target)
         return target
@@ -167,7 +167,7 @@ def _beside(base: Path, ending: str) -> list[Path]:
 
 
 def _whole(growing: Path) -> None:
-    """Have a file that grows no more wait with the others; another process may have done so."""
+    """Finish a file that grows no more, so that it is read like the others; another process may have done so."""
     with suppress(FileNotFoundError):
         growing.rename(growing.with_suffix(_ENDING))
 

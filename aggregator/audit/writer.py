@@ -50,7 +50,7 @@ _SIZE: Final = attrgetter("size")
 
 
 class Owner(Protocol):
-    """The queue in front of a writer, which is told what becomes of its rows."""
+    """The queue in front of a writer, which reports the outcome of rows to it."""
 
     def done(self, count: int) -> None:
         """Count so many more rows, in their order, as dealt with."""
@@ -75,10 +75,10 @@ class Clock(Protocol):
 
 
 class Writer:
-    """The way of rows from the queue into the database, or into files beside it.
+    """Moves rows from the queue into the database, or into files beside it.
 
-    `problem` is why the database takes no rows now, and `damage` what is broken in it, for people. `written`, `spilled`
-    and `lost` count rows that are in the database, in files beside it, and nowhere.
+    `problem` is the reason why the database takes no rows now, and `damage` its broken parts, for operators. `written`,
+    `spilled` and `lost` count rows that are in the database, in files beside it, and nowhere.
     """
 
     def __init__(
@@ -118,19 +118,19 @@ class Writer:
         # Rows in files that the database was merely too slow for.
         self._late = 0
         self._ready = asyncio.Event()
-        # One step at a time; and rows are taken from the queue by one task at a time.
+        # One step at a time; and only one task at a time takes rows from the queue.
         self._turn = asyncio.Lock()
         self._taking = asyncio.Lock()
         self._pause = FIRST_PAUSE
         self._recover = True
-        # Files that the database did not take, the last one last, and when it is asked again.
+        # Files that the database rejected, the last one last, and the time of the next attempt.
         self._left: list[Path] = []
         self._again_at: float | None = None
         self._again_pause = FIRST_PAUSE
         self._trim_at: float | None = None
         self._look_at: float | None = None
         self._gap = 0
-        # A thread of its own: rows are made and put aside however much is done in other threads.
+        # A separate thread: rows are made and spilled even if the other threads are busy.
         self._thread = ThreadPoolExecutor(1, "audit")
 
     def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
@@ -171,7 +171,7 @@ class Writer:
         self._queued.set()
 
     async def run(self) -> None:
-        """Write what is queued, until cancelled."""
+        """Write the queue until cancelled."""
         while True:
             if not len(self):
                 self._ready.clear()
@@ -187,7 +187,7 @@ class Writer:
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     async def look(self) -> None:
-        """Note, once the database is open, whether what it holds can be read."""
+        """Check, after the database has opened, whether its content is readable."""
         await self._open.wait()
         assert self._rows is not None
         self.damage = await self._rows.damage()
@@ -275,7 +275,7 @@ class Writer:
             raise
 
     def _look_at_files(self) -> None:
-        """Have the database asked for what is in files, also if no row comes any more."""
+        """Request a read of the files, even if no more rows come."""
         if self._again_at is None:
             self._again_at = _now() + self._again_pause
             self._ready.set()
@@ -292,7 +292,7 @@ class Writer:
         return taken
 
     async def _queue_aside(self, wanted: Callable[[], bool]) -> None:
-        """Put rows into files beside the database, as long as that is wanted."""
+        """Spill queued rows to files while requested."""
         async with self._taking:
             while wanted() and self._queue:
                 entries = self._from_queue(FILE)
@@ -303,7 +303,7 @@ class Writer:
                     self._look_at_files()
 
     def put_rest_aside(self) -> None:
-        """Put what is left at the end into files. The event loop waits for it."""
+        """Spill the rest of the queue at the end. The event loop waits for it."""
         if self._batch is not None:
             self._put_aside(self._batch.entries, self._batch.tried)
             self._forget(self._batch.entries)
@@ -349,11 +349,11 @@ class Writer:
             self._owner.event(AuditEvent("log_gap", self._clock(), summary))
 
     async def _opened(self) -> "AuditRows":
-        """Open the database, which takes seconds where it has to be made: rows of the meantime go into files."""
+        """Open the database, which takes seconds if it must be created: meanwhile rows go into files."""
         async with Tasks("the opening of the audit log") as tasks:
             if not self._strict:
                 tasks.start(self._keep_aside())
-            # Cancelling the wait does not throw away what was done.
+            # Cancelling the wait must not discard the opened database.
             opening = self._opening = self._opening or asyncio.ensure_future(self._open_rows())
             try:
                 return await asyncio.shield(opening)

@@ -1,15 +1,15 @@
-"""Notices to people outside: webhooks and programs that are told what needs a person.
+"""Notices to operators: webhooks and programs that report events which need attention.
 
 Terms:
-  notice: one thing that is told: an approval waits, a server is down or back, tools changed, a limit was reached
-  receiver: who is told: a webhook or a program, with a queue of its own
-  delivery: one notice handed to one receiver, in as many attempts as it takes, within bounds
+  notice: one reported event: an approval waits, a server is down or back, tools changed, a limit was reached
+  receiver: a webhook or a program, with its own queue
+  delivery: one notice handed to one receiver, in several attempts if needed, within bounds
   format: the form of a message: plain JSON, Slack's or Microsoft Teams'
 
-Law: telling never waits and never raises: a notice is put into bounded queues, and tasks of their own send it.
-Law: no notice holds an argument or a result of a call, and no secret.
+Law: notifying never waits and never raises: a notice goes into bounded queues, and separate tasks send it. Law: no
+notice holds an argument or a result of a call, and no secret.
 
 Entry point: `notifier.Notifier`.
 Must not import: aiohttp outside of `webhook`, which is loaded with the first notice for one; the other services,
-`gateway` and all above it (tests/test_layers.py). How a program is run is given by the application.
+`gateway` and all above it (tests/test_layers.py). The application supplies the function that runs a program.
 """

@@ -1,4 +1,4 @@
-"""One attempt to hand a notice over, to a webhook or to a program, and what came of it."""
+"""One attempt to deliver a notice to a webhook or a program, and its outcome."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ _AGAIN: Final = frozenset({408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAnswer:
-    """The outcome of one attempt: `said` for people, without an address.
+    """The outcome of one attempt: `said` for operators, without an address.
 
     `again`: another attempt may succeed, after `retry_after` seconds if the receiver named a time.
     """
@@ -37,11 +37,11 @@ class Delivery(Protocol):
         """Hand a notice over once, within the receiver's `timeout`. Never raises but when cancelled."""
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
 
 
 class RunProgram(Protocol):
-    """The running of a program for one notice: given its configuration and what it reads."""
+    """A function that runs a program for one notice, given its configuration and its input."""
 
     async def __call__(self, receiver: ReceiverConfig, given: bytes, /) -> DeliveryAnswer: ...
 
@@ -86,7 +86,7 @@ def delivery_to(receiver: ReceiverConfig, run: RunProgram) -> Delivery:
 
 
 def answer_of_status(status: int, said: str, retry_after: str | None) -> DeliveryAnswer:
-    """Return what an HTTP status means; `said` is the beginning of the body, `retry_after` the header."""
+    """Return the meaning of an HTTP status; `said` is the beginning of the body, `retry_after` the header."""
     if 200 <= status < 300:
         return DeliveryAnswer(True, f"HTTP {status}{said}")
     if 300 <= status < 400:

@@ -1,4 +1,4 @@
-"""The servers that one receiver is told are down: after a grace, and back only where that was told."""
+"""The down servers announced to one receiver: after a grace period, and as back only if announced as down."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,30 +13,30 @@ class AnnounceServer(Protocol):
 
 
 class DownServers:
-    """The servers that are down, each with its timer until that is told."""
+    """The servers that are down, each with its timer until the announcement."""
 
     def __init__(self, grace: float, announce: AnnounceServer, announced: Iterable[tuple[str, float]] = ()) -> None:
         self._grace = grace
         self._announce = announce
         self._reasons: dict[str, str] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        # Since when each was down that was told of, by the monotonic clock.
+        # The time of failure of each announced server, by the monotonic clock.
         self._announced: dict[str, float] = dict(announced)
 
     @property
     def announced(self) -> tuple[tuple[str, float], ...]:
-        """The servers that were told to be down, and since when."""
+        """The servers announced as down, with the time of failure."""
         return tuple(self._announced.items())
 
     def down(self, server: str, reason: str) -> None:
-        """Note that a server is down; that is told once it has been for the grace."""
+        """Record that a server is down; it is announced after the grace period."""
         self._reasons[server] = reason
         if server not in self._announced and server not in self._timers:
             began = monotonic()
             self._timers[server] = asyncio.get_running_loop().call_later(self._grace, self._due, server, began)
 
     def up(self, server: str) -> None:
-        """Note that a server is there; that is told where the opposite was."""
+        """Record that a server is up; it is announced if its failure was."""
         began = self._announced.get(server)
         self.forget(server)
         if began is not None:

@@ -1,4 +1,4 @@
-"""Notices: what they say and how they are worded. Texts of peers are bounded, visible and without secrets in them."""
+"""Notices: their content and wording. Texts of peers are bounded, visible and free of secrets."""
 
 import secrets
 import time
@@ -15,7 +15,7 @@ NAME_LENGTH: Final = 120
 REASON_LENGTH: Final = 300
 LISTED: Final = 10
 
-# What is told beside the types of the configuration: that a receiver can be reached.
+# The type besides those of the configuration: it tests whether a receiver is reachable.
 TRIAL: Final = "notice.trial"
 
 
@@ -26,10 +26,10 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing that a person is told.
+    """One reported event.
 
-    `at` is when it happened, in seconds since 1970; `text` one sentence. `agent` and `server` are what it is about, by
-    which receivers choose. `facts` are what else is known, as short JSON values. `link` leads into the console.
+    `at` is its time in seconds since 1970; `text` one sentence. Receivers choose by `agent` and `server`, its subjects.
+    `facts` are further details as short JSON values. `link` leads into the console.
     """
 
     type: NoticeType | Literal["notice.trial"]
@@ -55,7 +55,7 @@ class NoticeWriter:
     def approval_waiting(
         self, approval: str, agent: str, tool: str, server: str | None, rule: str | None, source: str | None
     ) -> Notice:
-        """Return the notice that a call waits for a person."""
+        """Return the notice that a call waits for confirmation."""
         facts = {"approval": approval, "agent": self._name(agent), "tool": self._name(tool)}
         facts |= self._optional(server=server, rule=rule, rule_source=source)
         text = f"{facts['agent']} asks: may it call {facts['tool']}?"
@@ -69,7 +69,7 @@ class NoticeWriter:
         return Notice("server.down", text, None, server, facts, self._link("servers", server))
 
     def server_back(self, server: str, seconds: float) -> Notice:
-        """Return the notice that a server that was told to be down is there again, after so many seconds."""
+        """Return the notice that a server announced as down is back, after so many seconds."""
         facts = {"server": server, "seconds": round(seconds)}
         text = f"The server {server} is back after {_duration(seconds)}."
         return Notice("server.back", text, None, server, facts, self._link("servers", server))
@@ -90,9 +90,9 @@ class NoticeWriter:
         return Notice("tools.changed", text, None, server, facts, self._link("servers", server))
 
     def definition_held(self, server: str, names: Sequence[str], why: str) -> Notice:
-        """Return the notice that definitions of a server wait for an approval; `why` is said of the first.
+        """Return the notice that definitions of a server wait for an approval; `why` applies to the first.
 
-        Without names, all that is not pinned waits, since nothing can be pinned.
+        Without names, all unpinned items wait, since nothing can be pinned.
         """
         shown = [self._name(name) for name in names[:LISTED]]
         if len(names) > LISTED:
@@ -130,7 +130,7 @@ class NoticeWriter:
 
     def _plain(self, text: str, most: int) -> str:
         """Return a text of a peer on one line, with its invisible characters as escapes, without secrets, cut."""
-        # What is far longer is cut before the secrets are looked for, and again after.
+        # A far longer text is cut before the search for secrets, and again after.
         shown = escaped(self._redact(text[: most * 8])).encode("utf-8", "replace").decode()
         return shown if len(shown) <= most else f"{shown[:most]}…"
 

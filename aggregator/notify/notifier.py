@@ -1,4 +1,4 @@
-"""The notifier: who is told what, and the tasks that tell it."""
+"""The notifier: the receivers of each notice, and the tasks that deliver it."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ LAST_MOMENT: Final = 2.0
 
 
 class _Subscriber:
-    """A receiver with what it wants to be told, and the state that decides when."""
+    """A receiver with its subscriptions, and the state that decides when to send."""
 
     def __init__(self, receiver: Receiver, writer: NoticeWriter, announced: Iterable[tuple[str, float]] = ()) -> None:
         config = self.config = receiver.config
@@ -33,7 +33,7 @@ class _Subscriber:
         self._writer = writer
 
     def wants(self, kind: NoticeType, agent: str | None = None, server: str | None = None) -> bool:
-        """Return whether a notice of this type, about this agent and server, is told."""
+        """Tell whether the receiver gets a notice of this type about this agent and server."""
         config = self.config
         return kind in config.events and _fits(agent, config.agents) and _fits(server, config.servers)
 
@@ -42,7 +42,7 @@ class _Subscriber:
         self.receiver.put(notice)
 
     def close(self) -> None:
-        """End the timers; what was gathered is told."""
+        """End the timers, and send the gathered notices."""
         self.down_servers.close()
         self.reached_limits.close()
 
@@ -73,7 +73,7 @@ class Notifier:
         self._run = run
         self._pause = pause
         self._tasks: Tasks | None = None
-        # The servers that are down now, and why: receivers that are added later are told of them too.
+        # The servers that are down now, and why: receivers that are added later get them too.
         self._down: dict[str, str] = {}
         self._subscribers = {config.name: self._subscribe(config) for config in receivers}
 
@@ -85,7 +85,7 @@ class Notifier:
         return bool(self._subscribers)
 
     def wants_limits(self) -> bool:
-        """Return whether anyone is told of reached limits."""
+        """Tell whether any receiver subscribes to reached limits."""
         return any("limit.reached" in one.config.events for one in self._subscribers.values())
 
     def announce(self, kind: NoticeType, agent: str | None, server: str | None, write: Callable[[], Notice]) -> None:
@@ -145,7 +145,7 @@ class Notifier:
 
     @asynccontextmanager
     async def running(self, hurry: asyncio.Event) -> AsyncIterator[None]:
-        """Tell inside; on the way out, wait a moment for what is still to be told, unless `hurry` is set."""
+        """Send notices inside; on exit, wait a moment for the queued ones, unless `hurry` is set."""
         async with Tasks("the notices") as tasks:
             self._tasks = tasks
             for one in self._subscribers.values():

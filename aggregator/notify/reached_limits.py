@@ -1,15 +1,15 @@
-"""The limits that agents reached, gathered for one receiver: the first is told at once, what follows together."""
+"""The limits that agents reached, gathered for one receiver: the first is sent at once, later ones together."""
 
 import asyncio
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-# Pairs of agent and rule that are gathered apart; beyond them nothing is told, since agents name themselves.
+# Pairs of agent and rule that are gathered apart; further ones are dropped, since agents choose their own names.
 MOST: Final = 1_000
 
 
 class ReachedLimit(NamedTuple):
-    """One refusal: whose call, of which tool and server, by which rule, and where that stands (`FILE:LINE`)."""
+    """One refusal: the caller, the tool and server, the rule and its place (`FILE:LINE`)."""
 
     agent: str
     tool: str
@@ -51,7 +51,7 @@ class ReachedLimits:
             self._announce(limit, 1)
 
     def close(self) -> None:
-        """Tell what was counted, and end the timers."""
+        """Send the counts, and end the timers."""
         for key in list(self._open):
             self._open[key].timer.cancel()
             self._due(key, last=True)
@@ -64,6 +64,6 @@ class ReachedLimits:
         if not gathered.more:
             return
         if not last:
-            # It goes on: what follows is gathered again.
+            # The period goes on: later refusals are gathered again.
             self._open[key] = _Gathered(gathered.last, self._timer(key))
         self._announce(gathered.last, gathered.more)

@@ -79,7 +79,7 @@ class Receiver:
         return f"<Receiver {self.config.name}, {len(self._waiting)} waiting{problem}>"
 
     def put(self, notice: Notice) -> None:
-        """Take one notice; the oldest is dropped where there is no room."""
+        """Queue one notice; the oldest is dropped if the queue is full."""
         if len(self._waiting) >= QUEUE:
             self._waiting.popleft()
             self._dropped += 1
@@ -107,7 +107,7 @@ class Receiver:
         }
 
     async def run(self) -> None:
-        """Hand over what comes, until cancelled."""
+        """Deliver queued notices until cancelled."""
         try:
             while True:
                 await self._filled.wait()

@@ -10,7 +10,7 @@ from aggregator.config.notify import secret_key
 def signed_headers(notice_id: str, at: int, body: bytes, secret: str | None) -> dict[str, str]:
     """Return the headers of one attempt: `webhook-id`, `webhook-timestamp` and, with a secret, `webhook-signature`.
 
-    `at` is when the attempt is made, in seconds since 1970.
+    `at` is the time of the attempt, in seconds since 1970.
 
     Source: https://github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md, Webhook headers.
     """

@@ -11,7 +11,7 @@ _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 
 
 class NetworkHop(NamedTuple):
-    """A way on which messages go; None for what it does not have."""
+    """One network hop of messages; None for unknown parts."""
 
     transport: str | None = None
     protocol: str | None = None
@@ -38,8 +38,8 @@ def nowhere(server: str) -> NetworkHop:
 
 
 def hop_to(url: str | None, command: str | None) -> NetworkHop:
-    """Return the way to a server with this address, or that is started with this command; without either, it is in this
-    process. Of an address only host and port are told: the rest may be secret.
+    """Return the hop to a server with this address or command; without either, the server runs in this process. Only
+    host and port of an address are shown: the rest may be secret.
     """
     if url is None:
         return PIPE if command is not None else INSIDE

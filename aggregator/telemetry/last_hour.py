@@ -1,6 +1,6 @@
 """The calls of the last hour, minute by minute: drawn from the counters of the metrics once a minute.
 
-Law: a call costs nothing for this, and what is kept has a bound: so many minutes, and the rows of the metrics.
+Law: this adds no cost to a call, and memory is bounded by the minutes and the rows of the metrics.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class CollectedHour:
 
 
 class LastHour:
-    """The memory of the last hour. `run` keeps it; `hour` can be asked at any time."""
+    """The calls of the last hour in memory. `run` updates it; `hour` may be called at any time."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.time) -> None:
         self._metrics = metrics
@@ -125,7 +125,7 @@ class LastHour:
             self.take()
 
     def take(self) -> None:
-        """Keep the counters as they are now, if a new minute has begun."""
+        """Store the current counters, if a new minute has begun."""
         minute = int(self._clock() // _MINUTE)
         if self._minutes and minute <= self._minutes[-1][0]:
             return
@@ -134,11 +134,11 @@ class LastHour:
             self._tools.append((minute, self._of_tools()))
 
     def hour(self) -> Hour:
-        """Return the last hour as it is known now. With many tools that takes some 20 ms: see `collected`."""
+        """Return the last hour. With many tools that takes some 20 ms: see `collected`."""
         return self.collected().hour()
 
     def collected(self) -> CollectedHour:
-        """Return the counters of the last hour as they are now; that is quick."""
+        """Return the current counters of the last hour; that is quick."""
         self.take()
         now, first = int(self._clock() // _MINUTE), int(self._clock() // _MINUTE) - MINUTES + 1
         before = next((tools for at, tools in self._tools if at >= first), _NO_TOOLS)
@@ -164,9 +164,9 @@ class LastHour:
 
 
 def quantile(bounds: tuple[float, ...], buckets: Iterable[int], part: float) -> float | None:
-    """Return about how many seconds that part of the observations took at most; None where there are none.
+    """Return about how many seconds that part of the observations took at most, or None without observations.
 
-    Within a bucket they are taken for evenly spread; those above all bounds for as long as the last.
+    Within a bucket they count as evenly spread; observations above all bounds count as the last bound.
     """
     counts = list(buckets)
     total = sum(counts)

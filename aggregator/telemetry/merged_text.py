@@ -1,6 +1,6 @@
-"""Pages of metrics put together into one: what is counted is added up, each name has one header.
+"""Pages of metrics merged into one: counts are added up, each name has one header.
 
-Rule: counters only ever grow, so those of a process that is gone still count, and its gauges do not.
+Rule: counters only ever grow, so the counters of an ended process still count, and its gauges do not.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ class _Family:
 
 
 def merged(pages: Iterable[bytes], gone: Iterable[bytes] = ()) -> bytes:
-    """Return one page. Of the pages in `gone` only counters and histograms are taken."""
+    """Return one page. From the pages in `gone` only counters and histograms are included."""
     families: dict[bytes, _Family] = {}
     for page in pages:
         _add(families, page, only_counted=False)

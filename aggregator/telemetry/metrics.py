@@ -68,7 +68,9 @@ class _Gauges:
 
 
 class Metrics:
-    """A sink for call records, and the page. `snapshot` is asked once a scrape, `find_hop` how a server is reached."""
+    """A sink for call records, and the page. `snapshot` is called once a scrape, `find_hop` returns the hop to a
+    server.
+    """
 
     def __init__(self, snapshot: TakeSnapshot, find_hop: FindHop = nowhere) -> None:
         self._snapshot = snapshot

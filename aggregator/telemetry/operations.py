@@ -46,7 +46,7 @@ class OperationDurations:
         self._client = Series(lambda key: Histogram(BOUNDS), ROWS_AT_MOST, _without_tool)
 
     def of_host(self, record: CallRecord) -> Histogram | None:
-        """Return the histogram of what the host waited for; None where it does not speak MCP."""
+        """Return the histogram of the host's waiting time; None if it does not speak MCP."""
         if record.frontend == PLAIN:
             return None
         hop = OF_FRONTEND.get(record.frontend, HTTP)
@@ -130,5 +130,5 @@ def _without_tool(key: Key) -> Key:
 
 
 def _labels(key: Key) -> Labels:
-    """Return the labels of a row; what it does not have is left out."""
+    """Return the labels of a row, without empty ones."""
     return {name: value for name, value in zip(_LABELS, key, strict=True) if value}

@@ -29,7 +29,7 @@ class OtelSettings:
 
 
 def settings(environ: Mapping[str, str]) -> OtelSettings | None:
-    """Return the settings; None where no endpoint is given, or a variable says no. What cannot be done is logged."""
+    """Return the settings; None without an endpoint or if a variable disables them. Unsupported settings are logged."""
     wanted = {name.strip() for name in environ.get(EXPORTER, "").lower().split(",")} - {""}
     asked = "otlp" in wanted or (not wanted and any(environ.get(name, "").strip() for name in ENDPOINTS))
     if environ.get(DISABLED, "").strip().lower() == "true" or "none" in wanted:

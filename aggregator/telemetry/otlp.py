@@ -93,7 +93,7 @@ class Otlp:
         return not _run(self._processor.force_flush, seconds).is_alive()
 
     def close(self, seconds: float) -> None:
-        """Send what there is, for so long; then interrupt what is being sent, and drop the rest."""
+        """Send the queue within this time; then interrupt the request, and drop the rest."""
         self._closed = True
         ending = _run(self._processor.shutdown, seconds)
         self._sender.close()
@@ -118,7 +118,7 @@ class _Sender(SpanExporter):
         self._closed = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send one batch of what was queued. It may take long."""
+        """Send one queued batch. It may take long."""
         if self._closed:
             return SpanExportResult.FAILURE
         try:
@@ -140,7 +140,7 @@ class _Sender(SpanExporter):
         return result
 
     def close(self) -> None:
-        """End what is being sent."""
+        """Interrupt the request in flight."""
         self._closed = True
         self._exporter.shutdown()
         self._words.close()
@@ -190,7 +190,7 @@ class _SentBy:
 
 
 class _Batch(list[ReadableSpan]):
-    """Spans that were queued: for any exporter a list of them as the SDK has them, and a request for those of OTLP."""
+    """Queued spans: for any exporter a list of SDK spans, and a request for OTLP exporters."""
 
     def __init__(self, spans: Iterable[ReadableSpan], sent_by: _SentBy) -> None:
         super().__init__(spans)
@@ -268,7 +268,7 @@ def open_exporter(settings: OtelSettings) -> Otlp:
 
 
 def resource() -> Resource:
-    """Return who sends the spans: what the environment says, and our own name where it says none."""
+    """Return the sender of the spans: the environment's resource, and our own name if it has none."""
     said = OTELResourceDetector().detect().attributes
     ours = {SERVICE_VERSION: __version__} | ({} if SERVICE_NAME in said else {SERVICE_NAME: "aggregator"})
     return Resource.create({key: value for key, value in ours.items() if key not in said})

@@ -20,7 +20,7 @@ _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Family:
-    """One metric: its name, what it is and what it says, and its values by label."""
+    """One metric: its name, type and help, and its values by label."""
 
     def __init__(self, name: str, kind: Kind, help: str, samples: Iterable[tuple[Labels, Value]]) -> None:
         self.name, self.kind, self.help = name, kind, help

@@ -23,7 +23,7 @@ _HALF: Final = 16
 
 
 def sampler(environ: Mapping[str, str]) -> Sample:
-    """Return the sampler of the environment; what is not known in it is logged, and the default taken."""
+    """Return the sampler of the environment; an unknown one is logged, and the default used."""
     name = environ.get(SAMPLER, "").strip().lower() or DEFAULT
     root = name.removeprefix(_PARENT_BASED)
     if root != _RATIO and root not in _CONSTANT:

@@ -10,7 +10,7 @@ Key = tuple[str, ...]
 Row = TypeVar("Row")
 MadeRow = TypeVar("MadeRow", covariant=True)
 
-# In seconds. Calls: those of the semantic conventions for MCP, and finer ones for tools on this machine.
+# In seconds. Calls: the bounds of the semantic conventions for MCP, and finer ones for tools on this machine.
 CALL_BOUNDS: Final = (
     0.001,
     0.002,

@@ -26,7 +26,7 @@ class ReceiverCounts:
 
 
 class RecentCalls(NamedTuple):
-    """Calls of the last minutes, those of them that got no answer, and seconds until they ended, by quantile."""
+    """Calls of the last minutes, the unanswered ones among them, and their seconds by quantile."""
 
     calls: int
     failed: int
@@ -58,7 +58,7 @@ class UpstreamSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ListTokens:
-    """The tokens a list costs a model: with every tool the agent may call, and as it is listed."""
+    """The tokens a list costs a model: with every tool the agent may call, and in its listed form."""
 
     whole: int
     shown: int
@@ -66,13 +66,13 @@ class ListTokens:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of everything that is scraped.
+    """All values that are scraped.
 
-    `upstreams` by server id, `sessions` by frontend, `lists` by agent. `queues` and `lost` by what waits in them.
+    `upstreams` by server id, `sessions` by frontend, `lists` by agent. `queues` and `lost` by kind of entry.
 
-    `open` is what hosts have now and `refused` what they were refused, by limit. A queue is anything work waits in
-    (`audit`, `approvals`); what it had no room for is counted in `lost`. `spans` is None while tracing is off.
-    `receivers` are those of notices, by name.
+    `open` counts what hosts hold open and `refused` their refusals, by limit. Work waits in a queue (`audit`,
+    `approvals`); `lost` counts the entries that did not fit. `spans` is None while tracing is off. `receivers` are the
+    receivers of notices, by name.
     """
 
     upstreams: Mapping[str, UpstreamSnapshot] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""The spans of one call that is over: a server span for the host's hop, below it one for every step.
+"""The spans of one finished call: a server span for the host's hop, below it one for every step.
 
-Law: decides only; every span of a call lies within the call's own, and each has its end.
+Law: decides only; every span of a call lies within the call's own span, and each has an end.
 
 Sources: OpenTelemetry semantic conventions for MCP and for GenAI tools (in development, so names may still move), and
 the attributes that Langfuse reads (its OpenTelemetry property mapping).
@@ -19,7 +19,7 @@ Value = str | int | float | list[str]
 Captured = tuple[str | None, str | None]
 """Arguments and result as text that may be shown; None where it may not."""
 
-# What is asked for where it is no tool, and whether there are so few that a span may be named after it.
+# Targets other than tools, and whether they are few enough to name a span after.
 _ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {
     "prompts/get": ("gen_ai.prompt.name", True),
     "resources/read": ("mcp.resource.uri", False),
@@ -170,7 +170,7 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
         "aggregator.server.id": record.server,
         "aggregator.answered_by": record.answered_by,
         "aggregator.tool.version": record.schema_version,
-        # The name that was called, if it is that of no tool. It is no span's name: those have to stay few.
+        # The requested name, if no tool has it. It is not used as a span's name, since those must stay few.
         "aggregator.tool.asked": redact(record.asked_name)[:_SHORT] if record.tool is None else None,
         "aggregator.status": record.status,
         "aggregator.rule": record.rule,
@@ -182,14 +182,14 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
 
 
 def _request_id(record: CallRecord, redact: TextRedactor) -> str | None:
-    """Return the id that the host gave its request; None where it does not speak JSON-RPC."""
+    """Return the host's request id; None if it does not speak JSON-RPC."""
     if record.request_id is None or record.frontend not in _JSON_RPC:
         return None
     return redact(str(record.request_id))[:_SHORT]
 
 
 def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) -> dict[str, Value | None]:
-    """Return the attributes that Langfuse reads. A trace of the host's has a session and tags of its own."""
+    """Return the attributes that Langfuse reads. A trace of the host has its own session and tags."""
     arguments, result = captured
     at_root = record.trace.parent_id is None
     return {
@@ -223,14 +223,14 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
 
 
 def _what(record: CallRecord, tool: str | None, requested: str | None, redact: TextRedactor) -> dict[str, Value | None]:
-    """Return the attributes that say what is asked for, by its name on one hop."""
+    """Return the attributes of the target, by its name on one hop."""
     if record.method == TOOL_CALL:
         return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
     return {_ASKED_FOR[record.method][0]: _named(requested, redact)}
 
 
 def _name(record: CallRecord, method: str, tool: str | None) -> str:
-    """Return the name of a span, never with what a host made up: names of spans have to stay few."""
+    """Return the name of a span, without names invented by a host: names of spans must stay few."""
     if record.method == TOOL_CALL:
         return f"{method} {tool}" if tool else method
     return f"{method} {record.own_name}" if record.own_name and _ASKED_FOR[record.method][1] else method

@@ -1,9 +1,9 @@
-"""Spans as the bytes of an OTLP request. What calls have in common is encoded once, and joined for each span.
+"""Spans as the bytes of an OTLP request. The parts that calls share are encoded once, and joined for each span.
 
-The SDK's encoder makes objects of every attribute, which takes ten times as long as all else that is done for a span.
+The SDK's encoder makes objects of every attribute, which takes ten times as long as the rest of the work for a span.
 
-Law: a request is the one that the SDK's own encoder makes of the same spans. Messages whose bytes are joined are merged
-(Protocol Buffers, Encoding, "Last One Wins"), so the parts of a span are encoded by the protobuf library.
+Law: a request equals the SDK encoder's for the same spans. Messages whose bytes are joined are merged (Protocol
+Buffers, Encoding, "Last One Wins"), so the protobuf library encodes the parts of a span.
 """
 
 import struct
@@ -39,7 +39,7 @@ _RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
 
 
 class RequestEncoder:
-    """An encoder of requests with the spans of one resource and scope, which are taken from a sample of a request."""
+    """An encoder of requests with the spans of one resource and scope, which come from a sample request."""
 
     def __init__(self, sample: ExportTraceServiceRequest) -> None:
         of_resource = sample.resource_spans[0]

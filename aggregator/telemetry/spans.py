@@ -35,7 +35,7 @@ EXTRAS: Final[Mapping[str, str]] = {"http/protobuf": "otel", "grpc": "otel-grpc"
 _WAKE: Final = 64
 _QUEUED: Final = 2_048
 _QUEUED_CAPTURING: Final = 256
-# A record is made into spans after so long at the latest.
+# The longest delay from a record to its spans.
 _PAUSE: Final = 0.2
 # Records, some 20 microseconds each, after which the event loop gets a turn.
 _FEW: Final = 8
@@ -72,7 +72,7 @@ class Spans:
         self._redact, self._capture = redact, capture
         self.captures = capture is not None
         self._limit = min(_CAPTURED, exporter.text_limit or _CAPTURED)
-        # An event among the records is set when its turn comes: what was queued before it is made by then.
+        # An event among the records is set in its turn: the records queued before it are done by then.
         self._waiting: deque[CallRecord | Event] = deque()
         self._dropped = 0
         self._awake = Event()
@@ -105,11 +105,11 @@ class Spans:
         return SpanCounts(sent.exported, sent.failed, sent.dropped + self._dropped, sent.waiting + len(self._waiting))
 
     async def flush(self, seconds: float = 5.0) -> bool:
-        """Send all there is; return whether that was done within the time."""
+        """Send all queued spans; return whether that finished in time."""
         return await asyncio.to_thread(self._flush, seconds)
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Send all there is, for so long; what is left then is given up. A second time it does nothing."""
+        """Send the queued spans within the time, then drop the rest. A second call does nothing."""
         await asyncio.to_thread(self._close, seconds)
 
     def _flush(self, seconds: float) -> bool:
