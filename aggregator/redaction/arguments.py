@@ -1,6 +1,6 @@
-"""Remove the arguments of a call from messages of upstreams: they are kept only where the config says so.
+"""Remove the arguments of a call from messages of upstreams: they are stored only if the configuration allows it.
 
-Rule: only values that stand there as they are; half of every sentence consists of short ones, so these stay.
+Rule: only unencoded values are found; short values stay, since half of every sentence consists of them.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 _INSTEAD: Final = "[argument]"
 _SHORTEST: Final = 4
-# No more is looked at, however much was given or said. Of a text that is longer no end is kept anyway.
+# The search stops here, however long the arguments or the message. The end of a longer text is dropped anyway.
 _VALUES: Final = 200
 _LONGEST: Final = 16 * 1024
 _DIGITS: Final = 1 << 256

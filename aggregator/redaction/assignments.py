@@ -1,4 +1,4 @@
-"""Secrets in text, found by the names they are given there: `password=...`, `"key": "..."`, `Authorization: ...`."""
+"""Secrets in text, found by the names assigned to them: `password=...`, `"key": "..."`, `Authorization: ...`."""
 
 import re
 from collections.abc import Iterator
@@ -69,13 +69,13 @@ def _spans(text: str, names: SecretNames, named: re.Pattern[str]) -> Iterator[Sp
         verdict = names.verdict(found["name"])
         if verdict is not NameVerdict.NOTHING and (span := _value(text, found, verdict)):
             yield span
-            # What is hidden need not be looked through for more.
+            # Hidden text need not be searched again.
             end = max(end, span[1])
         found = named.search(text, end)
 
 
 def _value(text: str, named: re.Match[str], verdict: NameVerdict) -> Span | None:
-    """Return where the value behind a name stands, if it is to be hidden; `verdict` is what the name says."""
+    """Return the span of the value after a name if it must be hidden; `verdict` is the verdict on the name."""
     start, quote, name = named.end(), named["quote"], named["name"]
     name_is_quoted = named.re is _NAMED and named["name_quote"] is not None
     if quote is not None:
@@ -109,7 +109,7 @@ def _value(text: str, named: re.Match[str], verdict: NameVerdict) -> Span | None
 
 
 def _is_setting(text: str, value: re.Match[str], name: str) -> bool:
-    """Return whether a value is that of a variable or option, `NAME=value`; code goes on with a comma or a bracket."""
+    """Tell whether a value belongs to a variable or option, `NAME=value`; code continues with a comma or a bracket."""
     after = text[value.end() : value.end() + 1]
     is_bare = text.startswith(f"{name}=", value.start() - len(name) - 1) and (
         not after or after.isspace() or after in ";&"
@@ -120,10 +120,10 @@ def _is_setting(text: str, value: re.Match[str], name: str) -> bool:
 
 
 def _closing(text: str, start: int, quote: str) -> int:
-    """Return where a quoted text ends; where its line does, if the quote is never closed.
+    """Return the end of a quoted text, or of its line if the quote is never closed.
 
-    `quote` has the backslashes it has inside texts in texts (JSON in JSON): 0, 1, 3 ... A quote with fewer ends what is
-    around this text.
+    `quote` has the backslashes it has inside texts in texts (JSON in JSON): 0, 1, 3 ... A quote with fewer ends the
+    enclosing text.
     """
     own = len(quote) - 1
     at = text.find(quote[-1], start)
@@ -136,7 +136,7 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 
 def _end_of_parameters(text: str, start: int) -> int:
-    """Return where a list of `name=value` and `name="value"` ends, as RFC 9110 (section 11.2) has it."""
+    """Return the end of a list of `name=value` and `name="value"`, as in RFC 9110 (section 11.2)."""
     end = start
     while (found := _PARAMETER.match(text, end)) is not None:
         if found["quote"] is None:

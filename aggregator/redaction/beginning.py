@@ -10,9 +10,9 @@ class RedactText(Protocol):
 
 
 def beginning(text: str, redact: RedactText, most: int) -> str:
-    """Return at most `most` characters of a text, from its beginning, without secrets.
+    """Return at most `most` characters from the beginning of a text, without secrets.
 
-    Twice as much is looked through, and what stands just before the cut is not shown: half a secret is not recognised.
+    Twice as much is searched, and the text just before the cut is dropped: half a secret is not recognised.
     """
     redacted = redact(text[: 2 * most])
     if len(text) > 2 * most:

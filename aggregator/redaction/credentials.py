@@ -1,7 +1,7 @@
-"""Credentials that come and go: tokens of accounts, which are known from before they are sent until after they ended.
+"""Credentials that come and go: tokens of accounts, known from before their first use until after their end.
 
-Law: what is learned is found in every form of `encodings`. A source has one credential of each name at a time; the one
-before is known for `GRACE` seconds more.
+Law: a learned credential is found in every form of `encodings`. A source has one credential of each name at a time; the
+previous one stays known for `GRACE` seconds.
 """
 
 import threading
@@ -14,11 +14,11 @@ from aggregator.redaction.encodings import SecretForm, forms
 from aggregator.redaction.known_secrets import SecretIndex, pieces_of
 from aggregator.redaction.spans import Span
 
-# Seconds for which a credential is known after another one took its place: what it was sent to may still repeat it.
+# Seconds that a replaced credential stays known: its receivers may still repeat it.
 GRACE: Final = 3600.0
-# Credentials that are known at one time; of more, those that were learned longest ago are forgotten.
+# Credentials known at one time; beyond that, the oldest are forgotten.
 MOST: Final = 10_000
-# The index of the new ones is made anew for each of them, so it stays small beside that of all others.
+# The index of the new ones is rebuilt for each of them, so it stays small beside the main index.
 _NEW: Final = 16
 _PART: Final = 4
 
@@ -32,10 +32,10 @@ class PassingCredentials:
         self._shortest = shortest
         self._clock = clock
         self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
-        # The end of each credential: None while it is in use. A value may be that of several sources.
+        # The end of each credential: None while it is in use. Several sources may share a value.
         self._ends: dict[str, float | None] = {}
         self._forms: dict[str, Forms] = {}
-        # The index of most of them, and that of those which came since it was made.
+        # The index of most of them, and the index of those added since it was built.
         self._settled = self._latest = SecretIndex(())
         self._new: set[str] = set()
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class PassingCredentials:
         return len(self._ends)
 
     def learn(self, source: str, named: Mapping[str, str]) -> None:
-        """Know credentials of a source by their names, in place of those that it had under these names.
+        """Add the credentials of a source by their names, replacing its earlier ones of these names.
 
         Takes some milliseconds for a new one: call it in a thread. It is known on return.
         """
@@ -58,7 +58,7 @@ class PassingCredentials:
             self._reindex(now, more=len(self._new) > before)
 
     def knows(self, source: str, named: Mapping[str, str]) -> bool:
-        """Return whether all of these are known as the credentials of the source."""
+        """Tell whether all of these are known as the credentials of the source."""
         return all(self._current.get((source, name)) == value for name, value in named.items())
 
     def spans(self, text: str) -> Iterator[Span]:
@@ -87,7 +87,7 @@ class PassingCredentials:
             self._ends[value] = at
 
     def _reindex(self, now: float, *, more: bool) -> None:
-        """Forget what has ended, and make the indexes anew: that of all only where enough has changed."""
+        """Forget ended credentials, and rebuild the indexes: the main one only after enough changes."""
         ended = [value for value, end in self._ends.items() if end is not None and end <= now]
         if ended and len(ended) * _PART >= len(self._ends):
             for value in ended:

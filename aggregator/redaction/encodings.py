@@ -1,9 +1,9 @@
 """The encodings in which programs write a secret: URL, JSON, base64, shell and others.
 
-A character is written as it is, escaped for JSON, Python or a shell, percent-encoded, or as an entity, in any mixture
-and any number of times over. Base64 is looked for at all three alignments, so that a secret is found inside a longer
-text that was encoded whole, such as `user:secret`. Forms are patterns, not lists of texts: one alternation of all texts
-that two encodings in a row make of a secret takes a tenth of a second to compile for each secret.
+A character is written plain, escaped for JSON, Python or a shell, percent-encoded, or as an entity, in any mixture and
+any number of times over. The search covers all three alignments of base64, so that a secret is found inside a longer
+encoded text, such as `user:secret`. Forms are patterns, not lists of texts: an alternation of all results of two
+successive encodings takes a tenth of a second to compile for each secret.
 """
 
 import json
@@ -11,13 +11,13 @@ import re
 from base64 import b64encode
 from typing import Final, NamedTuple
 
-# Characters no encoder touches: where they stand together, a form can be looked for as it is.
+# Characters that no encoder changes: a run of them can be searched for literally.
 _UNTOUCHED: Final = re.compile(r"[A-Za-z0-9]{4,}")
 _ANCHOR_LENGTH: Final = 6
 # Base64 from this length on may be broken into lines.
 _BREAKABLE: Final = 24
 _LINE_BREAK: Final = r"(?:(?:\\+[rn]|[\r\n])[ \t]*)*"
-# One backslash, as it is or encoded.
+# One backslash, plain or encoded.
 _BACKSLASH: Final = r"(?:\\|%(?:25)*5[cC]|&(?:amp;)*#(?:0*92|[xX]0*5[cC]);)"
 _ENTITIES: Final = {'"': "quot", "&": "amp", "'": "apos", "<": "lt", ">": "gt"}
 # What only one encoder does: letters behind a backslash, a form's space, a shell's quotes.
@@ -25,7 +25,7 @@ _MORE: Final = {
     **{"\n": ["n"], "\r": ["r"], "\t": ["t"], "\b": ["b"], "\f": ["f"], "\0": ["0"]},
     **{" ": [r"\+"], "'": [r"'\\*\"'\\*\"'", r"'\\+''"]},
 }
-# What logs are made of, rarest first: a search for rare characters skips most of a line.
+# The usual characters of logs, rarest first: a search for rare characters skips most of a line.
 _RARE_FIRST: Final = "QZXJYKVWqUHGzBjOFNDPLMRISTEAC7869345201kvxwybgfhmupdclrnsotiae"
 _RARITY: Final = {character: rank for rank, character in enumerate(_RARE_FIRST)}
 
@@ -38,7 +38,7 @@ class SecretForm(NamedTuple):
 
 
 def forms(secret: str) -> list[SecretForm]:
-    """Return every form of a secret; characters, not bytes, are what is searched."""
+    """Return every form of a secret; the search is over characters, not bytes."""
     found = [_written(secret)]
     for text in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
         data = text.encode("utf-8", "surrogatepass")
@@ -61,7 +61,7 @@ def _written(secret: str) -> SecretForm:
         elif at == len(secret) - 1:
             parts.append(_BACKSLASH)  # one stands for all
         else:
-            # A run of them is looked at from its beginning, once.
+            # A run of backslashes is examined from its beginning, once.
             parts.append(("" if at else r"(?<!\\)") + f"{_BACKSLASH}{{1,512}}+")
     return SecretForm("".join(parts), _anchors(secret))
 
@@ -80,14 +80,14 @@ def _character(character: str) -> str:
     if code > 127:
         # Its bytes one by one, escaped or taken for characters.
         coded.append(rf"{_BACKSLASH}*".join(f"(?:{chr(byte)}|u00{byte:02x}|x{byte:02x})" for byte in data))
-    # The character as it is comes last: it may be the beginning of another form.
+    # The plain character comes last: it may be the beginning of another form.
     return f"(?:(?i:{'|'.join((*_MORE.get(character, ()), *coded))})|{re.escape(character)})"
 
 
 def _base64(data: bytes, before: int) -> SecretForm:
-    """Return the base64 of data behind `before` bytes (modulo 3) of something else: what the data alone decides.
+    """Return the part of the base64 of data after `before` bytes (modulo 3) that depends on the data alone.
 
-    The characters next to it are its neighbours' as well, and go with it.
+    The characters next to it depend on its neighbours too, and are hidden with it.
     """
     encoded = b64encode(bytes(before) + data).decode()
     own = encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]

@@ -1,6 +1,6 @@
-"""Names of fields, headers and variables that say that their value is a secret.
+"""Names of fields, headers and variables that mark their value as a secret.
 
-Law: it is the last word of a name that says what the value is: `db_password` is one, `password_policy` is none.
+Law: the last word of a name decides: `db_password` is a secret, `password_policy` is not.
 """
 
 import re
@@ -50,17 +50,17 @@ _SURE_ENDINGS: Final = (
 _LIKELY_ENDINGS: Final = ("token", "auth", "session", "sessionid", "sessid")
 # Words rather than endings: `pass` ends `bypass`.
 _LIKELY_WORDS: Final = frozenset({"pass", "pat", "sid"})
-# A text without one of these holds no such name.
+# A text without one of these contains no such name.
 _HINTS: Final = (
     *("pass", "secret", "token", "key", "auth", "cookie", "cred", "pwd", "jwt", "sess", "otp", "bearer", "psk"),
     *("connection", "verifier"),
 )
-# What stands behind the word and leaves the value what it is.
+# Words after the deciding word that do not change the kind of value.
 _QUALIFIERS: Final = frozenset(
     {"value", "text", "string", "str", "plain", "plaintext", "raw", "b64", "base64", "hex", "pem", "hash", "hashed"}
     | {"encrypted", "old", "new", "current", "confirm", "confirmation", "repeat", "again", "verify"}
 )
-# Places in a list, as long as their names end in `token`; and what a shell calls its folder.
+# Cursors of lists, whose names end in `token`; and a shell's names of its folder.
 _CURSORS: Final = (
     *("pagetoken", "nexttoken", "prevtoken", "previoustoken", "continuationtoken", "continuetoken", "cursortoken"),
     *("synctoken", "resumetoken", "deltatoken", "skiptoken", "listtoken"),
@@ -70,7 +70,7 @@ _NOTHING_IN_IT: Final = frozenset(
     {"true", "false", "null", "none", "nil", "undefined", "yes", "no", "string", "required", "optional"}
     | {"redacted", "unset", "empty", "n/a"}
 )
-# JSON Schema says `type` of what may be called anything.
+# JSON Schema gives a `type` to properties of any name.
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -101,7 +101,7 @@ class SecretNames:
         self._known: dict[str, NameVerdict] = {}
 
     def verdict(self, name: str) -> NameVerdict:
-        """Return what a name says; how it is capitalised and joined (`apiKey`, `API-KEY`) does not matter."""
+        """Return the verdict on a name; capitals and separators (`apiKey`, `API-KEY`) do not matter."""
         told = self._known.get(name)
         if told is None:
             told = self._work_out(name)
@@ -149,6 +149,6 @@ def is_opaque(value: str) -> bool:
 
 
 def is_schema(value: Mapping[str, Any]) -> bool:
-    """Return whether an object says what a value must be like, instead of holding one."""
+    """Tell whether an object describes a value, instead of holding one."""
     kind = value.get("type")
     return "$ref" in value or "anyOf" in value or (isinstance(kind, str) and kind in _SCHEMA_TYPES)

@@ -1,6 +1,6 @@
-"""Secrets in JSON values, by what their texts hold and by the names of their fields.
+"""Secrets in JSON values, by the content of their texts and by the names of their fields.
 
-Law: a value is looked through once, all of its texts as one; only one that holds a secret is made anew.
+Law: a value is searched once, all of its texts as one; only a value with a secret is copied.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from typing import Any, Final
 from aggregator.redaction.field_names import NameVerdict, SecretNames, is_schema, is_secret
 from aggregator.redaction.spans import REDACTED
 
-# Nothing is nested this deep but to do harm; what is below goes with the secret that is somewhere in the value.
+# Only an attacker nests this deeply; if the value has a secret anywhere, the part below is dropped.
 _DEEPEST: Final = 100
-# Between texts that are looked through together: in no secret, word or number.
+# Separates texts that are searched together: occurs in no secret, word or number.
 _BETWEEN: Final = "\n\0\n"
 
 
 def redact_json(value: Any, redact: Callable[[str], str], names: SecretNames | None, *, together: bool = True) -> Any:
-    """Return the value without what `redact` takes out of texts and what stands under secret names; itself without any.
+    """Return the value without secrets in texts and without the values of secret names; itself without any.
 
-    `together`: whether `redact` finds in texts with lines between them what it finds in each.
+    `together`: whether `redact` finds the same in joined texts, separated by lines, as in each.
     """
     if isinstance(value, str):
         return redact(value)
@@ -53,7 +53,7 @@ def _look(value: Any, names: SecretNames | None) -> tuple[list[str], bool]:
 def _made_anew(
     value: Any, redact: Callable[[str], str], names: SecretNames | None, verdict: NameVerdict, depth: int
 ) -> Any:
-    """Return a value without secrets, itself where it has none. `verdict` is what the name above it said."""
+    """Return a value without secrets, or itself if it has none. `verdict` is the verdict on the name above it."""
     if isinstance(value, str):
         return REDACTED if is_secret(verdict, value) else redact(value)
     if isinstance(value, dict | list) and depth == _DEEPEST:

@@ -1,7 +1,7 @@
-"""Keys that are recognised by their form alone: issuers begin them with a prefix of their own, such as `ghp_`.
+"""Keys that are recognised by their form alone: issuers begin them with their own prefix, such as `ghp_`.
 
-Law: linear time. A form is looked for where its head begins a run of characters, and only repeats one class of them;
-what has no head is looked for only in a text that holds a rare sign of it.
+Law: linear time. A form is matched only if its head begins a run of characters, and only repeats one class of them; a
+form without a head is searched for only in a text with a rare sign of it.
 """
 
 import re
@@ -14,7 +14,7 @@ from aggregator.redaction.field_names import is_opaque
 from aggregator.redaction.private_keys import is_random, private_key_spans
 from aggregator.redaction.spans import Span
 
-# The heads of a form, and what follows each of them; every form is a run of letters, digits, `_` and `-` at first.
+# The heads of a form, and the rest after each; every form begins as a run of letters, digits, `_` and `-`.
 _FORMS: Final = (
     ("AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),  # AWS access key ids
     ("LTAI", r"[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),  # Alibaba Cloud
@@ -84,11 +84,11 @@ _BY_HEAD: Final = _by_head()
 # All of these hold so many letters, digits, `_` and `-` in a row, as few other texts do.
 _IN_A_ROW: Final = b"a" * 18
 _RUNS: Final = bytes(97 if chr(byte).isalnum() or byte in b"_-" else 32 for byte in range(128)) + b" " * 128
-# What may end just before a key without being seen: characters of an escape, by what it begins with.
+# Characters of an escape that may end unnoticed just before a key, by the escape's first character.
 _ESCAPES: Final = {"\\": (1, 3, 5), "%": (2,)}
 
-# Forms that begin otherwise, or with characters of other kinds: a sign of each, how many characters may stand before
-# that, what may not stand before those, and the form.
+# Forms that begin differently, or with other kinds of characters: a sign of each, the number of characters allowed
+# before it, the characters forbidden before those, and the form.
 _SIGNED_FORMS: Final = (
     ("SG.", (0,), r"\w", r"SG\.[\w-]{18,32}\.[\w-]{16,64}"),  # SendGrid
     ("hv", (0,), r"\w", r"hv[bsr]\.[\w-]{24,}"),  # Vault
@@ -112,7 +112,7 @@ _SIGNED: Final = tuple(
 # All of these hold so many letters, digits and `_-+/.~` in a row.
 _SIGNED_IN_A_ROW: Final = b"a" * 24
 _SIGNED_RUNS: Final = bytes(97 if chr(byte).isalnum() or byte in b"_-+/.~" else 32 for byte in range(128)) + b" " * 128
-# An AWS secret has no form of its own; it is looked for in the company of an id.
+# An AWS secret has no form of its own; the search looks near an id.
 _AWS_IDS: Final = ("AKIA", "ASIA")
 _AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
 _BEARER: Final = re.compile(r"[Bb](?:earer|EARER)(?:[ \t]|%20|\+){1,4}([A-Za-z0-9._~+/-]{8,}=*)")
@@ -140,7 +140,7 @@ def key_spans(text: str) -> Iterator[Span]:
 
 
 def _forms(text: str, runs: bytes, start: int) -> Iterator[Span]:
-    """Yield the keys that begin where a long run does, the first of which begins at `start`."""
+    """Yield the keys that begin at the start of a long run, the first of which begins at `start`."""
     beside_an_aws_id = False
     while start >= 0:
         before = text[start - 1] if start else ""

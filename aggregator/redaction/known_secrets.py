@@ -1,7 +1,7 @@
 """Known secrets in text, in every form of writing.
 
-Law: a text without any costs one pass over it. All forms are looked for at once, by short pieces of them, the anchors;
-only in a text that holds an anchor is the whole form looked for.
+Law: a text without any costs one pass over it. The pass searches for short pieces of all forms at once, the anchors;
+the whole form is matched only in a text with an anchor.
 """
 
 import re
@@ -15,7 +15,7 @@ from aggregator.redaction.spans import Span
 
 # No configuration has every `a` hidden.
 _SHORTEST: Final = 3
-# A secret above the first length is cut into pieces of the second, each of which is known for itself.
+# A secret longer than the first length is cut into pieces of the second, each known separately.
 _LONG: Final = 400
 _PIECE: Final = 256
 # What is longer than this is a document: its head is enough to know it by.
@@ -42,7 +42,7 @@ class KnownSecrets:
         return self._index.spans(text) if self._pieces else iter(())
 
     def prepare(self) -> None:
-        """Compile what the first text would have to wait for."""
+        """Compile the patterns before the first text needs them."""
         if self._pieces:
             _ = self._index
 
@@ -89,7 +89,7 @@ class SecretIndex:
 
 
 def pieces_of(secret: str, shortest: int) -> set[str]:
-    """Return the texts by which a secret is known, each of `shortest` characters at least."""
+    """Return the texts that identify a secret, each of `shortest` characters at least."""
     least = max(shortest, _SHORTEST)
     return {piece for piece in _pieces(secret.strip()) if len(piece) >= least}
 

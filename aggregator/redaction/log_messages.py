@@ -1,4 +1,4 @@
-"""The message of a log record without secrets. What its format cuts (`%.200r`) is looked through before it is cut."""
+"""The message of a log record without secrets. A value that its format cuts (`%.200r`) is searched before it is cut."""
 
 import logging
 import re
@@ -22,7 +22,7 @@ def message_of(record: logging.LogRecord, redact: Redactor) -> str:
         return record.getMessage()
     if isinstance(values, tuple):
         return str(message % tuple(_whole(value, redact) for value in values))
-    # One mapping alone is what the message is made of.
+    # A single mapping supplies the values by name.
     return str(message % _whole(dict(values), redact))
 
 

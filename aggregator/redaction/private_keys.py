@@ -9,7 +9,7 @@ from aggregator.redaction.spans import Span
 _HEADER: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _FOOTER: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _LONGEST: Final = 16 * 1024
-# Lines of base64 with what may stand between them: escaped line breaks, quotes, a margin.
+# Lines of base64 with their possible separators: escaped line breaks, quotes, a margin.
 _BETWEEN: Final = r"(?:\\+[rn]|[\s\"'>|,+])*+"
 _BODY: Final = re.compile(
     rf"(?:{_BETWEEN}[A-Za-z0-9+/]{{20,76}}+={{0,2}})++(?:{_BETWEEN}[A-Za-z0-9+/]{{1,19}}+={{0,2}})?"

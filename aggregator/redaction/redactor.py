@@ -1,6 +1,6 @@
-"""Taking secrets out of texts and JSON values: those that are known, in every form, and what looks like one.
+"""Removes secrets from texts and JSON values: known ones, in every form, and texts that look like one.
 
-Law: nothing is ever put in but `[redacted]`, and what holds no secret comes back as it was, the same object.
+Law: nothing but `[redacted]` is ever inserted, and a value without secrets is returned as the same object.
 """
 
 import re
@@ -22,16 +22,16 @@ __all__ = ["REDACTED", "SHORTEST", "Redactor"]
 
 # Shorter values would hide half of every line.
 SHORTEST: Final = 6
-# What a source gave is known for the life of the process, unless it gives a new value each time it is asked.
+# The secrets of a source stay known for the life of the process, unless it returns a new value at each request.
 GENERATIONS: Final = 50
 
 
 class Redactor:
-    """The known secrets, and the rules by which others are recognised.
+    """The known secrets, and the rules that recognise others.
 
-    Of `secrets`, what has fewer than `shortest` characters is let through. `patterns`: whether the forms of keys, the
-    names of fields and addresses are looked for. `fields` are further names, `also` further regular expressions, which
-    count in either case; of an expression with groups, what the groups matched is hidden, else all of it.
+    Values of `secrets` with fewer than `shortest` characters are ignored. `patterns`: whether to search for forms of
+    keys, names of fields and addresses. `fields` are further names, `also` further regular expressions, which always
+    count; for an expression with groups, the groups are hidden, else the whole match.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class Redactor:
                 self._known = self._all_known()
 
     def learn(self, source: str, secrets: Iterable[str]) -> None:
-        """Add what a source of secrets gave now; of each source, the latest `GENERATIONS` stay known.
+        """Add the current values of a source of secrets; of each source, the latest `GENERATIONS` stay known.
 
-        Takes a while where there are many: call it in a thread.
+        Takes a while for many: call it in a thread.
         """
         found = frozenset(secrets)
         with self._lock:
@@ -91,13 +91,15 @@ class Redactor:
         return self._credentials.knows(source, named)
 
     def update(self, other: "Redactor") -> None:
-        """Hide what `other` hides, from now on; what was secret before may still turn up, and stays hidden."""
+        """Hide the secrets of `other` from now on; earlier secrets may still turn up, and stay hidden."""
         self.add(other._secrets)
         self._patterns, self._also = other._patterns, other._also
         self._names, self._named = other._names, other._named
 
     def __call__(self, text: str) -> str:
-        """Return a text for people (log lines, reasons) without secrets and without the query strings of addresses."""
+        """Return a text for operators (log lines, reasons) without secrets and without the query strings of
+        addresses.
+        """
         spans = self._spans(text)
         if self._patterns:
             spans += address_spans(text)
@@ -108,9 +110,9 @@ class Redactor:
         return redact_json(value, self._without_known, None)
 
     def value(self, value: Any) -> Any:
-        """Return a text or any JSON value (arguments, results) as it may be kept: an address without secrets stays.
+        """Return a text or JSON value (arguments, results) in the form to store: an address without secrets stays.
 
-        The value itself is never changed; without a secret in it, it is what comes back.
+        The value itself is never changed; without a secret in it, it is returned.
         """
         return redact_json(value, self._kept, self._names if self._named else None, together=not self._also)
 

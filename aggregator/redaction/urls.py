@@ -7,7 +7,7 @@ from typing import Final
 from aggregator.redaction.field_names import NameVerdict, SecretNames, folded, is_opaque
 from aggregator.redaction.spans import REDACTED, Span
 
-# An address ends where its text does. Slashes may be escaped, as in JSON.
+# An address ends with its text. Slashes may be escaped, as in JSON.
 _SLASHES: Final = re.compile(r":(?:\\*/){2}")
 _ADDRESS: Final = re.compile(r"(?:[^\s\"'<>`\\]|\\+/)*+")
 _END_OF_HOST: Final = re.compile(r"\\|[/?#]")
@@ -26,7 +26,7 @@ _SIGNATURES: Final = frozenset(
 
 
 def address_spans(text: str) -> Iterator[Span]:
-    """Yield every query, fragment with values, and user info; for texts that people read."""
+    """Yield every query, fragment with values, and user info; for texts shown to users."""
     for hosts, end in _addresses(text):
         yield from ((start, user) for start, host_end in hosts if (user := text.rfind("@", start, host_end)) >= 0)
         first = hosts[0][1]
@@ -42,7 +42,7 @@ def address_spans(text: str) -> Iterator[Span]:
 
 
 def secret_address_spans(text: str, names: SecretNames) -> Iterator[Span]:
-    """Yield passwords, and parameters whose names say that they are secret; for values that are kept as they are."""
+    """Yield passwords, and parameters with secret names; for values that are stored unchanged."""
     for hosts, end in _addresses(text):
         for start, host_end in hosts:
             if (user := text.rfind("@", start, host_end)) >= 0:
@@ -58,9 +58,9 @@ def secret_address_spans(text: str, names: SecretNames) -> Iterator[Span]:
 
 
 def _addresses(text: str) -> Iterator[tuple[list[Span], int]]:
-    """Yield of every address where its host (and what is before that) begins and ends, and where all of it ends.
+    """Yield for every address the spans up to and including its host, and the end of the whole.
 
-    An address may hold others; then it has several hosts.
+    An address may contain others; then it has several hosts.
     """
     if "://" not in text and ":\\" not in text:
         return

@@ -1,14 +1,14 @@
-"""Sources of secrets besides variables: the keyring of this user, the output of programs, and files.
+"""Sources of secrets besides variables: the user's keyring, the output of programs, and files.
 
-What is kept of a secret until it is needed is a reference. It is resolved by a program that runs beside this one, with
-limits of time and size, so that a keyring that waits for a person holds up nothing.
+Until a secret is needed, only its reference is kept. A separate program resolves it, with limits of time and size, so
+that a keyring that waits for its user blocks nothing.
 
-Law: no message has a value in it, nor anything that a program printed.
+Law: no message contains a value or the output of a program.
 
 Terms:
   keyring: the store of secrets of the operating system, reached through the library of this name
   reference: `${keyring:name}`, `${command:program argument ...}` or `${file:path}` in a text of the configuration
-  value: what a reference stands for at a moment
+  value: the secret of a reference at one moment
 
 Entry point: `values.value_of`.
 

@@ -1,8 +1,8 @@
-"""Read one secret of the keyring: run as a program of its own, which imports nothing of the aggregator.
+"""Read one secret from the keyring: a separate program, which imports nothing of the aggregator.
 
 `python -P keyring_program.py get NAME` prints `{"value": TEXT}`, `python -P keyring_program.py backend` prints
-`{"backend": NAME}`; each prints `{"problem": WORD}` where there is none. A keyring may wait for a person, ask for a
-password on a terminal, or never answer: this program has no terminal, and is ended when its time is up.
+`{"backend": NAME}`; each prints `{"problem": WORD}` on failure. A keyring may wait for its user, ask for a password on
+a terminal, or never answer: this program has no terminal, and is ended when its time is up.
 """
 
 import json
@@ -14,7 +14,7 @@ SERVICE: Final = "aggregator"
 
 
 def answer(arguments: list[str]) -> dict[str, str]:
-    """Return what is to be printed."""
+    """Return the output of the program."""
     try:
         import keyring
         from keyring.backends import fail, null

@@ -1,10 +1,10 @@
-"""A URL of a database whose password is asked for anew at each connection."""
+"""A URL of a database whose password is resolved anew at each connection."""
 
 from typing import Protocol
 
 
 class PasswordOfTheMoment(Protocol):
-    """A function that returns the password as it is now. It may take seconds: call it in a thread.
+    """A function that returns the current password. It may take seconds: call it in a thread.
 
     Raises:
         SecretUnavailable: there is none now.
@@ -14,7 +14,7 @@ class PasswordOfTheMoment(Protocol):
 
 
 class LateUrl(str):
-    """A URL without its password, which `password` gives as it is, with nothing percent-encoded."""
+    """A URL without its password; `password` returns it unencoded, without percent-escapes."""
 
     password: PasswordOfTheMoment
 

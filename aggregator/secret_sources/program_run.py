@@ -47,7 +47,7 @@ class ProgramRun:
     def output(
         self, words: Sequence[str], environ: Mapping[str, str], limit: float, folder: str | None = None
     ) -> bytes:
-        """Run a program and return what it printed to stdout. Its stdin and stderr are empty.
+        """Run a program and return its stdout. Its stdin and stderr are empty.
 
         limit: seconds.
 
@@ -181,7 +181,7 @@ def _read_aside(stdout: IO[bytes]) -> _NextBytes:
 
 
 def _finish(process: subprocess.Popen[bytes]) -> None:
-    """Take back what a killed program holds."""
+    """Release the resources of a killed program."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ENDS_WITHIN)
     if process.stdout is not None and os.name == "posix":
@@ -189,7 +189,7 @@ def _finish(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program with its process group; where there are none, the program alone."""
+    """Kill a program with its process group; without process groups, the program alone."""
     with suppress(OSError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

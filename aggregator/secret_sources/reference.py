@@ -69,7 +69,7 @@ class LateText:
 
     @property
     def unknown(self) -> bool:
-        """True if something of the text is not known before a connection is made."""
+        """True if part of the text is unknown until a connection is made."""
         return any(reference.kind != "file" for reference in self.references)
 
 

@@ -18,7 +18,7 @@ from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRu
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
 
 _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
-# Control characters but those of several lines, and lone surrogates, which are no text.
+# Control characters except those of texts with several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 INSTALL: Final = f"Install it: `pip install '{DISTRIBUTION}[keyring]'`."
 NO_KEYRING: Final = (
