@@ -63,5 +63,5 @@ class Account:
 
 
 def account_id(server: str, owner: GrantOwner) -> str:
-    """Return what the grants of one owner for one server are found by."""
+    """Return the key of the grants of one owner for one server."""
     return digest_of(server, owner.key)

@@ -1,6 +1,6 @@
-"""Connecting an account: from a one-time link through a person's browser to a grant.
+"""Connecting an account: from a one-time link through the user's browser to a grant.
 
-Law: a link and the answer to it count once, in ten minutes, in the browser that went on from the link.
+Law: a link and its answer count once, within ten minutes, in the browser that followed the link.
 """
 
 import hmac
@@ -47,7 +47,7 @@ _DEVICE_REDIRECT: Final = "http://127.0.0.1/connect/callback"
 
 @dataclass(frozen=True, slots=True)
 class _ConnectRequest:
-    """The connecting of one account, as it is stored. attempt, browser: once a browser has gone on."""
+    """A stored request to connect one account. attempt, browser: set after a browser has followed the link."""
 
     server: str
     resource: str
@@ -179,7 +179,7 @@ class ConnectingAccounts:
     async def answered(
         self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
     ) -> tuple[ConnectOutcome, Account | None]:
-        """See `Grants.answered`; the account where it is connected."""
+        """See `Grants.answered`; also returns the account if it is connected."""
         pairs = list(params.items() if isinstance(params, Mapping) else params)
         states = [value for name, value in pairs if name == "state"]
         found = await self._store.connect_of_state(states[0]) if len(states) == 1 else None
@@ -189,7 +189,7 @@ class ConnectingAccounts:
         asked = _ConnectRequest.from_json(kept)
         here = digest_of(browser) if browser is not None else ""
         if not hmac.compare_digest(here, asked.browser or "-"):
-            # Nor may the other browser use it now: its address is known to two.
+            # The state leaked to another browser, so the right browser may not use it either.
             await (await self._store.vault()).connects.take_state(record.id, digest_of(states[0]))
             said = "This is not the browser that went on from the link. Nothing was done."
             return ConnectOutcome(False, said, asked.server, asked.owner), None
@@ -254,7 +254,7 @@ class ConnectingAccounts:
         return ConnectOutcome(True, said, server, owner)
 
     async def _account(self, asked: _ConnectRequest) -> Account:
-        """Return the account, for the server as it is configured now."""
+        """Return the account, for the server's current configuration."""
         server = self._settings.find(asked.server)
         if server is None or server.auth is None:
             raise ConnectFailed(f"There is no server {asked.server} with `auth` any more.")
@@ -279,7 +279,7 @@ class ConnectingAccounts:
     async def begin_device(
         self, server: ServerConfig, owner: GrantOwner, asked_by: Principal, challenge: Challenge | None
     ) -> tuple[DevicePrompt, "DevicePolling"]:
-        """Return what a person has to enter where, and the way to wait for it."""
+        """Return the prompt for the user, and the polling that waits for the answer."""
         resource = digest_of(canonical_resource(server.url or ""))
         asked = _ConnectRequest(server.id, resource, owner, asked_by, (), challenge, time.time() + LIFE)
         account = await self._account(asked)
@@ -331,7 +331,7 @@ class ConnectingAccounts:
 
 @dataclass(frozen=True, slots=True)
 class DevicePolling:
-    """The connecting of an account by a person at another device."""
+    """The connecting of an account from another device."""
 
     account: Account
     protected: ProtectedServer

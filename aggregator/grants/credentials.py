@@ -1,4 +1,4 @@
-"""The credentials of one owner for one server: the token for a request that is sent now, and what a refusal means."""
+"""The credentials of one owner for one server: the token for the next request, and the meaning of a refusal."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from aggregator.storage.errors import StorageError
 log = logging.getLogger(__name__)
 
 _FORBIDDEN: Final = 403
-# Seconds in which a failure is told without asking again: at first, and at most.
+# Seconds that a failure is repeated without a new attempt: initial and maximum.
 _PAUSE: Final = 1.0
 _PAUSE_AT_MOST: Final = 60.0
 # Seconds after which a token that was got because of a refusal may be replaced because of another.
@@ -29,9 +29,9 @@ _UNSAID: Final = Challenge("bearer", {})
 
 
 class TokenSource(Protocol):
-    """The source of tokens for accounts: grants of people, or the aggregator's own account.
+    """The source of tokens for accounts: users' grants, or the aggregator's own account.
 
-    asks_person: only a person can agree to more scopes.
+    asks_person: only a user can agree to more scopes.
     """
 
     asks_person: bool
@@ -39,11 +39,11 @@ class TokenSource(Protocol):
     async def token(
         self, account: Account, held: AccessToken | None, challenge: Challenge | None, *, forced: bool
     ) -> AccessToken | None:
-        """Return a usable token; None where the account was never connected. forced: `held` was refused.
+        """Return a usable token; None if the account was never connected. forced: the server refused `held`.
 
         Raises:
             TokenFailed: there is none.
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         ...
 
@@ -75,9 +75,9 @@ class GrantCredentials:
         self._failure: Failure | None = None
         self._failed_until = 0.0
         self._failures = 0
-        # Counts the times that what is known here was thrown away.
+        # Counts how often the cached state was dropped.
         self._age = 0
-        # The account is known not to be connected, as of the last look.
+        # The account was not connected at the last look.
         self._unconnected = False
         # A request was refused for its token, or for having none.
         self._wanted = False
@@ -98,7 +98,7 @@ class GrantCredentials:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The scopes that were asked for with the token of now."""
+        """The scopes requested with the current token."""
         return self._token.asked if self._token is not None else ()
 
     async def ready(self) -> None:
@@ -133,7 +133,7 @@ class GrantCredentials:
         return token.header != sent
 
     async def _step_up(self, sent: str | None, challenge: Challenge | None) -> bool:
-        """Get the scopes that the server wants for a request, unless they were asked for already."""
+        """Request the scopes that the server demands, unless they were requested already."""
         if challenge is None or challenge.params.get("error") != "insufficient_scope":
             return False
         if self._is_newer(sent):
@@ -162,7 +162,7 @@ class GrantCredentials:
         self._unconnected = False
 
     async def _get(self, *, forced: bool) -> AccessToken | None:
-        """Return a usable token, which one task gets for all who wait; None where the account is not connected."""
+        """Return a usable token, fetched by one task for all waiters; None if the account is not connected."""
         if self._failure is not None and time.monotonic() < self._failed_until:
             raise self._failure()
         if self._getting is None:
@@ -182,7 +182,7 @@ class GrantCredentials:
         try:
             token = await self._source.token(self.account, self._token, self.challenge, forced=forced)
             if token is not None:
-                # Before any request can have it: what a server repeats is then known for what it is.
+                # Before any request can use it, so that redaction recognises it in answers.
                 await self._hide(self.account.source, {"access_token": token.header.partition(" ")[2]})
             outcome = _Outcome(token)
         except TokenFailed as failed:

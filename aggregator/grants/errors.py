@@ -2,7 +2,7 @@
 
 
 class ConnectFailed(Exception):
-    """An account cannot be connected now. reason: one sentence for people. transient: trying later may help."""
+    """An account cannot be connected now. reason: one sentence for users. transient: trying later may help."""
 
     def __init__(self, reason: str, *, transient: bool = False) -> None:
         super().__init__(reason)

@@ -1,6 +1,6 @@
-"""The errors that callers see, as values: many wait for one outcome, and each raises an error of its own.
+"""The errors that callers see, as values: many wait for one outcome, and each raises its own error.
 
-`why` is in our words; as a `Reason` it has the words of an issuer or server too, which only operators get.
+`why` is our own wording; as a `Reason` it also has the wording of an issuer or server, which only operators see.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ Failure = Callable[[], UpstreamError]
 
 
 def connect_command(server: str, owner: GrantOwner) -> str:
-    """Return the command with which a person connects an account."""
+    """Return the command that connects an account."""
     agent = f" --agent {owner.names[1]}" if owner.kind == "agent" else ""
     return f"aggregator connect {server}{agent}"
 
 
 def login_required(server: str, owner: GrantOwner, why: str = "", scopes: Sequence[str] = ()) -> Failure:
-    """Return the error that an account has to be connected. why: the reason if it was connected before. scopes: those
-    that are to be asked for.
+    """Return the error that an account has to be connected. why: the reason if it was connected before. scopes: the
+    scopes to request.
     """
     message = f"The account of {owner} at {server} has to be connected {f'again: {why}' if why else 'first'}."
     command = connect_command(server, owner)
@@ -48,7 +48,7 @@ def unusable(server: str, why: str) -> Failure:
 
 
 def not_asked(why: str) -> Reason:
-    """Return the reason that an authorization server could not be asked; `why` is for operators."""
+    """Return the reason that an authorization server could not be reached; `why` is for operators."""
     return Reason(_NOT_ASKED, why)
 
 
@@ -63,9 +63,9 @@ def not_renewed(why: str) -> Reason:
 
 
 class TokenFailed(Exception):
-    """The lack of a token, for a reason that `failure` makes the error of.
+    """No token is available; `failure` makes the error from the reason.
 
-    passes: asking again may help, in `retry_after` seconds where that is known.
+    passes: another attempt may succeed, after `retry_after` seconds if known.
     """
 
     def __init__(self, failure: Failure, *, retry_after: float | None = None, passes: bool = False) -> None:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _CREDENTIALS: Final = 10_000
 _DEVICES: Final = 100
-# Seconds that a link has to count for yet, to be given out again.
+# Seconds that a link must still be valid to be issued again.
 _STILL_GOOD: Final = 300.0
 # Seconds between two looks for what other processes did.
 _LOOK: Final = 0.5
@@ -47,12 +47,12 @@ _ENDS_WITHIN: Final = 12.0
 
 
 class PersonTokens:
-    """The tokens of grants that persons gave; see `credentials.TokenSource`."""
+    """The tokens of users' grants; see `credentials.TokenSource`."""
 
     asks_person = True
 
     def __init__(self, renewal: Renewal, lost: Callable[[Account], None]) -> None:
-        """Make it. lost: told of an account that a person has to connect again."""
+        """Create it. lost: called with an account that its user has to connect again."""
         self._renewal = renewal
         self._lost = lost
 
@@ -69,9 +69,9 @@ class PersonTokens:
 
 
 class Grants:
-    """The grants of one process. base: set by what has the pages for connecting (`NoPages` until then).
+    """The grants of one process. base: set by the owner of the connect pages (`NoPages` until then).
 
-    Errors: `ConnectFailed` (`grants/errors.py`) where connecting cannot go on, StorageError of the database.
+    Errors: `ConnectFailed` (`grants/errors.py`) if connecting fails, StorageError of the database.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Grants:
             try:
                 yield
             finally:
-                # An issuer that was asked for new tokens may have ended those before: they are stored first.
+                # A refresh in flight may have ended the old tokens: store its new tokens first.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_ENDS_WITHIN):
                         await self._getting.wait_ended()
@@ -118,10 +118,10 @@ class Grants:
     # -- tokens
 
     def credentials(self, server: ServerConfig, owner: GrantOwner) -> GrantCredentials:
-        """Return the credentials for the requests of an owner to a server; nothing is asked yet. The same for each
-        call with the same arguments.
+        """Return the credentials for an owner's requests to a server, without a request yet. Equal arguments give the
+        same object.
 
-        LoginRequired that they raise has no link: `begin` makes one, with the scopes that were wanted.
+        Their LoginRequired has no link: `begin` makes one, with the wanted scopes.
         """
         account = Account(server, owner)
         key = (server.id, canonical_resource(server.url or ""), account.auth.issuer, owner.key)
@@ -139,7 +139,7 @@ class Grants:
             self._machine.saw(owner_of(principal, "user"), principal.token)
 
     async def has_any(self, server: ServerConfig) -> GrantOwner | None:
-        """Return an owner with a usable grant for a server, for `lists: connected`; None where there is none."""
+        """Return an owner with a usable grant for a server, for `lists: connected`, or None."""
         if server.auth is not None and server.auth.grant == "enterprise":
             return self._machine.any_signed_in(server.auth.idp)
         vault = await self._store.vault()
@@ -184,15 +184,15 @@ class Grants:
         return next((one.challenge for one in (*own, *seen)), None)
 
     async def opened(self, code: str) -> ConnectPage | None:
-        """Return what a link is about; None where it is unknown, used or expired.
+        """Return the subject of a link; None if it is unknown, used or expired.
 
         Raises:
-            ConnectFailed: there is no way to the server's issuer.
+            ConnectFailed: the server's issuer cannot be reached.
         """
         return await self._connecting.opened(code)
 
     async def begin_sign_in(self, code: str, attempt: LoginAttempt, browser: str) -> None:
-        """Keep the attempt of a person to sign in before they connect; browser: as of `start`.
+        """Store the sign-in attempt that precedes connecting; browser: as of `start`.
 
         Raises:
             ConnectFailed: the link has ended.
@@ -220,14 +220,14 @@ class Grants:
     async def answered(
         self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
     ) -> ConnectOutcome:
-        """Take what the browser brought back. browser: None for one without the cookie, which is refused."""
+        """Process the answer from the browser. browser: None if it has no cookie, which is refused."""
         outcome, account = await self._connecting.answered(params, browser)
         if account is not None:
             self._changed(account.server.id, account.owner, connected=True)
         return outcome
 
     async def begin_device(self, server: ServerConfig, owner: GrantOwner, asked_by: Principal) -> DevicePrompt:
-        """Return what a person has to enter where.
+        """Return the prompt for a user at another device.
 
         Raises:
             ConnectFailed: the server's issuer does not offer it, or cannot be reached.
@@ -237,7 +237,7 @@ class Grants:
         return prompt
 
     async def finish_device(self, code: str) -> ConnectOutcome:
-        """Wait until the person has agreed, declined, or taken too long."""
+        """Wait until the user has agreed or declined, or the time is over."""
         way = self._devices.pop(code)
         if way is None:
             return ConnectOutcome(False, "This code was used already, or is unknown.")
@@ -253,7 +253,9 @@ class Grants:
         return answer
 
     async def wait(self, owner: GrantOwner, server: ServerConfig, seconds: float) -> bool:
-        """Wait until the owner has a usable grant that is newer than this call or there was none; False: in vain."""
+        """Wait until the owner has a usable grant that is newer than this call or was missing then; False on
+        timeout.
+        """
         before = await self._version(server, owner)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -274,8 +276,8 @@ class Grants:
         return next(((one.id, one.version) for one in found if one.problem is None), None)
 
     async def signed_in(self, code: str, person: TokenFacts, tokens: TokenResponse) -> None:
-        """Keep the ID token of a person who signed in here, for servers with the grant `enterprise`; with these the
-        link of this code has served its purpose.
+        """Store the ID token of a user who signed in here, for servers with the grant `enterprise`; for these, the link
+        of this code is then finished.
         """
         if tokens.id_token is None:
             return
@@ -320,7 +322,7 @@ class Grants:
         return tuple(sorted(found, key=lambda one: (one.server, one.owner.key)))
 
     async def revoke(self, server: str, owner: GrantOwner) -> bool:
-        """End a grant, here at once and at its issuer where it offers that; False where there was none."""
+        """End a grant, here at once and at its issuer if the issuer supports that; False if there was none."""
         ended = await self._store.remove(server, owner)
         for stored in ended:
             self._changed(server, owner, connected=False)
@@ -370,7 +372,7 @@ class Grants:
                 vault = await self._store.vault()
                 version = await vault.version()
                 if seen is None or version[0] != seen[0][0]:
-                    # The database is another one: nothing that is known here counts any more.
+                    # The database was replaced: drop all cached state.
                     self._forget_all(first=seen is None)
                 elif version != seen[0]:
                     for change in await vault.changes_after(seen[1]):
@@ -386,7 +388,7 @@ class Grants:
                 one.changed()
 
     def _take(self, change: Mapping[str, object]) -> None:
-        """Take what a process did; for this one it is known already, and done a second time it does no harm."""
+        """Apply a change by a process; applying this process's own change again does no harm."""
         server, key, connected = change.get("server"), change.get("owner"), change.get("connected")
         if change.get("by") != self._store.process and isinstance(server, str) and isinstance(key, str):
             with suppress(ValueError):

@@ -21,7 +21,8 @@ _SERVERS: Final = 1_000
 class Issuers:
     """The authorization servers of accounts.
 
-    Rule: what a server named is never asked in a private network, unless that server itself is in it by configuration.
+    Rule: an address named by a server is never requested in a private network, unless the server itself is configured
+    in it.
     """
 
     def __init__(self, settings: GrantSettings, store: GrantStore, fetch: GuardedFetch | None = None) -> None:
@@ -56,7 +57,7 @@ class Issuers:
         return found
 
     async def known(self, account: Account, challenge: Challenge | None) -> ProtectedServer:
-        """Return what protects a server, as it was found before if it was.
+        """Return the discovered authorization of a server, from the cache if possible.
 
         Raises:
             DiscoveryFailed: it was not found.
@@ -69,14 +70,14 @@ class Issuers:
         return await self.discover(account, challenge)
 
     def forget(self, account: Account) -> None:
-        """Have the server asked anew the next time."""
+        """Drop the cached discovery of the account's server."""
         self._found.pop(self._key(account))
 
     def _key(self, account: Account) -> tuple[str, str, str | None]:
         return account.server.id, account.url, account.auth.issuer
 
     async def read_again(self, account: Account, issuer: IssuerMetadata) -> IssuerMetadata:
-        """Return the metadata of an issuer as they are now; as they were known, where they cannot be read."""
+        """Return the current metadata of an issuer, or the known ones if they cannot be read."""
         if issuer.assumed:
             return issuer
         try:
@@ -85,10 +86,10 @@ class Issuers:
             return issuer
 
     async def client(self, account: Account, issuer: IssuerMetadata, redirect_uri: str) -> Registration:
-        """Return the aggregator's client id: one that is known, or a new one.
+        """Return the aggregator's client id: a known one, or a new one.
 
         Raises:
-            RegistrationFailed: there is no way to one.
+            RegistrationFailed: there is none, and registration is impossible.
         """
         if account.client is None:
             kept = await self._store.client(issuer.issuer, redirect_uri)
@@ -107,7 +108,7 @@ class Issuers:
         return found
 
     def _document(self, redirect_uri: str) -> str | None:
-        """Return the aggregator's metadata document, where it names this redirect address."""
+        """Return the URL of the aggregator's metadata document if it names this redirect address."""
         url = self._settings.client_id_url
         configured = self._settings.auth.client_id_url
         if url is None or configured is not None:

@@ -1,4 +1,4 @@
-"""Tokens that are got without a person at a browser: the aggregator's own account, and tokens that vouch for others."""
+"""Tokens obtained without a user at a browser: for the aggregator's own account, and by exchange for a user's token."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ _CALLERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _SignedIn:
-    """A person who signed in: what vouches for them, until when, and the number of the sign-in."""
+    """A signed-in user: their ID token, its expiry, and the number of the sign-in."""
 
     id_token: str = field(repr=False)
     expires: float
@@ -43,7 +43,7 @@ class _SignedIn:
 
 
 class MachineTokens:
-    """The tokens of accounts whose `auth.grant` needs no person at a browser; they are kept in memory only."""
+    """The tokens of accounts whose `auth.grant` needs no user at a browser; they stay in memory."""
 
     asks_person = False
 
@@ -60,17 +60,17 @@ class MachineTokens:
         self._callers.put(owner, token)
 
     def signed_in(self, owner: GrantOwner, id_token: str, expires: float) -> None:
-        """Take the ID token of a person, which is good until a wall-clock time."""
+        """Store the ID token of a user, valid until a wall-clock time."""
         self._sign_ins += 1
         self._signed_in.put(owner, _SignedIn(id_token, expires, self._sign_ins))
 
     def sign_in_of(self, owner: GrantOwner) -> int | None:
-        """Return a number for the sign-in of a person that still counts, another one for each; None for none."""
+        """Return a number for a user's valid sign-in, different for each; None without one."""
         found = self._signed_in.get(owner)
         return found.number if found is not None and time.time() < found.expires else None
 
     def any_signed_in(self, idp: str | None) -> GrantOwner | None:
-        """Return a person who is signed in at an issuer now; None where there is none."""
+        """Return a user who is signed in at an issuer now, or None."""
         owners = [owner for owner, _ in self._signed_in.items() if owner.names[0] == idp]
         return next((owner for owner in owners if self.sign_in_of(owner) is not None), None)
 
@@ -79,7 +79,7 @@ class MachineTokens:
     ) -> AccessToken | None:
         """See `credentials.TokenSource`."""
         if challenge is None:
-            # The server has not said yet what it wants; its first refusal does.
+            # The server's demands are unknown until its first refusal.
             return None
         try:
             found = await self._issuers.known(account, challenge)
@@ -143,7 +143,7 @@ class MachineTokens:
         return configured_client(found.issuer, client)
 
     def _callers_token(self, account: Account) -> str:
-        """Return the token that is exchanged: a configured one, or that of the person behind the call."""
+        """Return the token to exchange: the configured one, or the token of the calling user."""
         if account.auth.subject_token is not None:
             return account.auth.subject_token
         facts = self._callers.get(account.owner)
@@ -153,7 +153,7 @@ class MachineTokens:
         return facts.text
 
     async def _vouched(self, account: Account, found: ProtectedServer, scopes: tuple[str, ...] | None) -> str:
-        """Return the company's word for a person to the server's issuer (ID-JAG)."""
+        """Return the company issuer's assertion about a user for the server's issuer (ID-JAG)."""
         idp = account.auth.idp
         configured = next((one for one in self._settings.auth.issuers if one.issuer == idp), None)
         if idp is None or configured is None or configured.sign_in is None:

@@ -1,4 +1,4 @@
-"""The settings and the ports of grants: servers, where pages for connecting are, and who is told of tokens."""
+"""The settings and the ports of grants: servers, the place of the connect pages, and listeners for token events."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -13,14 +13,14 @@ from aggregator.grants.values import ConnectOutcome, ConnectPage
 from aggregator.oauth.authorization import LoginAttempt
 from aggregator.oauth.token_response import TokenResponse
 
-# Give the configuration of a server by its id; None where there is none.
+# Return the configuration of a server by its id, or None.
 FindServer = Callable[[str], ServerConfig | None]
-# Give a configuration with the values of its secrets; raises UpstreamError where one has none.
+# Return a configuration with the values of its secrets; raises UpstreamError if one has none.
 CompleteServer = Callable[[ServerConfig], Awaitable[ServerConfig]]
 
 
 class HideCredentials(Protocol):
-    """The function that has the credentials of a source hidden, by their names, in all that is written and told."""
+    """A function that registers the credentials of a source, by their names, for redaction in all output."""
 
     def __call__(self, source: str, named: Mapping[str, str], /) -> Awaitable[None]: ...
 
@@ -49,10 +49,10 @@ TokenEventKind = Literal["connected", "refreshed", "refresh_refused", "revoked",
 
 
 class ConnectBase(Protocol):
-    """The place of the pages on which a person connects an account."""
+    """The address of the pages that connect an account."""
 
     async def address(self) -> str | None:
-        """Return the address that `/connect/CODE` is appended to; None where this process has no pages.
+        """Return the address that `/connect/CODE` is appended to; None if this process has no pages.
 
         A process without a web server may open a listener on this machine first.
         """
@@ -60,17 +60,17 @@ class ConnectBase(Protocol):
 
 
 class TokenEvents(Protocol):
-    """The audit of tokens. No argument has a secret in it."""
+    """The audit of tokens. No argument contains a secret."""
 
     def token_event(
         self, kind: TokenEventKind, said: str, server: str, owner: GrantOwner, details: Mapping[str, Any]
     ) -> None:
-        """Take note of an event. said: one sentence for people."""
+        """Record an event. said: one sentence for operators."""
         ...
 
 
 class AccountChanged(Protocol):
-    """A function that is told that an account was connected, or is not connected any more."""
+    """A function called after an account was connected or disconnected."""
 
     def __call__(self, server: str, account: GrantOwner, *, connected: bool) -> None: ...
 

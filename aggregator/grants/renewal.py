@@ -1,7 +1,7 @@
-"""The renewal of grants that a person gave: one refresh for each version, by one of all processes.
+"""The renewal of users' grants: one refresh for each version, by one of all processes.
 
-Law: new tokens are used only once they are stored, and the old refresh token stays until then. So a process that ends
-in the middle leaves a grant that works: the next one presents the old refresh token again.
+Law: new tokens are used only after they are stored, and the old refresh token stays until then. So a process that ends
+in the middle leaves a working grant: the next one presents the old refresh token again.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class _Unstored:
 
 
 class Renewal:
-    """The renewal in one process, for grants that persons gave. `forced` is said where a token was refused."""
+    """The renewal in one process, for users' grants. `forced` means that the server refused a token."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class Renewal:
         self._unstored: dict[str, _Unstored] = {}
 
     async def token(self, account: Account, held: AccessToken | None, *, forced: bool) -> AccessToken | None:
-        """Return a usable token; None where the account was never connected. held: the one that is known here.
+        """Return a usable token; None if the account was never connected. held: the cached one.
 
         Raises:
             TokenFailed: there is none.
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         until = time.monotonic() + _CLAIMS_WAITED_FOR * self._lease
         pause = _LOOK
@@ -132,7 +132,7 @@ class Renewal:
         return access_token(stored.tokens, stored.record.version, renewable=renewable)
 
     async def _renew(self, account: Account, stored: StoredGrant, claimant: str) -> AccessToken | None:
-        """Get new tokens for a grant that is claimed; None where it has to be read again.
+        """Get new tokens for a claimed grant; None if it has to be read again.
 
         Raises:
             TokenFailed: there are none.
@@ -173,7 +173,7 @@ class Renewal:
             raise TokenUnavailable(f"{before.issuer.issuer} took too long to renew a token") from None
 
     async def _refreshed(self, account: Account, before: GrantTokens) -> TokenResponse:
-        """Ask the issuer, at its token endpoint of now if that of then does not answer as one."""
+        """Ask the issuer, at its current token endpoint if the stored one does not answer as one."""
         fetch, issuer = self._issuers.fetch(account), before.issuer
         client = self._issuers.current_client(account, issuer, before.client)
         assert before.refresh is not None, "only what can be renewed is"
@@ -188,10 +188,10 @@ class Renewal:
         return await refresh(fetch, now, client, before.refresh, resource=before.resource, scopes=before.scopes)
 
     async def _refused(self, account: Account, stored: StoredGrant, claimant: str, error: TokenRefused) -> None:
-        """Take note of a refusal; it returns where another process has stored newer tokens meanwhile.
+        """Record a refusal; return if another process has stored newer tokens meanwhile.
 
         Raises:
-            TokenFailed: a person has to connect the account again, or the operator has to mend something.
+            TokenFailed: a user has to connect the account again, or the operator has to fix something.
         """
         record, server = stored.record, account.server.id
         details = {"issuer": record.issuer, "error": error.error}
@@ -215,7 +215,7 @@ class Renewal:
         await vault.grants.release(id, claimant)
 
     async def _drop(self, account: Account, tokens: GrantTokens) -> None:
-        """End tokens that came too late: the grant was ended, or connected anew, while they were asked for."""
+        """Revoke tokens that arrived too late: the grant was ended, or connected anew, during the request."""
         vault = await self._store.vault()
         if await vault.grants.get(account.row_id(tokens.issuer.issuer)) is not None:
             return

@@ -1,4 +1,4 @@
-"""Sealing: what is secret in a row of the vault is encrypted for that row alone (AES-256-GCM)."""
+"""Sealing: the secret part of a vault row is encrypted for that row alone (AES-256-GCM)."""
 
 import base64
 import binascii

@@ -1,6 +1,6 @@
-"""The attempts of people to sign in before they connect an account, each kept with the link that it is for.
+"""The sign-in attempts of users before they connect an account, each stored with its link.
 
-Law: an attempt counts once, and in the browser that went on from the link only.
+Law: an attempt counts once, and only in the browser that followed the link.
 """
 
 import hmac
@@ -60,7 +60,7 @@ class SignInAttempts:
         return str(kept["code"]), LoginAttempt.from_json(kept["sign_in"])
 
     async def end(self, code: str, find: FindServer) -> str | None:
-        """Remove the link, and return the id of its server, where signing in is all that a person does for it."""
+        """Remove the link, and return the id of its server, if signing in is its only purpose."""
         found = await self._store.connect(code)
         if found is None:
             return None

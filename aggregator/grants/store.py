@@ -1,6 +1,6 @@
-"""The vault as values: what is stored is sealed here, and what is read is opened here.
+"""The vault as values: stored values are sealed here, and read values are opened here.
 
-Law: a grant is found only for the server, the address of the server, the issuer and the owner that it was given for.
+Law: a grant is found only for its original server, server address, issuer and owner.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ UNREADABLE: Final = "what is stored of it cannot be decrypted with the vault key
 
 
 class VaultDatabase(Protocol):
-    """The database that the vault is in; `open` returns None where there is none."""
+    """The database of the vault; `open` returns None if there is none."""
 
     async def open(self) -> "Database | None": ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGrant:
-    """A grant as it is stored. tokens: None where it cannot be opened; `record.problem` says so then."""
+    """A stored grant. tokens: None if they cannot be decrypted; `record.problem` has the reason."""
 
     record: GrantRecord
     tokens: GrantTokens | None
 
 
 class GrantStore:
-    """The vault of one process. Its methods raise StorageError, and VaultKeyMissing where there is no key."""
+    """The vault of one process. Its methods raise StorageError, and VaultKeyMissing without a key."""
 
     def __init__(self, database: VaultDatabase, vault_key: str | None, path: Path | None) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class GrantStore:
         self._path = path
         self._sealer: Sealer | None = None
         self._reading = asyncio.Lock()
-        # Names this process in what it tells the others.
+        # Identifies this process in its notifications to others.
         self.process: Final = secrets.token_hex(8)
         self._said: set[str] = set()
 
@@ -78,7 +78,7 @@ class GrantStore:
     # -- grants
 
     async def find(self, account: Account) -> StoredGrant | None:
-        """Return the grant of an account, if there is one for the server as it is configured now."""
+        """Return the grant of an account, if there is one for the server's current configuration."""
         vault, sealer = await self.vault(), await self.sealer()
         for record in await vault.grants.of_account(account.id):
             issuer = account.auth.issuer
@@ -109,7 +109,7 @@ class GrantStore:
             return StoredGrant(record, None)
 
     async def put(self, account: Account, tokens: GrantTokens) -> GrantRecord:
-        """Store a grant that a person gave."""
+        """Store a user's grant."""
         vault, sealer = await self.vault(), await self.sealer()
         record = self._record(sealer, account, tokens)
         await vault.grants.put(record, self.process)
@@ -136,7 +136,7 @@ class GrantStore:
         )
 
     async def renew(self, before: GrantRecord, tokens: GrantTokens) -> bool:
-        """Store new tokens of a grant; False where it has newer ones, or was ended."""
+        """Store new tokens of a grant; False if it has newer ones, or was ended."""
         vault, sealer = await self.vault(), await self.sealer()
         kept = {name: getattr(before, name) for name in GrantRecord.__dataclass_fields__}
         kept |= {
@@ -151,11 +151,11 @@ class GrantStore:
         return await vault.grants.renew(GrantRecord(**kept))
 
     async def mark(self, record: GrantRecord, problem: str) -> bool:
-        """Write that a person has to connect again; False where there are newer tokens by now."""
+        """Record that a user has to connect again; False if there are newer tokens by now."""
         return await (await self.vault()).grants.mark(record, problem, self.process)
 
     async def remove(self, server: str, owner: GrantOwner) -> tuple[StoredGrant, ...]:
-        """Remove the grants of an owner for a server; return what they were."""
+        """Remove the grants of an owner for a server, and return them."""
         vault, sealer = await self.vault(), await self.sealer()
         removed = await vault.grants.remove(server, owner.key, account_id(server, owner), self.process)
         return tuple(self._opened(sealer, record) for record in removed)
@@ -186,18 +186,18 @@ class GrantStore:
     # -- accounts that are being connected
 
     async def put_connect(self, code: str, value: Mapping[str, Any], expires: float) -> None:
-        """Store what a link is about."""
+        """Store the subject of a link."""
         vault, sealer, id = await self.vault(), await self.sealer(), digest_of(code)
         sealed = sealer.seal(_CONNECTS, id, value)
         await vault.connects.put(ConnectRecord(id, None, time.time(), expires, sealer.key_id, sealed))
 
     async def connect(self, code: str) -> "tuple[ConnectRecord, dict[str, Any]] | None":
-        """Return what a link is about; None where it is unknown or has expired."""
+        """Return the subject of a link; None if it is unknown or has expired."""
         vault = await self.vault()
         return await self._read_connect(await vault.connects.get(digest_of(code), time.time()))
 
     async def connect_of_state(self, state: str) -> "tuple[ConnectRecord, dict[str, Any]] | None":
-        """Return what the link is about whose answer brings a state."""
+        """Return the subject of the link with this state; None if it is unknown or has expired."""
         vault = await self.vault()
         return await self._read_connect(await vault.connects.of_state(digest_of(state), time.time()))
 
@@ -210,7 +210,7 @@ class GrantStore:
             return None
 
     async def change_connect(self, id: str, value: Mapping[str, Any], state: str | None) -> bool:
-        """Store what became of a link; False where it has ended meanwhile."""
+        """Store the outcome of a link; False if it has ended meanwhile."""
         vault, sealer = await self.vault(), await self.sealer()
         hashed = digest_of(state) if state is not None else None
         return await vault.connects.begin(id, hashed, sealer.key_id, sealer.seal(_CONNECTS, id, value))

@@ -1,4 +1,4 @@
-"""The tokens of a grant with what they are renewed with, and an access token as requests use it."""
+"""The tokens of a grant with the data to renew them, and an access token in the form that requests use."""
 
 import math
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ _MARGIN_PART: Final = 0.1
 class GrantTokens:
     """The tokens of one grant.
 
-    issuer, client: where they were got, and as whom; a refresh token is good for no other. resource: what they were
-    asked for. asked: the scopes that were asked for. since, expires: when the access token was got, and when it ends.
+    issuer, client: the parties that they were issued by and to; a refresh token is valid for no others. resource: the
+    requested resource. asked: the requested scopes. since, expires: the times of issue and expiry of the access token.
     """
 
     access: str = field(repr=False)
@@ -35,7 +35,7 @@ class GrantTokens:
     expires: float | None
 
     def renewed(self, response: TokenResponse, now: float) -> "GrantTokens":
-        """Return the tokens after a refresh: what the answer leaves out stays as it was."""
+        """Return the tokens after a refresh: fields that the answer omits stay unchanged."""
         signed = response.id_token or self.id_token
         return replace(
             self,
@@ -63,10 +63,10 @@ class GrantTokens:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """An access token as requests use it.
+    """An access token in the form that requests use.
 
-    version: that of the grant it belongs to. usable_until, renewed_from: seconds since 1970, infinite where nothing is
-    known. renewable: a newer one can be got without a person.
+    version: the version of its grant. usable_until, renewed_from: seconds since 1970, infinite if unknown. renewable: a
+    newer one can be fetched without a user.
     """
 
     header: str = field(repr=False)

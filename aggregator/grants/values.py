@@ -9,10 +9,10 @@ from aggregator.domain.principal import Principal
 
 @dataclass(frozen=True, slots=True)
 class ConnectLink:
-    """The way of a person to connect an account.
+    """The link that connects an account.
 
-    code: what the link is known by; a secret for those who may connect. url: None where this process has no pages.
-    command: what to run instead. expires: seconds since 1970.
+    code: the secret key of the link, for those who may connect. url: None if this process has no pages. command: the
+    command to run instead. expires: seconds since 1970.
     """
 
     code: str = field(repr=False)
@@ -25,9 +25,9 @@ class ConnectLink:
 class ConnectPage:
     """The subject of a link, for the page behind it. server: its id.
 
-    asked_by: the principal that the link was made for, without the text of its token. scopes: those that are asked
-    for; None where the server is asked without. issuer, resource: where a person is sent, and for what.
-    again: there was a grant before. signs_in: signing in is all that a person does for it (`grant: enterprise`).
+    asked_by: the principal that the link was made for, without the text of its token. scopes: the requested scopes;
+    None to request none. issuer, resource: the destination of the user, and the resource. again: there was a grant
+    before. signs_in: signing in is the only step (`grant: enterprise`).
     """
 
     server: str
@@ -53,7 +53,7 @@ class ConnectOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DevicePrompt:
-    """The code that a person enters at another device. code: what `finish_device` is called with."""
+    """The code that a user enters at another device. code: the argument of `finish_device`."""
 
     code: str = field(repr=False)
     user_code: str
@@ -65,11 +65,11 @@ class DevicePrompt:
 
 @dataclass(frozen=True, slots=True)
 class ConnectedAccount:
-    """A grant, as lists show it.
+    """A grant in lists.
 
-    state: `connected`, or `broken` where a person has to connect again, for the reason in `problem`.
-    expires: the end of the access token; None where it has none. renewable: it is refreshed without a person.
-    resource: the server's address without query. created, updated, expires: seconds since 1970.
+    state: `connected`, or `broken` if a user has to connect again, for the reason in `problem`. expires: the end of the
+    access token; or None. renewable: it is refreshed without a user. resource: the server's address without query.
+    created, updated, expires: seconds since 1970.
     """
 
     server: str

@@ -26,10 +26,10 @@ class VaultKeyMissing(StorageError):
 def vault_secret(configured: str | None, database: Path | None) -> str:
     """Return the secret. configured: `auth.vault_key`. database: the SQLite file; None for other databases.
 
-    A thread runs this: it reads a file, and makes it where there is none.
+    A thread runs this: it reads a file, and creates it if it is missing.
 
     Raises:
-        VaultKeyMissing: there is none, and it cannot be made.
+        VaultKeyMissing: there is none, and it cannot be created.
     """
     if configured is not None:
         return configured

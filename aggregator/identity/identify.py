@@ -1,7 +1,7 @@
 """Identification of the agent behind a request by its credentials, never by `clientInfo`, which anyone may write.
 
-Rule: exactly one credential, in a header. A refusal tells the sender only what the sentences below say. An access token
-is told from a key by how it begins, and left to `identity/tokens`.
+Rule: exactly one credential, in a header. A refusal contains only the sentences below. The first characters tell an
+access token from a key; `identity/tokens` handles tokens.
 """
 
 import re
@@ -31,8 +31,8 @@ _LONGEST_NAME: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """The credentials of a request. Headers hold every value that was sent, in order; `query` is taken from the URL as
-    is.
+    """The credentials of a request. Headers hold every value sent, in order; `query` is the unparsed query of the
+    URL.
     """
 
     frontend: FrontendName
@@ -103,7 +103,7 @@ def identify(
 ) -> Claim | Refused | SentToken:
     """Return the agent behind credentials, or the reason for a refusal. `now` is the wall clock.
 
-    tokens: access tokens are accepted too; one that was sent is returned as it is.
+    tokens: access tokens are accepted too; a sent one is returned unverified.
     """
     if facts.frontend == "stdio":
         # The user who starts the process may choose any agent: there is nothing to prove.

@@ -51,7 +51,7 @@ class RefreshPause(Protocol):
 
 
 class Keyring:
-    """The keys of the database and of the policy files; with one id in both, that of the database counts."""
+    """The keys of the database and of the policy files; for an id in both, the database's key counts."""
 
     def __init__(self, source: KeySource | None = None) -> None:
         self._source = source
@@ -84,7 +84,7 @@ class Keyring:
         return list(self._keys.values())
 
     def record(self, key_id: str) -> KeyRecord | None:
-        """Return what is known of a key, whether it is still good or not."""
+        """Return the record of a key, whether it is still valid or not."""
         return self._keys.get(key_id)
 
     def verify(self, key: Presented | None, now: float) -> KeyRecord | Refusal:

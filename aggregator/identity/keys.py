@@ -1,8 +1,8 @@
-"""API keys: `agk_<key id>_<secret><checksum>`. Only a salted hash is ever kept.
+"""API keys: `agk_<key id>_<secret><checksum>`. Only a salted hash is stored.
 
 The secret has 256 random bits, which cannot be searched, however fast the hash. A slow hash (scrypt, argon2) protects
-what people can remember; here it would only make every request costly and a flood of wrong keys an attack. The salt
-keeps equal hashes from revealing equal secrets; the key id in the hash keeps a hash from being moved to another key.
+memorable passwords; here it would only make every request costly and a flood of wrong keys an attack. The salt keeps
+equal hashes from revealing equal secrets; the key id in the hash keeps a hash from being moved to another key.
 """
 
 import re
@@ -34,7 +34,7 @@ _PERSON: Final = b"aggregator key 1"
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """A well-formed key as it was sent."""
+    """A well-formed key from a request."""
 
     key_id: str
     secret: str = field(repr=False)

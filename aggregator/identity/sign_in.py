@@ -1,6 +1,6 @@
-"""Signing people in at their issuer in a browser, by OpenID Connect: the aggregator is a client of the issuer there.
+"""Sign-in of users at their issuer in a browser, by OpenID Connect: the aggregator is a client of the issuer.
 
-Rule: an ID token says who sits at the browser, and nothing else; it lets no one in here.
+Rule: an ID token only identifies the user at the browser; it authorizes no request here.
 """
 
 import time
@@ -25,7 +25,7 @@ _OPENID: Final = "openid"
 
 
 class SignInFailed(Exception):
-    """A person could not be signed in. reason: one sentence for people. transient: it may work later."""
+    """A user could not be signed in. reason: one sentence for users. transient: it may work later."""
 
     def __init__(self, reason: str, *, transient: bool = False) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class SignInFailed(Exception):
 
 
 class SignIns:
-    """The issuers of the configuration at which people can sign in."""
+    """The configured issuers that users can sign in at."""
 
     def __init__(self, config: AuthConfig, fetch: GuardedFetch | None = None) -> None:
         self._fetch = fetch or GuardedFetch(config.private_hosts)
@@ -42,18 +42,19 @@ class SignIns:
         self._keys: dict[str, IssuerKeys] = {}
 
     def offers(self, issuer: str) -> bool:
-        """Return whether people can sign in at an issuer."""
+        """Tell whether users can sign in at an issuer."""
         return issuer in self._issuers
 
     async def begin(self, issuer: str, redirect_uri: str) -> LoginAttempt:
-        """Return the request that a browser is sent to the issuer with.
+        """Return the request that the browser is redirected to the issuer with.
 
         Raises:
-            SignInFailed: the issuer cannot be asked, or is none at which people sign in.
+            SignInFailed: the issuer is unreachable, or does not offer sign-in.
         """
         config = self._issuer(issuer)
         metadata = await self._metadata(config)
-        # Many issuers of companies support PKCE without saying so; where one does not, the nonce holds the answer.
+        # Many company issuers support PKCE without declaring it; with an issuer that does not, the nonce binds the
+        # answer.
         metadata = replace(metadata, code_challenge_methods_supported=("S256",))
         assert config.sign_in is not None, "only issuers with it are kept"
         scopes = tuple(dict.fromkeys((_OPENID, *config.sign_in.scopes)))
@@ -90,7 +91,7 @@ class SignIns:
     async def _verified(self, config: IssuerConfig, text: str, attempt: LoginAttempt) -> TokenFacts:
         """Return the facts of an ID token (OpenID Connect Core, 3.1.3.7)."""
         keys = self._keys.setdefault(config.issuer, IssuerKeys(config, self._fetch))
-        # An ID token is meant for the client, and is no access token.
+        # The audience of an ID token is the client, and an ID token is no access token.
         own = config.model_copy(update={"audience": (attempt.client_id,), "types": ("JWT",)})
         try:
             token = read_token(text)

@@ -42,9 +42,9 @@ _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("(?:[^"\\]|\\.)*
 
 @dataclass(frozen=True, slots=True)
 class ClientSource:
-    """The sender of a request: its address, as far as that is known for certain.
+    """The sender of a request: its address, as far as it is certain.
 
-    `forwarded`: a proxy passed the request on; `by_trusted`: a trusted one. `named_here`: the request was sent to a
+    `forwarded`: a proxy forwarded the request; `by_trusted`: a trusted one did. `named_here`: the request was sent to a
     loopback name; with any other name it reached this machine through a proxy or a tunnel.
     """
 
@@ -115,9 +115,9 @@ def _is_trusted(address: str | None, trusted: Sequence[Network]) -> bool:
 
 
 def _client(peer: str | None, headers: Headers, trusted: Sequence[Network]) -> str | None:
-    """Return the rightmost hop that is no trusted proxy, or the last known one where the chain breaks off.
+    """Return the rightmost hop that is no trusted proxy, or the last known one if the chain breaks off.
 
-    A proxy writes one of the two headers and passes the other on unchanged, so neither is believed if they differ.
+    A proxy writes one of the two headers and forwards the other unchanged, so neither is trusted if they differ.
     """
     listed = [value for name, value in headers if name == b"x-forwarded-for"]
     standard = [value for name, value in headers if name == b"forwarded"]
@@ -170,7 +170,7 @@ def _standard_hops(values: Iterable[bytes]) -> list[str | None]:
 
 
 def _hop(text: str) -> str | None:
-    """Return the address of a hop that may have a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`."""
+    """Return the address of a hop, without its port if any: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`."""
     if text.startswith("["):
         inside, bracket, port = text[1:].partition("]")
         text = inside if bracket and (not port or port.startswith(":")) else ""

@@ -1,8 +1,7 @@
-"""Throttling of wrong keys: after a few, the sender is told to wait, longer each time.
+"""Throttling of wrong keys: after a few, the sender has to wait, longer each time.
 
-Rule 1: only wrong keys are throttled. The key is checked first, so that a valid key cannot be kept out by failures
-from its address or under its id.
-Rule 2: one guess costs one look-up and one hash, and the memory used is bounded.
+Rule 1: only wrong keys are throttled. The key is checked first, so that a valid key cannot be kept out by failures from
+its address or under its id. Rule 2: one guess costs one look-up and one hash, and the memory used is bounded.
 """
 
 import ipaddress
@@ -12,7 +11,7 @@ from typing import Final
 
 from aggregator.domain.bounds.lru import LruCache
 
-# Failures without a wait: a person may paste the wrong key.
+# Failures without a wait: a user may paste the wrong key.
 FREE: Final = 5
 LONGEST: Final = 60.0
 # Seconds without a failure after which a peer is forgotten.
@@ -58,7 +57,7 @@ class Throttle:
         return wait
 
     def waits(self, peer: str | None, now: float) -> bool:
-        """Return whether the peer was told to wait, and the time is not over. Nothing is counted."""
+        """Tell whether the peer still has to wait. Nothing is counted."""
         entry = self._peers.peek(peer_group(peer))
         return entry is not None and 0.0 < entry.until - now <= LONGEST
 

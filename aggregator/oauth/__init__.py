@@ -1,11 +1,11 @@
 """OAuth as both sides of the aggregator use it: documents of authorization servers, challenges, tokens, keys.
 
-Functions here build and read what goes over the wire (RFC 6749, 7591, 8414, 8628, 8693, 8707, 9207, 9728), and fetch
-documents from addresses that peers named, never from a private network. They keep nothing.
+Functions here build and parse the messages (RFC 6749, 7591, 8414, 8628, 8693, 8707, 9207, 9728), and fetch documents
+from addresses named by peers, never from a private network. They store nothing.
 
 Terms:
-  authorization server: what issues tokens, known by its issuer identifier
-  protected resource: what accepts them: this aggregator towards hosts, a server towards the aggregator
+  authorization server: the issuer of tokens, known by its issuer identifier
+  protected resource: the receiver of tokens: this aggregator towards hosts, a server towards the aggregator
   challenge: the `WWW-Authenticate` field of a response that refuses a request
   registration: the client id of the aggregator at one authorization server, with its secret if it has one
 

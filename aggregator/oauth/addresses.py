@@ -1,4 +1,4 @@
-"""The kinds of network addresses, and which may be asked for what a peer named. This file decides.
+"""The kinds of network addresses, and which of them a request to a peer-named address may reach. This file decides.
 
 Networks of the registries of IANA for special purposes (RFC 6890 and its updates); of IPv6 only 2000::/3 is public.
 """
@@ -64,7 +64,7 @@ def _kind_of_v6(address: IPv6Address) -> AddressKind:
 
 
 def embedded(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that an IPv6 address carries, where there is one."""
+    """Return the IPv4 address embedded in an IPv6 address, or None."""
     number = int(address)
     if any(address in network for network in _EMBEDDED) or (number >> 32) & _LOW_32 in _ISATAP:
         return IPv4Address(number & _LOW_32)

@@ -1,4 +1,4 @@
-"""Authorization requests: the way of a person's browser to an authorization server and back, with a code.
+"""Authorization requests: the user's browser goes to an authorization server and returns with a code.
 
 PKCE with S256 (RFC 7636), resource indicators (RFC 8707), the issuer in the answer (RFC 9207).
 """
@@ -26,7 +26,7 @@ _READ: Final = ("state", "iss", "code", "error", "error_description")
 
 
 class UnsafeIssuer(Exception):
-    """The authorization server cannot be used as MCP demands. reason: one sentence for people."""
+    """The authorization server does not meet the demands of MCP. reason: one sentence for users."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,9 +34,9 @@ class UnsafeIssuer(Exception):
 
 
 class AnswerRefused(Exception):
-    """An answer of an authorization server that brings no code.
+    """An answer of an authorization server without a code.
 
-    reason: one sentence for people. error: the error code of the authorization server, where it was its answer.
+    reason: one sentence for users. error: the error code of the authorization server, if it sent one.
     """
 
     def __init__(self, reason: str, error: str | None = None) -> None:
@@ -47,7 +47,7 @@ class AnswerRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoginAttempt:
-    """One authorization request. url: where the browser is sent. scopes: None where none are asked for.
+    """One authorization request. url: the destination of the browser. scopes: None to request none.
 
     iss_expected: the issuer names itself in its answers. nonce: the one of an OpenID Connect request.
     """
@@ -130,7 +130,7 @@ def begin(
 
 
 def _consent(scopes: Sequence[str] | None) -> Mapping[str, str]:
-    """Return what a request for a refresh token needs (OpenID Connect Core, 11)."""
+    """Return the parameters that a request for a refresh token needs (OpenID Connect Core, 11)."""
     return {"prompt": "consent"} if scopes is not None and OFFLINE in scopes else {}
 
 
@@ -171,7 +171,7 @@ def _once(params: Mapping[str, str] | Sequence[tuple[str, str]]) -> dict[str, st
 
 
 def _check_issuer(attempt: LoginAttempt, named: str | None) -> None:
-    """Compare the issuer in the answer, as texts (RFC 9207, 2.4). Of a wrong one not even the error is told."""
+    """Compare the issuer in the answer, as texts (RFC 9207, 2.4). For a wrong one not even the error is shown."""
     if named is None and attempt.iss_expected:
         raise AnswerRefused(f"the answer does not name its issuer, though {attempt.issuer} says that its answers do")
     if named is not None and named != attempt.issuer:

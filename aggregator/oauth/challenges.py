@@ -29,7 +29,7 @@ class Challenge:
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
-        """The scopes that are asked for; None where the challenge says nothing of them."""
+        """The demanded scopes; None if the challenge names none."""
         return parse_scope(self.params.get("scope")) or None
 
 

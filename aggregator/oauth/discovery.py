@@ -25,7 +25,7 @@ _OLD_REVISION: Final = "2025-03-26"
 
 
 class DiscoveryFailed(Exception):
-    """The authorization server of a server was not found, or is not to be trusted. reason: one sentence for people.
+    """The authorization server of a server was not found, or is not to be trusted. reason: one sentence for users.
 
     transient: trying later may help.
     """
@@ -56,10 +56,10 @@ async def discover(
     issuer: str | None = None,
     revision: str | None = None,
 ) -> ProtectedServer:
-    """Return what protects a server.
+    """Return the authorization of a server.
 
-    fetch: fetches of any server; those for this one are made from it. challenge: the one that the server refused a
-    request with. issuer: the one that the operator configured for it. revision: the server's, where it is known.
+    fetch: fetches of any server; the ones for this server are derived from it. challenge: the server's challenge when
+    it refused a request. issuer: the configured one. revision: the server's, if known.
 
     Raises:
         DiscoveryFailed: the authorization server was not found, or is not to be trusted.
@@ -90,7 +90,7 @@ def canonical_resource(server_url: str) -> str:
 
 
 async def _read_resource(fetch: GuardedFetch, server_url: str, challenge: Challenge | None) -> ResourceMetadata | None:
-    """Return the metadata of the server as a protected resource; None where it has none."""
+    """Return the metadata of the server as a protected resource, or None."""
     named = challenge.params.get("resource_metadata") if challenge is not None else None
     urls = ((absolute(named, server_url),) if named else ()) + resource_metadata_urls(server_url)
     document = await first_document(fetch, tuple(dict.fromkeys(urls)))

@@ -1,7 +1,7 @@
-"""Guarded fetches from addresses that peers named: over TLS from public hosts, or where the operator allowed more.
+"""Guarded fetches from addresses named by peers: over TLS from public hosts, or from more if the operator allows it.
 
 Law: an address is resolved once, every answer is checked, and the connection goes to a checked one. No redirect is
-followed, no cookie is kept, no proxy of the environment is used; bytes and seconds have bounds.
+followed, no cookie is stored, no proxy of the environment is used; bytes and seconds have bounds.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ async def _learn_nothing(named: Mapping[str, str]) -> None:
 class FetchFailed(Exception):
     """A fetch that was refused here, or failed.
 
-    reason: one sentence for people, with neither secrets nor the query of an address. transient: trying later may
-    help. redirect: the address, without query, that the peer wanted to lead to.
+    reason: one sentence for users, without secrets and queries of addresses. transient: trying later may help.
+    redirect: the target of the peer's redirect, without query.
     """
 
     def __init__(self, reason: str, *, transient: bool = False, redirect: str | None = None) -> None:
@@ -107,7 +107,7 @@ class _Trust:
 
 
 class GuardedFetch:
-    """A way to fetch for one purpose; `within` allows what follows from an address that the operator configured.
+    """A way to fetch for one purpose; `within` also allows the addresses that follow from a configured one.
 
     private_hosts: `auth.private_hosts`. http_allowed_here: False to refuse http:// even on this machine. resolve and
     tls: in place of the machine's name service and certificate authorities. learn: called with the credentials of each
@@ -157,10 +157,10 @@ class GuardedFetch:
         return same
 
     def admit(self, url: str) -> str:
-        """Return an address if it may be asked as far as it shows without asking the name service.
+        """Return an address if its text alone does not forbid a request.
 
         Raises:
-            FetchFailed: it may not.
+            FetchFailed: it does.
         """
         self._read(url)
         return url
@@ -169,7 +169,7 @@ class GuardedFetch:
         """GET. Any status but a redirect is returned.
 
         Raises:
-            FetchFailed: it may not be asked, or did not answer as it should.
+            FetchFailed: the request is not allowed, or the answer is invalid.
         """
         return await self._send("GET", url, headers, None)
 
@@ -183,7 +183,7 @@ class GuardedFetch:
         return await self._send("POST", url, {"Content-Type": "application/json", **(headers or {})}, data)
 
     def _read(self, url: str) -> FetchTarget:
-        """Return what an address names, if that may be asked as far as it shows."""
+        """Return the target of an address if its text alone does not forbid a request."""
         try:
             target = read_target(url)
         except BadTarget as error:
@@ -223,16 +223,16 @@ class GuardedFetch:
         raise FetchFailed(f"{target} is not asked: it leads to {where}")
 
     def _public_allowed(self, target: FetchTarget) -> bool:
-        """Return False for names of this machine that lead elsewhere, and for what goes there unencrypted."""
+        """Return False for names of this machine that resolve elsewhere, and for unencrypted requests."""
         return target.host != "localhost" and (
             target.scheme == "https" or target.origin in self._trust.origins or self._trust.private.names(target.host)
         )
 
     async def addresses(self, url: str) -> tuple[str, ...]:
-        """Return the addresses that a URL leads to, having checked each of them.
+        """Return the addresses of a URL's host, each of them checked.
 
         Raises:
-            FetchFailed: it must not be asked, or its name is not known.
+            FetchFailed: a request is not allowed, or the name is unknown.
         """
         return await self._addresses(self._read(url))
 
@@ -243,7 +243,7 @@ class GuardedFetch:
             found = await self._resolve(target.host, target.port)
         except (OSError, UnicodeError):
             if self._trust.proxy is not None and "." in target.host:
-                # Only the proxy knows names then, and what they lead to is for it to allow.
+                # Only the proxy resolves names then, and decides which addresses to allow.
                 return ()
             raise FetchFailed(f"{target}: the name {target.host} is not known", transient=True) from None
         if not found:

@@ -37,7 +37,7 @@ _LISTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class IssuerMetadata:
-    """The metadata of an authorization server; None where the document says nothing.
+    """The metadata of an authorization server; None for missing members.
 
     assumed: there is no document; the endpoints are those of MCP 2025-03-26 at the server's own root.
     """
@@ -82,13 +82,13 @@ class ResourceMetadata:
 
 
 def resource_metadata_urls(server_url: str) -> tuple[str, ...]:
-    """Return where the metadata of a protected resource may be: for its path, then at the root (RFC 9728, 3.1)."""
+    """Return the possible addresses of a resource's metadata: for its path, then at the root (RFC 9728, 3.1)."""
     base, path = _split(server_url)
     return (f"{base}{_RESOURCE}{path}", f"{base}{_RESOURCE}") if path else (f"{base}{_RESOURCE}",)
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return where the metadata of an issuer may be, in the order of the MCP specification."""
+    """Return the possible addresses of an issuer's metadata, in the order of the MCP specification."""
     base, path = _split(issuer)
     if not path:
         return f"{base}{_OAUTH}", f"{base}{_OPENID}"
@@ -102,10 +102,10 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def parse_issuer(document: Mapping[str, Any], issuer: str, fetch: GuardedFetch) -> IssuerMetadata:
-    """Return the metadata of `issuer` from its document. Relative addresses stand under the issuer.
+    """Return the metadata of `issuer` from its document. Relative addresses are resolved against the issuer.
 
     Raises:
-        FetchFailed: the document is for another issuer, or an endpoint in it may not be asked.
+        FetchFailed: the document is for another issuer, or an endpoint in it is not allowed.
     """
     base = f"{issuer.rstrip('/')}/"
     named = document.get("issuer")
@@ -170,10 +170,10 @@ async def read_issuer(fetch: GuardedFetch, issuer: str) -> IssuerMetadata:
 async def first_document(
     fetch: GuardedFetch, urls: tuple[str, ...], headers: Mapping[str, str] | None = None
 ) -> dict[str, Any] | None:
-    """Return the first document of some addresses; None where none of them has one.
+    """Return the first document of some addresses; None if none of them has one.
 
     Raises:
-        FetchFailed: an address may not be asked, or cannot answer at the moment, so that nothing is known.
+        FetchFailed: an address is not allowed, or does not answer at the moment.
     """
     for url in urls:
         try:

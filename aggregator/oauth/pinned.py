@@ -19,7 +19,7 @@ _ANY_WRAPPER: Final = 32 + zlib.MAX_WBITS
 
 
 class CheckedAddresses(AbstractResolver):
-    """A resolver that knows one host, and says of it only what was checked."""
+    """A resolver for one host, which returns only the checked addresses."""
 
     def __init__(self, host: str, addresses: tuple[str, ...]) -> None:
         self._host = host
@@ -121,7 +121,7 @@ def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
 
 
 def _failure(error: aiohttp.ClientError) -> Exception:
-    """Return what an error of aiohttp means, without the address in it."""
+    """Return the meaning of an aiohttp error, without the address in it."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientSSLError):
         return OSError(_reason(error))
     if isinstance(error, aiohttp.InvalidURL):

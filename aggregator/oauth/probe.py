@@ -35,9 +35,9 @@ _REQUEST: Final[Mapping[str, Any]] = {
 async def ask_for_challenge(
     fetch: GuardedFetch, server_url: str, headers: Mapping[str, str] | None = None
 ) -> Challenge | None:
-    """Return the challenge of a server; None where it has none, or does not answer.
+    """Return the challenge of a server; None if it has none, or does not answer.
 
-    headers: those that the operator configured for the server.
+    headers: the configured headers of the server.
     """
     nearby = fetch.within(server_url)
     try:

@@ -22,7 +22,7 @@ _WORDS_AT_MOST: Final = 200
 
 
 class RegistrationFailed(Exception):
-    """The aggregator has no client id at an authorization server, and gets none. reason: one sentence for people.
+    """The aggregator has no client id at an authorization server, and gets none. reason: one sentence for users.
 
     transient: trying later may help.
     """
@@ -44,10 +44,10 @@ class ConfiguredClient:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A client id at one issuer, and how the client proves itself there.
+    """A client id at one issuer, with its authentication.
 
-    expires: when the secret ends, in seconds since the epoch; None for never. redirect_uris: those that were
-    registered; empty where that is not known.
+    expires: the end of the secret, in seconds since the epoch; None for never. redirect_uris: the registered ones;
+    empty if unknown.
     """
 
     issuer: str
@@ -81,7 +81,7 @@ def configured_client(issuer: IssuerMetadata, client: ConfiguredClient) -> Regis
 
 
 def _secret_method(issuer: IssuerMetadata) -> ClientAuthentication:
-    """Return how a secret is shown: in the header where that is supported, which it is by default (RFC 8414, 2)."""
+    """Return the authentication method of a secret: in the header if supported, which is the default (RFC 8414, 2)."""
     supported = issuer.token_endpoint_auth_methods_supported
     if supported is None:
         return "client_secret_basic"
@@ -131,7 +131,7 @@ async def register(
 def _dynamic_document(
     issuer: IssuerMetadata, redirect_uri: str, scopes: Sequence[str] | None, client_name: str
 ) -> dict[str, Any]:
-    """Return what a client is registered with (RFC 7591, 2)."""
+    """Return the document that registers a client (RFC 7591, 2)."""
     supported = issuer.token_endpoint_auth_methods_supported
     wished: tuple[ClientAuthentication, ...] = (*_SECRET_METHODS, "none")
     method = next((m for m in wished if supported is None or m in supported), "client_secret_basic")
@@ -152,7 +152,7 @@ def _dynamic_document(
 
 
 def application_type(redirect_uri: str) -> Literal["native", "web"]:
-    """Return `native` for a redirect to the machine that the person sits at (MCP 2026-07-28; RFC 8252)."""
+    """Return `native` for a redirect to the user's own machine (MCP 2026-07-28; RFC 8252)."""
     try:
         return "native" if read_target(redirect_uri).is_here else "web"
     except BadTarget:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-# Asks for a refresh token, where an issuer has it (OpenID Connect Core 11; MCP 2026-07-28, Refresh Tokens).
+# Requests a refresh token, if an issuer supports it (OpenID Connect Core 11; MCP 2026-07-28, Refresh Tokens).
 OFFLINE: Final = "offline_access"
 # Of one document or challenge; a list that is longer is cut.
 _AT_MOST: Final = 200
-# Characters of one `scope` value that are looked at.
+# Characters of one `scope` value that are read.
 _LONGEST_VALUE: Final = 16_384
 _LONGEST: Final = 200
 
@@ -18,10 +18,10 @@ def first_scopes(
     of_issuer: Sequence[str] | None,
     configured: Sequence[str] = (),
 ) -> tuple[str, ...] | None:
-    """Return the scopes to ask for at first; None to leave the parameter out.
+    """Return the scopes to request at first; None to omit the parameter.
 
-    The configured ones; else those of the challenge; else all of the resource's metadata. `offline_access` is added
-    where the issuer has it.
+    The configured ones; else the scopes of the challenge; else all of the resource's metadata. `offline_access` is
+    added if the issuer supports it.
     """
     chosen = configured or (challenged if challenged is not None else of_resource)
     if not chosen:
@@ -31,13 +31,13 @@ def first_scopes(
 
 
 def stepped_up(before: Sequence[str] | None, challenged: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the scopes to ask for after a challenge: those asked for before, and those of the challenge."""
+    """Return the scopes to request after a challenge: the earlier ones, and those of the challenge."""
     return tuple(dict.fromkeys((*(before or ()), *(challenged or ())))) or None
 
 
 def parse_scope(value: object) -> tuple[str, ...] | None:
-    """Return the scopes of a `scope` value, each once; None where it is no text. Of a very long one the rest is left
-    out, and the scope in which that begins.
+    """Return the scopes of a `scope` value, each once; None if it is no text. A very long value is cut after a whole
+    scope.
     """
     if not isinstance(value, str):
         return None
@@ -47,7 +47,7 @@ def parse_scope(value: object) -> tuple[str, ...] | None:
 
 
 def scopes_in(values: object) -> tuple[str, ...] | None:
-    """Return the scopes in a list, each once, without what can be none (RFC 6749, 3.3); None where it is no list."""
+    """Return the scopes in a list, each once, without invalid ones (RFC 6749, 3.3); None if it is no list."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         return None
     texts = (value for value in values if isinstance(value, str) and 0 < len(value) <= _LONGEST)

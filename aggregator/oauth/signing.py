@@ -16,7 +16,7 @@ _RSA_BITS: Final = 2048
 
 
 class UnusableKey(ValueError):
-    """The private key cannot sign. The message does not have the key."""
+    """The private key cannot sign. The message does not contain the key."""
 
 
 def sign(claims: Mapping[str, Any], private_key: str, accepted: Sequence[str] | None) -> str:

@@ -24,7 +24,7 @@ _NAME_AT_MOST: Final = 253
 
 
 class BadTarget(ValueError):
-    """A text that is no address to ask. reason: what is wrong, without the text itself."""
+    """A text that is no valid address. reason: its fault, without the text itself."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class BadTarget(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """A host and what is asked of it. host is in lower case, without brackets; literal: the host, if an address."""
+    """A host and the rest of an address. host is in lower case, without brackets; literal: the host, if an address."""
 
     url: str
     scheme: str
@@ -51,13 +51,13 @@ class FetchTarget:
         return self.host == "localhost" or (self.literal is not None and kind_of(self.literal) == "loopback")
 
     def __str__(self) -> str:
-        """Return the address for a person to read: without its query, in which secrets may be."""
+        """Return the address for display: without its query, which may contain secrets."""
         return without_query(self.url)
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedRequest:
-    """A request, and the addresses that it may be sent to; no other is asked for."""
+    """A request, and the only addresses that it may be sent to."""
 
     verb: str
     target: FetchTarget
@@ -69,10 +69,10 @@ class PinnedRequest:
 
 
 def read_target(url: str) -> FetchTarget:
-    """Return what a URL names.
+    """Return the target of a URL.
 
     Raises:
-        BadTarget: it names no host in a way that every program reads alike.
+        BadTarget: programs may disagree about its host.
     """
     if len(url) > _LONGEST:
         raise BadTarget("the address is too long")
@@ -93,12 +93,12 @@ def absolute(url: str, base: str) -> str:
     try:
         return url if urlsplit(url).scheme else urljoin(base, url)
     except ValueError:
-        # The reader of the address says what is wrong with it.
+        # The reader of the address reports its fault.
         return url
 
 
 def without_query(url: str) -> str:
-    """Return a URL for a person to read: without user, query and fragment, and not longer than a line."""
+    """Return a URL for display: without user, query and fragment, and no longer than a line."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -127,7 +127,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _complaint(url: str) -> str:
-    """Return what is wrong with a text that has not the shape of an address."""
+    """Return the fault of a text that has not the form of an address."""
     scheme, separator, rest = url.partition("://")
     authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     if not separator or scheme.lower() not in _PORTS:

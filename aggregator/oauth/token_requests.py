@@ -1,4 +1,4 @@
-"""Token requests: what the endpoints of an authorization server are asked for tokens.
+"""Token requests: requests to the endpoints of an authorization server.
 
 Every function raises TokenRefused and TokenUnavailable (`token_response.py`).
 """
@@ -31,7 +31,7 @@ _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a type
 ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
-# Parameters that are secrets, and are taken out of what a server says.
+# Parameters that are secrets, and are removed from a server's texts.
 _SECRETS: Final = frozenset(
     {
         "code",
@@ -54,7 +54,7 @@ _USER_CODE_AT_MOST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class DeviceAuthorization:
-    """The page and the code for a person at another device (RFC 8628, 3.2). interval: seconds between polls."""
+    """The page and the code for a user at another device (RFC 8628, 3.2). interval: seconds between polls."""
 
     device_code: str = field(repr=False)
     user_code: str
@@ -88,9 +88,9 @@ async def refresh(
     resource: str | None,
     scopes: Sequence[str] | None = None,
 ) -> TokenResponse:
-    """Return new tokens; `refresh` of them is None where the old refresh token goes on to count.
+    """Return new tokens; their `refresh` is None if the old refresh token stays valid.
 
-    scopes: those of the grant, which are not asked for again.
+    scopes: the scopes of the grant, which are not requested again.
     """
     form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
     return await _tokens(fetch, issuer, client, form, resource, None, scopes)
@@ -120,7 +120,7 @@ async def exchange_token(
     resource: str | None = None,
     scopes: Sequence[str] | None = None,
 ) -> TokenResponse:
-    """Return the token that another one is exchanged for (RFC 8693); an ID-JAG where that is requested.
+    """Return the token exchanged for another one (RFC 8693); an ID-JAG if requested.
 
     meant_for: the `audience` of the token.
     """
@@ -156,7 +156,7 @@ async def device_authorization(
     resource: str | None,
     scopes: Sequence[str] | None = None,
 ) -> DeviceAuthorization:
-    """Return what a person has to enter where."""
+    """Return the prompt for a user at another device."""
     endpoint = issuer.device_authorization_endpoint
     if endpoint is None:
         raise TokenRefused("unsupported", f"{issuer.issuer} offers no sign-in at another device")
@@ -169,10 +169,10 @@ async def device_authorization(
 
 
 def _device(fetch: GuardedFetch, response: Fetched) -> DeviceAuthorization:
-    """Return the device authorization in a response; its pages are for the browser of a person.
+    """Return the device authorization in a response; its pages are for the user's browser.
 
     Raises:
-        FetchFailed: it is none, or leads a person where no server is.
+        FetchFailed: it is none, or its page is at no valid address.
     """
     said = response.json()
     device, user, page = (said.get(name) for name in ("device_code", "user_code", "verification_uri"))
@@ -203,10 +203,10 @@ async def device_poll(
     interval: float | None = None,
     scopes: Sequence[str] | None = None,
 ) -> TokenResponse | float:
-    """Ask once if the person has agreed; return the tokens, or in how many seconds to ask again.
+    """Ask once if the user has agreed; return the tokens, or the seconds until the next poll.
 
-    interval: what the last poll returned. TokenRefused has `access_denied` where they declined, and `expired_token`
-    where it is too late.
+    interval: what the last poll returned. TokenRefused has `access_denied` if they declined, and `expired_token` if it
+    is too late.
     """
     wait = interval or device.interval
     if time.time() >= device.expires_at:
@@ -230,7 +230,7 @@ async def revoke(
     *,
     hint: str = "refresh_token",
 ) -> bool:
-    """End a token at its issuer (RFC 7009); return False where it offers no way to."""
+    """Revoke a token at its issuer (RFC 7009); return False if the issuer has no endpoint for that."""
     endpoint = issuer.revocation_endpoint
     if endpoint is None:
         return False
@@ -248,7 +248,7 @@ async def _tokens(
     scopes: Sequence[str] | None,
     counted: Sequence[str] | None,
 ) -> TokenResponse:
-    """Return the tokens that a form asks for. counted: the scopes of the grant where the answer names none."""
+    """Return the tokens that a form requests. counted: the scopes of the grant if the answer names none."""
     response, secrets = await _ask(fetch, _endpoint(issuer), issuer, client, _with(form, resource, scopes))
     return read_tokens(response, counted, secrets)
 

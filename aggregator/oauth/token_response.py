@@ -1,4 +1,4 @@
-"""Answers of token endpoints: tokens, refusals, and that nothing is known (RFC 6749, 5)."""
+"""Answers of token endpoints: tokens, refusals, and failures without a verdict (RFC 6749, 5)."""
 
 import email.utils
 import time
@@ -11,7 +11,7 @@ from aggregator.oauth.scopes import parse_scope
 
 _GOOD: Final = 200
 _SERVER_ERROR: Final = 500
-# Statuses of a server, or of what is before it, that say nothing of the grant.
+# Statuses of a server, or of an intermediary, that say nothing about the grant.
 _LATER: Final = frozenset({408, 421, 425, 429})
 _TOKEN_AT_MOST: Final = 64 * 1024
 _WORDS_AT_MOST: Final = 200
@@ -24,9 +24,9 @@ _TEMPORARY: Final = frozenset({"temporarily_unavailable", "server_error", "slow_
 
 
 class TokenRefused(Exception):
-    """The authorization server refused. error: its code, `invalid_grant` if the grant is at its end.
+    """The authorization server refused. error: its code, `invalid_grant` if the grant has ended.
 
-    description: its words, for people; what was sent as a secret is not in them.
+    description: its text, for users, without the secrets that were sent.
     """
 
     def __init__(self, error: str, description: str = "") -> None:
@@ -40,9 +40,9 @@ _CREDENTIALS: Final = ("access_token", "refresh_token", "id_token", "device_code
 
 
 class TokenUnavailable(Exception):
-    """The authorization server could not be asked, or could not answer; nothing is known of the grant.
+    """The authorization server is unreachable, or could not answer; the state of the grant is unknown.
 
-    retry_after: in how many seconds it wants to be asked again, where it said so.
+    retry_after: seconds until the next attempt, if the server named them.
     """
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
@@ -53,7 +53,7 @@ class TokenUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """Tokens. expires_at: seconds since the epoch; None where the server does not say. scopes: those granted."""
+    """Tokens. expires_at: seconds since the epoch; or None. scopes: the granted ones."""
 
     access: str = field(repr=False)
     refresh: str | None = field(default=None, repr=False)
@@ -63,11 +63,11 @@ class TokenResponse:
 
 
 def raise_refusal(response: Fetched, secrets: Collection[str]) -> None:
-    """Raise what a response means that is no success, an error object with status 200 included.
+    """Raise the error of an unsuccessful response, an error object with status 200 included.
 
     Raises:
         TokenRefused: the server refused.
-        TokenUnavailable: it cannot say at the moment.
+        TokenUnavailable: it cannot answer at the moment.
     """
     try:
         said = response.json()
@@ -96,11 +96,11 @@ def credentials_in(response: Fetched) -> dict[str, str]:
 
 
 def read_tokens(response: Fetched, asked: Sequence[str] | None, secrets: Collection[str]) -> TokenResponse:
-    """Return the tokens of a response. asked: the scopes that count where it names none.
+    """Return the tokens of a response. asked: the scopes that count if it names none.
 
     Raises:
-        TokenRefused: the server refused, or what it gave is no bearer token.
-        TokenUnavailable: it cannot say at the moment.
+        TokenRefused: the server refused, or the token is no bearer token.
+        TokenUnavailable: it cannot answer at the moment.
     """
     raise_refusal(response, secrets)
     try:
@@ -108,7 +108,7 @@ def read_tokens(response: Fetched, asked: Sequence[str] | None, secrets: Collect
     except FetchFailed as error:
         raise TokenRefused("invalid_response", error.reason) from None
     kind = document.get("token_type", "Bearer")
-    # `N_A` is for what is no access token, such as an ID-JAG (RFC 8693, 2.2.1).
+    # `N_A` marks a token that is no access token, such as an ID-JAG (RFC 8693, 2.2.1).
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
         raise TokenRefused("invalid_response", f"the token is of a type that is not used here ({kind!r:.40})")
     access = _token(document, "access_token")
@@ -122,7 +122,7 @@ def read_tokens(response: Fetched, asked: Sequence[str] | None, secrets: Collect
 
 
 def _token(document: Mapping[str, Any], name: str) -> str | None:
-    """Return a token that can stand in a header; None where there is none."""
+    """Return a token that can be sent in a header, or None."""
     value = document.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= _TOKEN_AT_MOST:
         return None
@@ -158,7 +158,7 @@ def retry_after(response: Fetched) -> float | None:
 
 
 def readable(text: str, secrets: Collection[str]) -> str:
-    """Return a peer's words for people, without secrets that it may repeat."""
+    """Return a peer's text for display, without secrets that it may repeat."""
     for secret in secrets:
         if len(secret) >= _SECRET_FROM:
             text = text.replace(secret, "***")

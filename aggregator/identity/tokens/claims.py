@@ -1,4 +1,4 @@
-"""The claims of a token against what the configuration says of its issuer. This file decides; it reads no clock.
+"""The claims of a token against the configuration of its issuer. This file decides; it reads no clock.
 
 Rule: a token that was not issued for this aggregator is never accepted (RFC 8707, 2; RFC 9700, 2.3).
 """
@@ -11,22 +11,22 @@ from aggregator.config.auth.issuers import IssuerConfig
 from aggregator.domain.principal import TokenFacts
 from aggregator.identity.tokens.rejection import TokenRejected
 
-# Bounds on what is taken from one token.
+# Bounds on the data read from one token.
 LONGEST_TEXT: Final = 1_024
 MOST_ENTRIES: Final = 1_000
 LONGEST_LIST: Final = 12_288
-# Seconds that a token of an issuer which does not say until when it is good counts for what goes on for its owner.
+# Seconds that a token without an expiry keeps its owner's ongoing work alive.
 UNDATED: Final = 3_600.0
 
 
 def facts_of(claims: Mapping[str, Any], issuer: IssuerConfig, now: float, text: str, *, signed: bool) -> TokenFacts:
-    """Return the facts of a token whose origin is proved, at the wall-clock time `now`.
+    """Return the facts of a token of proven origin, at the wall-clock time `now`.
 
-    signed: the claims are those of a JWT; otherwise they are the issuer's answer about an opaque token, which may leave
+    signed: the claims come from a JWT; otherwise they are the issuer's answer about an opaque token, which may leave
     out `iss` and `exp`.
 
     Raises:
-        TokenRejected: the token lets no one in.
+        TokenRejected: the token is not accepted.
     """
     stated = claims.get("iss")
     if stated != issuer.issuer and (signed or stated is not None):

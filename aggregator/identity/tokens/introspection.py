@@ -1,6 +1,6 @@
-"""Opaque tokens, about which their issuer is asked (RFC 7662).
+"""Opaque tokens, introspected by their issuer (RFC 7662).
 
-Rule: a token is sent to its own issuer's endpoint alone, in the body of a request over TLS.
+Rule: a token is sent only to its own issuer's endpoint, in the body of a request over TLS.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The keys that an issuer publishes (RFC 7517), fetched when a token needs them and kept while the issuer is away.
 
-Rule 1: a key that is not known has the keys fetched again, but at most every `ASK_EVERY` seconds.
-Rule 2: one fetch at a time; who comes meanwhile waits for its result.
-Rule 3: keys are in use as long as a token counts that one of them has signed, however seldom a new one comes.
-Rule 4: keys that could not be fetched for `KEPT_FOR` seconds count no longer, nor do the tokens verified with them.
+Rule 1: an unknown key triggers a new fetch, at most every `ASK_EVERY` seconds. Rule 2: one fetch at a time; later
+callers wait for its result. Rule 3: keys are in use as long as a token signed by one of them is valid, however seldom
+new tokens arrive. Rule 4: keys that could not be fetched for `KEPT_FOR` seconds count no longer, nor do the tokens
+verified with them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from aggregator.oauth.metadata import read_issuer
 
 log = logging.getLogger(__name__)
 
-# Seconds: between two fetches for keys that are not known; after a failed one, while nothing is known.
+# Seconds between two fetches for unknown keys, or after a failed fetch while no key is known.
 ASK_EVERY: Final = 10.0
 RETRY_EVERY: Final = 3.0
 # Seconds after which keys in use are fetched anew, so that a withdrawn key ends, and for which they count at most while
@@ -60,16 +60,16 @@ class IssuerKeys:
         if now - self._fetched > KEPT_FOR:
             return None
         found = self._keys.for_token(kid, algorithm)
-        # A key of that name which does not fit stays as it is: asking again would not help.
+        # A key of that name that does not fit stays unfit: another fetch would not help.
         if found or (kid is not None and self._keys.has(kid)):
             return found
         return () if self.problem is None and now - self._tried < ASK_EVERY else None
 
     async def ask(self, kid: str | None, algorithm: str) -> tuple[IssuerKey, ...]:
-        """Return the keys that may have signed a token, fetched anew if need be and allowed.
+        """Return the keys that may have signed a token, fetched again if necessary and allowed.
 
         Raises:
-            IssuerUnavailable: the keys cannot be had now.
+            IssuerUnavailable: the keys cannot be fetched now.
         """
         came = time.monotonic()
         async with self._lock:

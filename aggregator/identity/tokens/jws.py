@@ -19,7 +19,7 @@ from aggregator.identity.tokens.key_set import IssuerKey
 from aggregator.identity.tokens.rejection import TokenRejected
 from aggregator.wire.codec import decode
 
-# Characters of a token that is looked at.
+# Characters of a token that are examined.
 LONGEST_TOKEN: Final = 16_384
 _LONGEST_KID: Final = 512
 _PARTS: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)")
@@ -28,7 +28,7 @@ _ALGORITHMS: Final = get_default_algorithms()
 
 @dataclass(frozen=True, slots=True)
 class ReadToken:
-    """A JWT that was taken apart; nothing of it is proved."""
+    """A parsed JWT; nothing in it is proven."""
 
     algorithm: str
     kid: str | None
@@ -45,7 +45,7 @@ class ReadToken:
 
 
 def is_jwt(text: str) -> bool:
-    """Return whether a token has the form of a signed JWT; any other is opaque."""
+    """Tell whether a token has the form of a signed JWT; any other is opaque."""
     return _PARTS.fullmatch(text) is not None
 
 
@@ -65,14 +65,14 @@ def read_token(text: str) -> ReadToken:
     if kid is not None and len(kid) > _LONGEST_KID:
         raise TokenRejected("The header of this token is too long.", guessed=True)
     if "crit" in header or "b64" in header:
-        # RFC 7515, 4.1.11: none of the extensions that a header can demand is known here.
+        # RFC 7515, 4.1.11: this program supports none of the extensions that a header can demand.
         raise TokenRejected("The header of this token demands what is not known here (`crit`).", guessed=True)
     signed = f"{parts[1]}.{parts[2]}".encode()
     return ReadToken(algorithm, kid, kind, claims, signed, _bytes(parts[3]))
 
 
 def check_header(token: ReadToken, issuer: IssuerConfig) -> None:
-    """Check what a token says of itself against what is accepted of its issuer.
+    """Check the header of a token against the settings of its issuer.
 
     Raises:
         TokenRejected: it is not accepted.
@@ -85,7 +85,7 @@ def check_header(token: ReadToken, issuer: IssuerConfig) -> None:
 
 
 def is_signed_by(token: ReadToken, keys: Sequence[IssuerKey]) -> bool:
-    """Return whether one of these keys, which fit the algorithm, has signed the token."""
+    """Tell whether one of these keys, which fit the algorithm, has signed the token."""
     algorithm = _ALGORITHMS[token.algorithm]
     for key in keys:
         try:

@@ -1,6 +1,6 @@
 """The public keys of an issuer: which of them may verify a token. This file decides.
 
-Rule: a key verifies only signatures of its own kind (RFC 8725, 3.1 and 3.2); what the token says does not matter.
+Rule: a key verifies only signatures of its own kind (RFC 8725, 3.1 and 3.2); the token has no influence.
 """
 
 import json
@@ -17,7 +17,7 @@ from jwt.exceptions import InvalidKeyError
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey | Ed448PublicKey
 
-# Keys that are taken of one issuer, and the sizes of RSA keys: a larger one would make each check slow.
+# Keys accepted from one issuer, and the sizes of RSA keys: a larger key would make each check slow.
 MOST_KEYS: Final = 100
 _RSA_BITS: Final = range(2_048, 8_193)
 # Keys that are tried for a token without a `kid`.
@@ -57,7 +57,7 @@ class KeySet:
         return tuple(key for key, _ in zip(fitting, range(_TRIED), strict=False))
 
     def has(self, kid: str | None) -> bool:
-        """Return whether a key of that name is known, for this algorithm or another."""
+        """Tell whether a key of that name is known, for this algorithm or another."""
         return any(key.kid == kid for key in self.keys)
 
 

@@ -16,9 +16,9 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """A token of which nothing can be said now, since its issuer cannot be asked.
+    """A token that cannot be judged now, since its issuer is unreachable.
 
-    reason: a sentence for the log; hosts are told less.
+    reason: a sentence for the log; hosts get less detail.
     """
 
     reason: str

@@ -1,6 +1,6 @@
-"""Tokens that were verified, so that the next request with one costs a look-up.
+"""Verified tokens, cached so that the next request with one costs a look-up.
 
-Rule: an entry is known by a digest of the token, so that no part of a token can be found out by trying.
+Rule: the key of an entry is a digest of the token, so that timing reveals no part of a token.
 """
 
 from hashlib import sha256
@@ -15,9 +15,9 @@ _CHARACTERS: Final = 32 * 2**20
 
 
 class VerifiedToken:
-    """A token that was verified. until: seconds since 1970 from which on it has to be verified again.
+    """A verified token. until: seconds since 1970 after which it must be verified again.
 
-    principal: what became of it, for `gateway/access.py`; it counts with the `terms` that it was made under.
+    principal: the principal made from it by `gateway/access.py`; valid with the `terms` that it was made under.
     """
 
     __slots__ = ("facts", "principal", "terms", "until")
@@ -55,13 +55,13 @@ class TokenCache:
         return entry
 
     def drop(self, text: str) -> VerifiedToken | None:
-        """Forget a token that is good no longer; return what was known of it."""
+        """Remove an invalid token; return its entry."""
         entry = self._entries.pop(sha256(text.encode()).digest())
         self._forget(entry)
         return entry
 
     def clear(self) -> None:
-        """Forget all tokens: keys, or what is accepted, have changed."""
+        """Remove all tokens after a change of keys or settings."""
         self._entries.clear()
         self._characters = 0
 

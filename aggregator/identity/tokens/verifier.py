@@ -1,7 +1,7 @@
-"""The verification of access tokens: at once where the issuer's keys are known, else after asking the issuer.
+"""The verification of access tokens: at once if the issuer's keys are known, else after asking the issuer.
 
-Rule 1: a verified token costs a look-up until it expires, or its issuer's keys change.
-Rule 2: what strangers can cause is bounded: one check of a signature each, one fetch of keys now and then.
+Rule 1: a verified token costs a look-up until it expires, or its issuer's keys change. Rule 2: the cost that strangers
+can cause is bounded: one signature check each, and an occasional fetch of keys.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from aggregator.identity.tokens.rejection import IssuerUnavailable, Rejection, T
 from aggregator.identity.tokens.token_cache import TokenCache, VerifiedToken
 from aggregator.oauth.fetch import GuardedFetch
 
-# Owners of tokens whose latest one is known, and tokens that were withdrawn before they expired.
+# Owners of tokens whose latest one is known, and tokens withdrawn before they expired.
 _OWNERS: Final = 10_000
 _WITHDRAWN: Final = 10_000
 # Opaque tokens that were not active, and the seconds for which their issuer is not asked again.
 _INACTIVE: Final = 10_000
 _INACTIVE_FOR: Final = 10.0
-# Tokens that wait for their issuers to be asked.
+# Tokens that wait for their issuers.
 _WAITING: Final = 1_000
 
 _OTHER_ISSUER: Final = Rejection("This token is of no issuer that is accepted here.", guessed=True)
@@ -40,7 +40,7 @@ _FORGED: Final = "The signature of this token is wrong."
 
 
 class _Issuer:
-    """One issuer with what is known of it."""
+    """One issuer with its keys and state."""
 
     __slots__ = ("config", "introspection", "keys")
 
@@ -55,7 +55,7 @@ class TokenVerifier:
     """The tokens of all issuers of the configuration."""
 
     def __init__(self, config: AuthConfig, fetch: GuardedFetch | None = None, before: "TokenVerifier | None" = None):
-        """Make it; the keys of issuers that `before` has with the same settings are taken over."""
+        """Create the verifier; issuers with unchanged settings keep the keys that `before` has."""
         self.config = config
         self._fetch = fetch or GuardedFetch(config.private_hosts)
         self._issuers: Mapping[str, _Issuer] = {
@@ -96,7 +96,7 @@ class TokenVerifier:
         return facts.expires + issuer.config.leeway if issuer is not None else 0.0
 
     def check(self, text: str, now: float) -> VerifiedToken | Rejection | None:
-        """Return what a token stands for, or why it is rejected; None if its issuer has to be asked (`verify`)."""
+        """Return the verified token, or its rejection; None if its issuer has to be asked (`verify`)."""
         try:
             if not is_jwt(text):
                 return self._check_opaque(text, now)
@@ -109,7 +109,7 @@ class TokenVerifier:
             return rejected.rejection
 
     async def verify(self, text: str) -> VerifiedToken | Rejection | Unverified:
-        """Return what a token stands for, after asking its issuer."""
+        """Return the verified token, or its rejection, after asking its issuer."""
         if len(self._asking) >= _WAITING:
             return Unverified(f"{_WAITING} tokens wait for their issuers already")
         digest = sha256(text.encode()).digest()
@@ -117,7 +117,7 @@ class TokenVerifier:
         try:
             async with lock:
                 known: VerifiedToken | Rejection | None = self.known(text, time.time())
-                # Who waited gets what the first one has found.
+                # Waiting callers get the result of the first.
                 return known or self.check(text, time.time()) or await self._ask(text, digest)
         except TokenRejected as rejected:
             return rejected.rejection
@@ -128,8 +128,8 @@ class TokenVerifier:
                 self._asking.pop(digest, None)
 
     def still(self, facts: TokenFacts, now: float) -> TokenFacts | None:
-        """Return the facts that keep up what goes on for the owner of a token: its own, or once it is over those of
-        the token that took its place; None if there are none.
+        """Return the facts that keep the work of a token's owner alive: its own or, after its end, the facts of the
+        token that replaced it; None if there are none.
         """
         if self._counts(facts, now):
             return facts
@@ -148,7 +148,7 @@ class TokenVerifier:
             await issuer.keys.refresh_if_old()
 
     def problems(self) -> dict[str, str]:
-        """Return what cannot be had of issuers now, by issuer."""
+        """Return the current failures of issuers, by issuer."""
         found = {}
         for name, issuer in self._issuers.items():
             asked = issuer.introspection.problem if issuer.introspection is not None else None
@@ -214,7 +214,7 @@ class TokenVerifier:
         return self._kept(facts, until)
 
     def _kept(self, facts: TokenFacts, until: float) -> VerifiedToken:
-        # With keys that have changed meanwhile, what was verified before is forgotten first.
+        # If the keys have changed meanwhile, this first drops tokens verified with the old ones.
         self.known(facts.text, 0.0)
         self.note(facts)
         return self._cache.put(facts, until)
