@@ -1,7 +1,7 @@
 """Ranked search over tools, by keywords and, where the operator enables it, by vectors.
 
 One index serves all agents: an agent's view of it is a mask. Hidden tools do not affect its answer, not even the rarity
-of a term. The method and its figures are in docs/search.md.
+of a term. The method and its figures are in docs/what-models-see.md.
 
 Terms:
   document: an indexed tool: its terms with their impacts; see `document.py`

@@ -1,7 +1,7 @@
 """Search by meaning, if the operator enables it: embeddings of texts from a small model, beside the keywords.
 
 The model is all-MiniLM-L6-v2; an installed package has its weights, and numpy alone runs it. Nothing is downloaded. The
-method and its figures are in docs/search.md.
+method and its figures are in docs/what-models-see.md.
 
 Terms:
   encoder: the model; it computes the vector of each text
