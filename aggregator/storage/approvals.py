@@ -1,4 +1,5 @@
-"""Calls that wait for a person. An answer holds for one agent, one tool and one set of arguments: once, or for a time.
+"""Calls that wait for confirmation. An answer holds for one agent, one tool and one set of arguments: once, or for a
+time.
 
 Rule: every step is one conditional statement in one transaction, so that of two processes exactly one takes it.
 """
@@ -18,11 +19,11 @@ from aggregator.storage.tables import approvals
 from aggregator.storage.validity import Validity, valid_until
 
 SUBJECT: Final = APPROVALS_SUBJECT
-# More unanswered questions than a person reads: from there on an agent is refused.
+# More open requests than a user reads: from then on the agent is refused.
 PENDING_AT_MOST: Final = 100
-# How long a refusal counts: until then the same call is refused, and no person is asked about it.
+# Seconds that a refusal counts: until then the same call is refused without asking again.
 DENIED_FOR: Final = 24 * 3600.0
-# How long an answered or expired one can still be looked at.
+# Seconds that an answered or expired approval stays visible.
 KEPT: Final = 30 * 86400.0
 # Characters of a note.
 NOTE_AT_MOST: Final = 500
@@ -34,7 +35,7 @@ _NOTHING_KNOWN: Final = AboutCall()
 
 
 class ApprovalAnswer(NamedTuple):
-    """A person's answer to one question: who said it, a note, and how long a yes holds."""
+    """A user's answer to one request: the name, a note, and the validity of an approval."""
 
     kind: Literal["approve", "deny"]
     by: str
@@ -65,12 +66,12 @@ class Approvals:
         expires: float,
         now: float,
     ) -> Approval:
-        """Queue a question; the same one that still waits is not queued again. `summary` and `arguments` (JSON) are
-        shown to people as they are. `needed` people have to agree.
+        """Queue a request, unless the same one still waits. `summary` and `arguments` (JSON) are displayed unchanged.
+        `needed` users have to agree.
 
         Raises:
-            QueueFull: too many questions of this agent wait.
-            StorageError: the database cannot do it.
+            QueueFull: too many requests of this agent wait.
+            StorageError: the database failed.
         """
         async with self._engine.write(SUBJECT) as connection:
             same = select(approvals).where(_bound(agent_id, tool, digest), _is_open("pending", now))
@@ -102,25 +103,25 @@ class Approvals:
     async def find_answer(
         self, agent_id: str, tool: str, digest: str, *, needed: int = 1, now: float
     ) -> Approval | None:
-        """Return the newest answer about this very call that still counts: a yes of `needed` people that is not used
-        up, or a no."""
+        """Return the newest valid answer about exactly this call: an unused approval of `needed` users, or a
+        refusal.
+        """
         enough = _is_open("approved", now) & (approvals.c.needed >= needed)
         counts = enough | _is_open("denied", now)
         answered = select(approvals).where(_bound(agent_id, tool, digest), counts)
         return await self._first(answered.order_by(approvals.c.decided.desc(), approvals.c.id), now)
 
     async def answered(self, ids: Collection[str], *, now: float) -> set[str]:
-        """Return those of the ids that wait for no answer any more, or are not in the queue."""
+        """Return the ids that no longer wait for an answer, or are not in the queue."""
         async with self._engine.read() as connection:
             waiting = select(approvals.c.id).where(approvals.c.id.in_(ids), _is_open("pending", now))
             return set(ids) - set((await connection.execute(waiting)).scalars())
 
     async def consume(self, id: str, agent_id: str, tool: str, digest: str, *, needed: int = 1, now: float) -> bool:
-        """Use a yes for the call that it was said to. One that counts once is used up by that: True for exactly one
-        caller of all processes.
+        """Use an approval for its call. A single-use one is used up: True for exactly one caller of all processes.
 
         Raises:
-            StorageError: the database cannot do it. The call must not go on then.
+            StorageError: the database failed. The call must not go on then.
         """
         mine = approvals.c.id == id, _bound(agent_id, tool, digest), _is_open("approved", now)
         once = case((approvals.c.valid_until.is_(None), "used"), else_=approvals.c.status)
@@ -132,7 +133,7 @@ class Approvals:
             return done.rowcount == 1
 
     async def count_again(self, id: str) -> None:
-        """Count that a call was made again after it was denied."""
+        """Count a repeated call after its denial."""
         async with self._engine.write() as connection:
             again = {"asked_again": approvals.c.asked_again + 1}
             await connection.execute(update(approvals).where(approvals.c.id == id).values(again))
@@ -140,14 +141,14 @@ class Approvals:
     async def approve(
         self, id: str, by: str, *, note: str | None = None, valid_until: float | None = None, now: float
     ) -> Approval:
-        """Say yes to a question that still waits: to one call, or to all such calls until `valid_until`.
+        """Approve a waiting request: one call, or all such calls until `valid_until`.
 
-        Where several people have to agree, the shortest time that one of them gave counts, and the question waits until
-        the last of them has agreed.
+        If several users have to agree, the shortest of their validities counts, and the request waits for the last of
+        them.
 
         Raises:
-            NoSuchRow: there is none such, or it is answered or expired.
-            AlreadyAgreed: this person has said yes before, and another one has to.
+            NoSuchRow: there is none, or it is answered or expired.
+            AlreadyAgreed: this user has approved before, and another one has to.
         """
         while True:
             found = await self.get(id, now=now)
@@ -156,17 +157,17 @@ class Approvals:
             done = await self._agree(found, by, note, valid_until, now)
             if done is not None:
                 return done
-            # Another person answered since it was read.
+            # Another user answered since it was read.
 
     async def deny(
         self, id: str, by: str, *, note: str | None = None, seen: ApprovalStatus | None = None, now: float
     ) -> Approval:
-        """Say no for `DENIED_FOR`, or take a yes back that is not used up; `note` is told to the agent.
+        """Refuse for `DENIED_FOR`, or withdraw an unused approval; the agent sees `note`.
 
         With `seen`, only while it has that status.
 
         Raises:
-            NoSuchRow: there is none such, or it is denied, used or expired.
+            NoSuchRow: there is none, or it is denied, used or expired.
         """
         said = {"note": _storable(note)}
         values = {"status": "denied", "decided": now, "decided_by": by[:_NAMES], **said, "expires": now + DENIED_FOR}
@@ -181,9 +182,9 @@ class Approvals:
     async def list(
         self, status: ApprovalStatus | None = None, *, since: float | None = None, most: int | None = None, now: float
     ) -> list[Approval]:
-        """Return all approvals, or those of one status; oldest first, without their arguments where `most` is given.
+        """Return all approvals, or those of one status; oldest first, without their arguments if `most` is given.
 
-        With `since`, only those that wait or were changed after it; `most` are the newest ones.
+        With `since`, only those that wait or changed after it; `most` selects the newest.
         """
         wanted = select(approvals)
         if status == "pending":
@@ -209,7 +210,7 @@ class Approvals:
             return await connection.scalar(query) or 0
 
     async def last_approved(self, agent_id: str, tool: str, *, before: float) -> Approval | None:
-        """Return the call of this agent and tool that a person said yes to last, before this moment."""
+        """Return the latest approved call of this agent and tool before this moment."""
         agreed = approvals.c.status.in_(("approved", "used"))
         mine = (approvals.c.agent_id == agent_id) & (approvals.c.tool == tool) & (approvals.c.decided <= before)
         return await self._first(select(approvals).where(mine, agreed).order_by(approvals.c.decided.desc()), 0.0)
@@ -233,7 +234,7 @@ class Approvals:
     async def _agree(
         self, found: Approval, by: str, note: str | None, valid_until: float | None, now: float
     ) -> Approval | None:
-        """Add one yes to a question that waits; None, and nothing is done, where it is another one by now."""
+        """Add one approval to a waiting request; None, without a change, if it has changed by now."""
         before = people_of(found)
         if any(same_person(by, name) for name in before):
             left = found.needed - len(before)
@@ -269,7 +270,7 @@ class Approvals:
 async def give_answer(
     queue: Approvals, id: str, answer: ApprovalAnswer, now: float, *, seen: ApprovalStatus | None = None
 ) -> Approval:
-    """Have the queue take an answer; only while the approval has the status that the person has `seen`.
+    """Enter an answer into the queue, only while the approval has the status that the user has `seen`.
 
     Raises:
         NoSuchRow, AlreadyAgreed: as of `Approvals.approve` and `Approvals.deny`.
@@ -287,7 +288,7 @@ def people_of(approval: Approval) -> tuple[str, ...]:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Return whether two names are those of one person: a user of the command line has the same name elsewhere."""
+    """Tell whether two names belong to one user: a command-line user has the same name elsewhere."""
     return _plain_name(one) == _plain_name(other)
 
 

@@ -1,4 +1,4 @@
-"""The catalogs of servers as they were last connected, and every definition that a tool of theirs ever had.
+"""The catalogs of servers from their last connection, and every definition that their tools ever had.
 
 Rule: a catalog changes in one transaction, so that a reader finds an old list or a new one, never a mixture.
 """
@@ -19,7 +19,7 @@ SUBJECT: Final = "mcp_servers"
 # A catalog whose tools take more is not kept, nor is another list that takes more: no real one comes near, and an
 # endless one must not fill the disk.
 CATALOG_BYTES: Final = 16 * 2**20
-# How much is kept of what a server's tools were before; the oldest goes first.
+# Bytes of former tool definitions kept of a server; the oldest goes first.
 HISTORY_BYTES: Final = 32 * 2**20
 # Configurations of one server whose lists are kept, and for how long after the last connection.
 CONFIGURATIONS: Final = 4
@@ -63,14 +63,13 @@ class Catalogs:
         return found
 
     async def keep(self, catalog: ServerCatalog, *, now: float) -> list[str]:
-        """Put this catalog in the place of the one before; one that has not changed is only noted as seen.
+        """Replace the stored catalog; an unchanged one is only marked as seen.
 
-        Lists of items that `catalog` has not stay as they were. Return the kinds of those that are too long, which are
-        not kept.
+        Lists missing in `catalog` stay unchanged. Return the kinds of lists that are too long, which are not stored.
 
         Raises:
-            ValueTooLong: the tools are, and nothing was written.
-            StorageError: the database cannot do it; nothing was written.
+            ValueTooLong: the list of tools is too long; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         if _size(catalog) > CATALOG_BYTES:
             raise ValueTooLong(f"it takes more than {CATALOG_BYTES // 2**20} MiB")
@@ -185,7 +184,7 @@ def _put_versions(connection: Connection, catalog: ServerCatalog, now: float) ->
         mine = (columns.server == catalog.server) & columns.digest.in_(some)
         for digest, text in connection.execute(select(columns.digest, columns.definition).where(mine)).all():
             tool = new.pop(digest)
-            # The text itself is compared: what a damaged row has is no definition, or that of something else.
+            # The text itself is compared: a damaged row has no definition, or the wrong one.
             if text != tool.text:
                 row = (columns.server == catalog.server) & (columns.digest == digest)
                 values = {"name": _name(tool.name), "size": len(tool.text), "definition": tool.text}
@@ -251,7 +250,7 @@ def _seen_again(catalog: ServerCatalog, now: float) -> Update:
 
 
 def _forget(connection: Connection, server: str, now: float) -> None:
-    """Remove lists of configurations that are gone, then definitions in no list, where they are too many."""
+    """Remove lists of removed configurations, then unlisted definitions if there are too many."""
     own = mcp_servers.c.id == server
     newest = select(mcp_servers.c.fingerprint).where(own).order_by(mcp_servers.c.connected.desc()).limit(CONFIGURATIONS)
     connection.execute(
@@ -274,7 +273,7 @@ def _size(catalog: ServerCatalog) -> int:
 
 
 def _name(name: str) -> str:
-    """Return a tool's own name as it is looked for; the definition has it whole."""
+    """Return a tool's own name in the form that is searched; the definition has the full name."""
     return _plain(name[:_NAME_LENGTH])
 
 

@@ -1,4 +1,4 @@
-"""The people who are signed in at the console, and links that sign in once. Secrets are kept as digests."""
+"""The users signed in at the console, and links that sign in once. Secrets are stored as digests."""
 
 import secrets
 from hashlib import sha256
@@ -22,7 +22,7 @@ _MOST: Final = 1_000
 
 
 class SignInLink(NamedTuple):
-    """The person and role that a link signs in."""
+    """The user and role that a link signs in."""
 
     person: str
     role: ConsoleRole
@@ -51,7 +51,7 @@ class ConsoleSessions:
             await connection.execute(insert(console_links).values(values))
 
     async def take_link(self, secret: str, *, now: float) -> SignInLink | None:
-        """Use a link up: of all who try, exactly one gets it. None where it is used, too old or none of ours."""
+        """Use up a link: exactly one caller gets it. None if it is used, expired or unknown."""
         mine = console_links.c.hash == _hashed(secret)
         async with self._engine.write() as connection:
             row = (await connection.execute(select(console_links).where(mine))).first()
@@ -63,7 +63,7 @@ class ConsoleSessions:
     async def begin(
         self, secret: str, person: str, role: ConsoleRole, key_id: str | None, *, now: float
     ) -> ConsoleSession:
-        """Sign a person in; `key_id` names the API key, where one proved who it is."""
+        """Sign a user in; `key_id` names the API key that identified them, if any."""
         made = ConsoleSession(secrets.token_hex(6), person, role, key_id, now, now, now + LASTS_FOR)
         values = {name: getattr(made, name) for name in made.__slots__}
         sessions = console_sessions
@@ -76,7 +76,7 @@ class ConsoleSessions:
         return made
 
     async def find(self, secret: str, *, now: float) -> ConsoleSession | None:
-        """Return the session of a cookie, and note that it was used; None where it has ended."""
+        """Return the session of a cookie, and record its use; None if it has ended."""
         mine = console_sessions.c.hash == _hashed(secret)
         async with self._engine.read() as connection:
             row = (await connection.execute(select(console_sessions).where(mine))).mappings().first()

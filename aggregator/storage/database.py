@@ -19,10 +19,10 @@ class OpenDatabase(Protocol):
 async def open_database(url: str, chain_key: str | None = None) -> "AsyncIterator[Database]":
     """Give the database behind `url` (`sqlite+aiosqlite:///PATH`), checked and migrated; closed on the way out.
 
-    `chain_key` is the secret that the chain of the audit is made with, if it is (`audit.chain_key`).
+    `chain_key` is the secret of the audit's chain, if it has one (`audit.chain_key`).
 
     Raises:
-        StorageError: it cannot be used; the message says what to do.
+        StorageError: it cannot be used; the message contains the fix.
     """
     open_here = await asyncio.to_thread(_opener)
     database = await open_here(url, chain_key)

@@ -48,7 +48,7 @@ def canonical_json(value: Any) -> bytes:
         text = _encoder.encode(plain) if small else "".join(_encoder.iterencode(plain))
     except RecursionError:
         raise ValueError("The arguments are nested too deeply.") from None
-    # A lone surrogate can come out of a JSON escape; it has to count as what it is.
+    # A JSON escape can produce a lone surrogate; it must keep its own value.
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,10 +1,10 @@
-"""The errors of the database, by what the operator can do about them. No message holds a value from a row."""
+"""The errors of the database, by the operator's remedy. No message contains a value from a row."""
 
 from aggregator.domain.errors import AggregatorError, OperatorError
 
 
 class StorageError(OperatorError):
-    """The database cannot do what was asked."""
+    """The database cannot fulfil a request."""
 
 
 class StorageBusy(StorageError):
@@ -36,11 +36,11 @@ class StorageTooNew(StorageError):
 
 
 class NoSuchRow(OperatorError):
-    """The row that was named is not in the database, or no longer in a state that allows what was asked."""
+    """The row does not exist in the database, or its state no longer allows the request."""
 
 
 class AlreadyAgreed(OperatorError):
-    """Several people have to agree to a call, and this one has."""
+    """Several users have to agree to a call, and this one already has."""
 
 
 class QueueFull(AggregatorError):
@@ -48,4 +48,4 @@ class QueueFull(AggregatorError):
 
 
 class ValueTooLong(AggregatorError):
-    """A server's catalog takes more room than one is given."""
+    """A server's catalog exceeds its share of space."""

@@ -26,7 +26,7 @@ LISTED_AT_MOST: Final = 10_000
 
 
 class FlowRow(NamedTuple):
-    """One label of one scope; the fields are those of the table (`storage/table_parts/flow.py`)."""
+    """One label of one scope; the fields are the table's columns (`storage/table_parts/flow.py`)."""
 
     scope: str
     label: str
@@ -41,10 +41,10 @@ class FlowRow(NamedTuple):
 
 
 class FlowClear(NamedTuple):
-    """A clear of what was read before `at`, in seconds since 1970; its number is `seq`.
+    """A clear of the reads before `at`, in seconds since 1970; its number is `seq`.
 
-    It is of all scopes of an agent, or of those with a digest in `scopes` alone, if there are any. Without an agent, it
-    is of all. What an unreadable one was about is not known.
+    It applies to all scopes of an agent, or only to those with a digest in `scopes`, if any. Without an agent, it
+    applies to all. The subject of an unreadable one is not known.
     """
 
     seq: int
@@ -78,7 +78,7 @@ class FlowLabels:
         return found
 
     async def note(self, rows: Sequence[FlowRow]) -> None:
-        """Write labels; they are committed on return. What is noted of one before is kept where it is later."""
+        """Write labels; they are committed on return. A stored label is kept if it is later."""
         table = flow_labels.c
         dialect = sqlite if self._engine.path is not None else postgresql
         new = dialect.insert(flow_labels)
@@ -133,7 +133,7 @@ class FlowLabels:
         return len(scopes)
 
     async def newest_clear(self) -> Version:
-        """Return the file of the database and the number of the newest clear; 0 where there is none."""
+        """Return the file of the database and the number of the newest clear; 0 if there is none."""
         return await self._engine.version(FLOW_SUBJECT)
 
     async def clears_after(self, seq: int) -> list[FlowClear]:
@@ -155,5 +155,5 @@ def _clear(seq: int, at: float, body: str | None) -> FlowClear:
             and all(isinstance(one, str) for one in scopes)
         ):
             return FlowClear(seq, agent, when, frozenset(scopes))
-    # Whose labels it was about is not known: without an agent it would clear those of all.
+    # Its agent is unknown: without `unreadable` it would clear the labels of all.
     return FlowClear(seq, None, at, unreadable=True)

@@ -21,7 +21,7 @@ class ApiKeys:
         self._engine = engine
 
     async def version(self) -> Version:
-        """Return a value that differs as soon as a key was made, revoked or changed by any process."""
+        """Return a value that changes after any process made, revoked or changed a key."""
         return await self._engine.version(SUBJECT)
 
     async def all(self) -> list[KeyRecord]:
@@ -31,11 +31,11 @@ class ApiKeys:
             return [_record(row) for row in rows.mappings()]
 
     async def add(self, record: KeyRecord) -> None:
-        """Keep a new key.
+        """Store a new key.
 
         Raises:
             NoSuchRow: its id is taken.
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         values = {name: getattr(record, name) for name in api_keys.c.keys()}  # noqa: SIM118 - not a dictionary
         try:
@@ -45,7 +45,7 @@ class ApiKeys:
             raise NoSuchRow(f"There already is a key {record.key_id}; make another.") from error
 
     async def revoke(self, key_id: str, now: float) -> KeyRecord:
-        """End a key for good; a key that is revoked already stays as it is.
+        """Revoke a key for good; a revoked key stays unchanged.
 
         Raises:
             NoSuchRow: there is no such key.
@@ -61,7 +61,7 @@ class ApiKeys:
         return await self._change(key_id, {"expires": when})
 
     async def touch(self, used: Mapping[str, float]) -> None:
-        """Note when keys were used. No right changes, so no process is told."""
+        """Record the times of use of keys. No right changes, so no process is notified."""
         async with self._engine.write() as connection:
             for key_id, at in used.items():
                 earlier = api_keys.c.last_used.is_(None) | (api_keys.c.last_used < at)

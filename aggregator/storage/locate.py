@@ -1,4 +1,4 @@
-"""The place of the database: the platform's data folder, or what a URL says."""
+"""The place of the database: the platform's data folder, or a URL."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from aggregator.storage.errors import StorageError
 
 FILE: Final = "aggregator.db"
 SQLITE: Final = "sqlite+aiosqlite:///"
-# What people write without thinking of drivers.
+# URLs as users write them, without a driver.
 _SHORT: Final = {"sqlite:///": SQLITE, "postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 
 

@@ -47,10 +47,10 @@ _CHECKED: Final = tuple(table.name for table in metadata.sorted_tables if table.
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The open database: one attribute for each thing kept in it.
+    """The open database: one attribute for each store in it.
 
-    `set_aside` are the damaged files that lie beside it. As long as there are any, keys may have been lost: what is
-    open while there are no keys must stay closed.
+    `set_aside` are the damaged files beside it. While there are any, keys may have been lost: access that is open
+    without keys must stay closed.
     """
 
     engine: Engine
@@ -80,12 +80,12 @@ class Database:
         return ReplicaRows(self.engine, group, lease)
 
     async def prune(self, keep_for: float | None, keep_bytes: int | None, *, now: float) -> int:
-        """Remove what is kept for no longer, but for audit rows; return how many rows went.
+        """Remove expired rows except audit rows; return the number of removed rows.
 
-        `keep_for` and `keep_bytes` are those of the audit, whose rows name definitions of tools.
+        `keep_for` and `keep_bytes` are the audit's, whose rows name definitions of tools.
 
         Raises:
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         rules = RetentionRules(keep_for, keep_bytes, audited=False)
         return sum(one.rows for one in await prune(self.engine, self.audit, rules, now=now))
@@ -100,10 +100,10 @@ class Database:
 
 
 async def open_here(url: str, chain_key: str | None = None) -> Database:
-    """Return the database behind `url`, ready for use; `chain_key` is that of the audit.
+    """Return the database behind `url`, ready for use; `chain_key` is the audit's.
 
     Raises:
-        StorageError: it cannot be used; the message says what to do.
+        StorageError: it cannot be used; the message contains the fix.
     """
     url = full_url(url)
     path = sqlite_path(url)
@@ -209,7 +209,7 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
 
 
 async def _is_created(engine: Engine) -> bool:
-    """Make the tables of a new database; return False where it is none. Processes of one server take turns."""
+    """Create the tables of a new database; return False if it is not new. Processes of one server take turns."""
     async with engine.write() as connection:
         if engine.path is None:
             await connection.execute(postgres.lock(SCHEMA))

@@ -1,9 +1,8 @@
-"""The pinned definitions of servers, and what they have now where that differs.
+"""The pinned definitions of servers, and their current ones if they differ.
 
-Rule 1: what was approved changes only by `take_baseline`, `approve` and `reset`. Each is one transaction, which other
-processes notice.
-Rule 2: rows belong to an entry of a configuration, not to the name of a server. Rows that were made before there were
-keys of entries are taken over by the first configuration that claims them.
+Rule 1: approved definitions change only by `take_baseline`, `approve` and `reset`. Each is one transaction, which other
+processes notice. Rule 2: rows belong to an entry of a configuration, not to the name of a server. The first
+configuration that claims rows from before entries had keys takes them over.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +48,7 @@ class Pins:
         return self.entries().get(server, "") if self.entries is not None else ""
 
     def fixed(self) -> "Pins":
-        """Return the rows for the entries as they are now, for what is written in several steps."""
+        """Return the rows for the current entries, for a write in several steps."""
         fixed = Pins(self._engine)
         if self.entries is not None:
             entries = dict(self.entries())
@@ -66,7 +65,7 @@ class Pins:
         return mine & ((pinned_items.c.entry == entry) | ((pinned_items.c.entry == "") & ~claimed))
 
     def _ours(self, rows: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Return those of these servers and entries that are of this configuration, or that it may claim."""
+        """Return the servers and entries of this configuration, or that it may claim."""
         found = set(rows)
         if self.entries is None:
             return found
@@ -76,10 +75,10 @@ class Pins:
         return own | {(server, "") for server, entry in found if not entry and server in entries.keys() - claimed}
 
     async def claim(self) -> None:
-        """Give rows that belong to a name alone to the entry that has it now, if this entry has none.
+        """Assign rows that belong to a name alone to the entry with that name now, if this entry has none.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         found = pinned_items.c
         async with self._engine.read() as connection:
@@ -117,7 +116,7 @@ class Pins:
         return sum(one[: len(entry) // 2] == entry[: len(entry) // 2] for one in others) if entry else 0
 
     async def version(self) -> Version:
-        """Return a value that differs as soon as any process has changed a pin, or what was seen.
+        """Return a value that changes after any process changed a pin or a seen definition.
 
         Raises:
             StorageError: the database cannot be read.
@@ -141,7 +140,7 @@ class Pins:
         return sorted(mine, key=lambda row: (row.server, row.kind, row.name))
 
     async def baselines(self) -> dict[str, frozenset[str]]:
-        """Return by server the kinds of items of which a baseline was taken; an empty list can be one.
+        """Return by server the kinds of items with a baseline; it may be an empty list.
 
         Raises:
             StorageError: the database cannot be read.
@@ -186,14 +185,14 @@ class Pins:
     async def take_baseline(
         self, server: str, items: Iterable[ItemText], by: str, now: float, kinds: Iterable[str] = ()
     ) -> list[PinRow]:
-        """Pin what has no pin yet; return the rows of the server as they are then, without definitions.
+        """Pin the unpinned items; return the resulting rows of the server, without definitions.
 
-        Of two processes that do this at a time, the first one counts for both. `kinds`: those of which this is the
-        first list, so that all its items are pinned; where another process has taken one before, none of that kind is.
-        An item of another kind that waits for an approval is left alone.
+        If two processes do this at a time, the first counts for both. `kinds`: the kinds whose first list this is, so
+        that all their items are pinned; if another process has taken a baseline of a kind before, no item of it is
+        pinned. An item of another kind that waits for an approval stays unchanged.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         items, kinds, entry = [item for item in items if _fits(item)], frozenset(kinds), self._entry(server)
         own = self._of(server, entry)
@@ -223,13 +222,14 @@ class Pins:
         return await self.all(server, texts=False)
 
     async def note_seen(self, server: str, seen: Sequence[SeenItem], now: float) -> list[SeenItem]:
-        """Keep what a server has now; return those of `seen` that no process had noted before, digest for digest.
+        """Store a server's current definitions; return the members of `seen` that no process had stored, digest for
+        digest.
 
-        An item that has its pinned digest again is seen no more. One without a digest is gone, which is new if it has
-        classes (`removed`) that it had not before.
+        An item that has its pinned digest again is seen no more. An item without a digest is removed, which is new if
+        it has classes (`removed`) that it had not before.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         new: list[SeenItem] = []
         entry = self._entry(server)
@@ -271,12 +271,12 @@ class Pins:
         return any(_changed(one, known.get(_key(entry, one.kind, one.name)), 0.0) is not None for one in seen)
 
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
-        """Pin what was seen of an item. Return False where nothing is, or something else than `digest`.
+        """Pin the seen definition of an item. Return False if there is none, or it differs from `digest`.
 
         `digest` None: pin it in any case.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         columns = pinned_items.c
         mine = self._of(server) & (columns.kind == kind) & (columns.name == name) & columns.seen_digest.is_not(None)
@@ -331,7 +331,7 @@ _COMPARED: Final = (
 
 
 def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
-    """Return the columns of a row that are to be written; None where it says the same already."""
+    """Return the changed columns of a row; None if it is up to date."""
     flags = _joined(one.flags)
     if one.digest is None or (before is not None and one.digest == before["digest"]):
         if before is None:

@@ -67,7 +67,7 @@ def _rows(path: Path, query: str) -> list[tuple[object, ...]]:
 
 
 def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
-    """Return what `Catalogs.fitting` does, or nothing where the file has none. Reads the disk: call it in a thread."""
+    """Return the result of `Catalogs.fitting`, or nothing if the file has none. Reads the disk: call it in a thread."""
     found = {}
     try:
         with closing(_opened(path)) as connection:
@@ -96,13 +96,13 @@ QuickPins = tuple[list[PinRow], dict[str, frozenset[str]], dict[str, str]]
 
 
 def pin_rows(path: Path, entries: Mapping[str, str], server: str | None = None) -> QuickPins | None:
-    """Return what `Pins.all`, `Pins.baselines` and `Pins.faults` do: of one server with definitions, or of all without.
+    """Return the results of `Pins.all`, `Pins.baselines` and `Pins.faults`: of one server with definitions, or of all
+    without.
 
-    entries: the key of the entry of each server. One that has no rows of its own has those of its name alone, as if
-    they were claimed.
+    entries: the key of each server's entry. An entry without rows has the rows of its name alone, as if they were
+    claimed.
 
-    None: the file has to be opened to know it. A file that is not there, or has no such table, has no pins. Reads the
-    disk: call it in a thread.
+    None: only opening the file can tell. A missing file or table has no pins. Reads the disk: call it in a thread.
     """
     if not path.exists():
         return [], {}, {}
@@ -139,6 +139,6 @@ def pin_rows(path: Path, entries: Mapping[str, str], server: str | None = None) 
 def _opened(path: Path) -> sqlite3.Connection:
     name = f"file:{quote(str(path))}?mode=ro"
     connection = sqlite3.connect(name, uri=True, timeout=_PATIENCE, isolation_level=None)
-    # A text that is damaged costs its own row, not what the others say.
+    # A damaged text costs its own row, not the others.
     connection.text_factory = partial(bytes.decode, errors="replace")
     return connection

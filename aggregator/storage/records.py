@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, NamedTuple
 # `expired` is never stored: it is what `pending` and `approved` turn into when their time is over.
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
 
-# What a person may do at the console; each may also do what those before it may.
+# The rights of a user at the console; each role includes the ones before it.
 ConsoleRole = Literal["viewer", "approver", "operator"]
 
-# How exactly it is noted when a list of tools, or a definition in it, was last seen: noting rewrites what was seen.
+# The resolution of the last-seen times of lists and definitions: recording one rewrites the row.
 SEEN_TO_THE: Final = 86400.0
 
 # The subjects of the changes by which processes tell each other of sessions of hosts, of keys, of approvals, of pinned
@@ -21,7 +21,7 @@ APPROVALS_SUBJECT: Final = "approvals"
 PINS_SUBJECT: Final = "pins"
 FLOW_SUBJECT: Final = "flow"
 
-# The kind of the rows which say that a baseline of one kind of items was taken; the name is that kind.
+# The kind of rows that record a baseline; the name is the kind of its items.
 BASELINE: Final = "baseline"
 # The kind of the row which says that pins of a server cannot be written; the name says why.
 PIN_FAULT: Final = "fault"
@@ -57,7 +57,7 @@ class HostSessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class HostSessionChange:
-    """A change of what is kept of one session. `expires` is when its id is too old."""
+    """A change of the stored state of one session. `expires` is the end of its id."""
 
     id: str
     agent_id: str
@@ -84,7 +84,7 @@ class HostSessionChange:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSession:
-    """A person who is signed in at the console, without the secret of the cookie. `id` is for people to refer to it."""
+    """A user signed in at the console, without the secret of the cookie. `id` is for display."""
 
     id: str
     person: str
@@ -97,15 +97,15 @@ class ConsoleSession:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A call that a person has to agree to: whose, of which tool, with which arguments (as a digest).
+    """A call that needs confirmation: its agent, tool and arguments (as a digest).
 
-    `arguments` are those a person is shown, as JSON without secrets; None in the oldest rows. `note` is what the person
-    who answered had to say. `expires` of a denied one is when the same call may be asked about again.
+    `arguments` are the displayed arguments, as JSON without secrets; None in the oldest rows. `note` is the note of the
+    user who answered. `expires` of a denied one is the time from which the same call may ask again.
 
-    `rule` and `rule_source` (`FILE:LINE`) say why a person is asked. `trace_id` and `conversation_id` are those of the
-    call that asked first. `valid_until` is None for an answer that counts once; `uses` counts the calls that were let
-    through, `used` is the time of the last. `needed` people have to agree; `agreed` is a JSON list of the names of
-    those who have. `asked_again` counts the calls that were refused since a person said no.
+    `rule` and `rule_source` (`FILE:LINE`) give the reason for asking. `trace_id` and `conversation_id` come from the
+    first call that asked. `valid_until` is None for an answer that counts once; `uses` counts the calls it permitted,
+    `used` is the time of the last. `needed` users have to agree; `agreed` is a JSON list of the names of those who
+    have. `asked_again` counts the calls refused since the denial.
     """
 
     id: str
@@ -135,7 +135,7 @@ class Approval:
 
 
 class AboutCall(NamedTuple):
-    """The facts about a call that asks for an approval which a person is shown besides its arguments."""
+    """The facts about a call that an approval displays besides its arguments."""
 
     server: str | None = None
     schema_version: str | None = None
@@ -147,7 +147,7 @@ class AboutCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One entry of a server's list of tools: the tool's own name, empty where it has none, and the entry as JSON."""
+    """One entry of a server's list of tools: the tool's own name, empty if it has none, and the entry as JSON."""
 
     name: str
     digest: str
@@ -164,10 +164,10 @@ class ItemList:
 
 @dataclass(frozen=True, slots=True)
 class ServerCatalog:
-    """The catalog of a server as it was last connected, in its own order. `server_info` and `capabilities` are JSON.
+    """The catalog of a server from its last connection, in its own order. `server_info` and `capabilities` are JSON.
 
-    `fingerprint` stands for the configuration of the server: with another one the catalog is another. `items` are the
-    lists that the server has answered besides its tools.
+    `fingerprint` stands for the configuration of the server: another fingerprint means another catalog. `items` are the
+    server's other lists besides its tools.
     """
 
     server: str
@@ -183,9 +183,9 @@ class ServerCatalog:
 
 @dataclass(frozen=True, slots=True)
 class KeptCatalog:
-    """The lists of a server as they were when it was last connected, which is right to the day.
+    """The lists of a server from its last connection, accurate to a day.
 
-    items: those besides the tools, by the kind of their items, each as a JSON array. One that is missing was not kept.
+    items: the lists besides the tools, by kind, each as a JSON array. A missing list was not stored.
     """
 
     connected: float
@@ -217,9 +217,9 @@ class VersionSeen:
 
 @dataclass(frozen=True, slots=True)
 class ItemText:
-    """One item of a server as it is to be pinned: a tool, prompt, template or skill, or the instructions.
+    """One item of a server in the form to pin: a tool, prompt, template or skill, or the instructions.
 
-    `text` is its definition as JSON. `version` is the schema version, where the list has one.
+    `text` is its definition as JSON. `version` is the schema version, if the list has one.
     """
 
     kind: str
@@ -232,7 +232,7 @@ class ItemText:
 
 @dataclass(frozen=True, slots=True)
 class SeenItem:
-    """One item as the server has it now, and what its change means; `digest` None for one that is gone."""
+    """One item of the server now, with the classes of its change; `digest` None for a removed one."""
 
     kind: str
     name: str
@@ -247,10 +247,10 @@ class SeenItem:
 
 @dataclass(frozen=True, slots=True)
 class PinRow:
-    """One item: what was approved, None while nothing was, and what the server has in its place, None where it is that.
+    """One item: the approved definition or None, and the server's current one, None if it is the same.
 
-    `definition` and `seen_definition` are JSON; None also where they were not read. `flags` are those of what the
-    server has now.
+    `definition` and `seen_definition` are JSON; None also if they were not read. `flags` are the flags of the current
+    definition.
     """
 
     server: str
@@ -271,16 +271,16 @@ class PinRow:
     seen_definition: str | None = field(default=None, repr=False)
 
 
-# The subject of `changes` by which replicas hear that a lease was taken or released.
+# The subject of `changes` that notifies replicas that a lease was taken or released.
 LEASES: Final = "leases"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A lease: the right to do something alone. `owner`: None where it was released; `generation` counts the owners.
+    """A lease: the right of one holder. `owner`: None after a release; `generation` counts the owners.
 
-    `renewals` counts how often the owner said that it is there. `until` is when it ends by the clock of the database:
-    for people; no replica decides by it.
+    `renewals` counts the owner's signs of life. `until` is its end by the clock of the database: for display; no
+    replica decides by it.
     """
 
     name: str
@@ -292,7 +292,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecord:
-    """One replica. Times are the database's; `facts` is what it says of itself to the others."""
+    """One replica. Times are the database's; `facts` are its facts for the others."""
 
     id: str
     slot: int
@@ -317,7 +317,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: of what, by which replica (None: another program), and what was told with it."""
+    """One change: its subject, its replica (None: another program), and its body."""
 
     seq: int
     subject: str

@@ -1,4 +1,4 @@
-"""The schema as it is now, with its parts. Every change here is a migration too; a test compares the two."""
+"""The current schema, with its parts. Every change here is a migration too; a test compares the two."""
 
 from typing import Any, Final
 
@@ -38,8 +38,8 @@ __all__ = [
 # The newest migration: a file that carries this stamp needs none.
 REVISION: Final = "0015"
 
-# What processes tell each other: one row for each change, numbered in the order in which they were committed. `body` is
-# JSON. `origin` names the replica that wrote it, where one did.
+# Notifications between processes: one row for each change, numbered in the order of commits. `body` is JSON. `origin`
+# names the replica that wrote it, if one did.
 changes: Final = Table(
     "changes",
     metadata,
@@ -51,7 +51,7 @@ changes: Final = Table(
     Index(None, "subject", "seq"),
 )
 
-# The replicas of each group. Times are those of the database's clock. `facts` is JSON that the others may read.
+# The replicas of each group. Times are by the database's clock. `facts` is JSON for the others.
 replicas: Final = Table(
     "replicas",
     metadata,
@@ -66,8 +66,8 @@ replicas: Final = Table(
     UniqueConstraint("group_name", "slot"),
 )
 
-# What one replica alone may do. `generation` counts its owners: what an earlier one still sends is refused by it.
-# `renewals` counts how often the owner said that it is there: others judge by that, and by no clock but their own.
+# The rights of a single replica. `generation` counts its owners: later requests of an earlier owner are refused by it.
+# `renewals` counts the owner's signs of life: others judge by that, with their own clocks only.
 leases: Final = Table(
     "leases",
     metadata,
@@ -78,7 +78,7 @@ leases: Final = Table(
     Column("until", Double, nullable=False),
 )
 
-# The key of each group, where the configuration names none.
+# The key of each group, if the configuration names none.
 shared_keys: Final = Table(
     "shared_keys",
     metadata,
@@ -139,8 +139,8 @@ api_keys: Final = Table(
     info={"checked": True},
 )
 
-# People who are signed in at the console, and links to sign in with that were not used yet. Cookies and links are
-# secrets: `hash` is SHA-256 of one, in hexadecimal. `key_id` names the API key that a person signed in with.
+# Users signed in at the console, and unused links to sign in with. Cookies and links are secrets: `hash` is SHA-256 of
+# one, in hexadecimal. `key_id` names the API key that a user signed in with.
 console_sessions: Final = Table(
     "console_sessions",
     metadata,
@@ -189,10 +189,10 @@ approvals: Final = Table(
     # How often a yes was used, and until when it holds for every such call; without a time it is used up by one.
     Column("uses", Integer, nullable=False, server_default="0"),
     Column("valid_until", Double),
-    # How many people have to agree, and the names of those who have, as a JSON list.
+    # The number of users who have to agree, and the names of those who have, as a JSON list.
     Column("needed", Integer, nullable=False, server_default="1"),
     Column("agreed", Text),
-    # How often the same call was made again after it was denied.
+    # The number of repeated calls after a denial.
     Column("asked_again", Integer, nullable=False, server_default="0"),
     CheckConstraint("status IN ('pending', 'approved', 'denied', 'used')", name="status"),
     Index(None, "agent_id", "digest"),
@@ -216,7 +216,7 @@ mcp_servers: Final = Table(
     Index(None, "fingerprint"),
 )
 
-# Every definition ever seen, once, by its digest. The text is last, so that what is read without it stays cheap.
+# Every definition ever seen, once, by its digest. The text is last, so that reads of the other columns stay cheap.
 mcp_tool_versions: Final = Table(
     "mcp_tool_versions",
     metadata,
@@ -270,7 +270,7 @@ def _place() -> tuple[Column[Any], ...]:
     )
 
 
-# The numbers of rows where processes do not take turns at writing. A number that was taken and not used stays unused.
+# The numbers of rows if processes do not take turns at writing. A number that was taken and not used stays unused.
 audit_numbers: Final = Sequence("audit_numbers", metadata=metadata)
 
 mcp_tool_call_log: Final = Table(
@@ -341,8 +341,8 @@ audit_events: Final = Table(
     *_place(),
 )
 
-# Calls that were begun and have no row of their own yet: `seq` is that of the event, `owner` names the process. Where
-# `owner` is empty, `seq` is the row that another process gave the call.
+# Calls in flight without a row of their own yet: `seq` is the number of the begin event, `owner` names the process.
+# With an empty `owner`, `seq` is the row that another process gave the call.
 audit_under_way: Final = Table(
     "audit_under_way",
     metadata,
@@ -357,8 +357,8 @@ audit_under_way: Final = Table(
 for _table in (mcp_tool_call_log, audit_events):
     Index(None, _table.c.chain, _table.c.seq).ddl_if(dialect="postgresql")
 
-# One row for each chain: its newest row, the newest that was removed because of its age, and what the rest takes. Where
-# the log has a key, `key_id` names it, and `mac` proves the rest of this row.
+# One row for each chain: its newest row, the newest row removed because of its age, and the size of the rest. If the
+# log has a key, `key_id` names it, and `mac` proves the rest of this row.
 audit_heads: Final = Table(
     "audit_heads",
     metadata,

@@ -1,4 +1,4 @@
-"""The time that a person's yes to a call holds."""
+"""The validity of an approval of a call."""
 
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -10,7 +10,7 @@ _SECONDS: Final = {"1h": 3600.0, "7d": 7 * 86400.0}
 
 
 def valid_until(validity: Validity, now: float) -> float | None:
-    """Return when a yes that is said at `now` ends; None where it is for one call only."""
+    """Return the end of an approval given at `now`; None if it is for one call only."""
     if validity == "once":
         return None
     if validity == "today":

@@ -1,4 +1,4 @@
-"""Calls that were begun: on record before they are made, and closed by another process where their own was killed."""
+"""Calls in flight: recorded before they are made, and closed by another process if their own was killed."""
 
 import json
 import logging
@@ -54,9 +54,9 @@ def owners(connection: Connection) -> frozenset[str]:
 
 
 def settle(connection: Connection, gone: Callable[[str], bool]) -> list[ChainEntry]:
-    """Return the rows that close the calls of processes which ended; what is closed already is only forgotten.
+    """Return the rows that close the calls of ended processes; calls closed already are only forgotten.
 
-    Write them with `given_up` behind it: a process that was only thought to have ended may still close its call.
+    Write them with `given_up` after them: a process that only seemed to have ended may still close its call.
     """
     begun = select(audit_under_way).where(audit_under_way.c.owner != _GIVEN_UP).order_by(audit_under_way.c.seq)
     left = [row for row in connection.execute(begun) if gone(row.owner)]
@@ -115,7 +115,7 @@ def _late(one: ChainEntry, seq: int) -> ChainEntry:
 
 
 def _closed_since(connection: Connection, seq: int) -> frozenset[tuple[str, str]]:
-    """Return those of the calls under way that have a row behind number `seq`, which are read once."""
+    """Return the calls in flight that have a row after number `seq`; rows are read once."""
     calls, begun = mcp_tool_call_log.c, audit_under_way.c
     same = exists().where(begun.trace_id == calls.trace_id, begun.span_id == calls.span_id)
     query = select(calls.trace_id, calls.span_id).where(calls.seq > seq, same)
@@ -123,7 +123,7 @@ def _closed_since(connection: Connection, seq: int) -> frozenset[tuple[str, str]
 
 
 def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
-    """Return the row of a call whose end is not known; None where its beginning was removed, or changed."""
+    """Return the row of a call with an unknown end; None if its begin event was removed or changed."""
     events = audit_events.c
     details = _details(connection.scalar(select(events.details).where(events.seq == seq, events.kind == BEGUN)))
     if details is None:
@@ -134,7 +134,7 @@ def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
 
 
 def _details(text: str | None) -> dict[str, Any] | None:
-    """Return what an event says of a call that began; None where the gateway did not write it."""
+    """Return the details of a begin event; None if the gateway did not write it."""
     try:
         details = json.loads(text or "")
         call, owner = details["call"], details["owner"]

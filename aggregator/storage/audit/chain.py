@@ -1,8 +1,8 @@
 """The chains of the audit log: a row's digest covers the row, its number and the digest of the row before it.
 
-Numbers are those of the whole log. Chain 0 is there from the beginning; each replica writes that of its slot.
+Numbers are those of the whole log. Chain 0 always exists; each replica writes the chain of its slot.
 
-Rule: what is digested is the row as it is stored without its empty columns: a column added later changes no digest.
+Rule: the digest covers the stored row without its empty columns, so that a column added later changes no digest.
 """
 
 import hmac
@@ -23,21 +23,21 @@ TRIMMED: Final = "log_trimmed"
 RECOVERED: Final = "log_recovered"
 MENDED: Final = "log_mended"
 CHAIN_BEGUN: Final = "chain_begun"
-# The end of a call that another process had given up, and has a row for.
+# The end of a call that another process gave up and wrote a row for.
 LATE: Final = "call_ended_late"
 # These columns are seconds, kept to the microsecond.
 TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
 MICRO: Final = 1_000_000
 
 # A column that had another name before revision 0006 of the schema. Digests of older rows, files beside the database
-# and the details of calls that began still have the first name.
+# and the details of begin events still have the first name.
 FIRST_NAMES: Final = {"door": "frontend"}
 
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 class Head(NamedTuple):
-    """The newest row of a chain; `Head(0, GENESIS)` is that of an empty one."""
+    """The newest row of a chain; `Head(0, GENESIS)` for an empty one."""
 
     seq: int
     digest: str
@@ -64,7 +64,7 @@ class ChainKey:
 
 
 class ChainEntry(NamedTuple):
-    """A row that has no place in the chain yet: `kind` is `call` or that of an event.
+    """A row without a place in the chain yet: `kind` is `call` or the kind of an event.
 
     `values` are its columns without the empty ones, `content` is their digest and `size` their length in bytes.
     """
@@ -77,9 +77,9 @@ class ChainEntry(NamedTuple):
 
 @dataclass(slots=True)
 class ChainBatch:
-    """Rows that are written together. `tried` is where the last of them would have stood, had the last try worked.
+    """Rows that are written together. `tried` is the place that the last row would have, had the last try worked.
 
-    `once` names the batch where it may have been written before, by another process.
+    `once` names the batch if another process may have written it before.
     """
 
     entries: Sequence[ChainEntry]
@@ -154,8 +154,8 @@ def genesis(chain: int) -> Head:
 
 
 def trim_entry(removed: int, upto: int, trimmed: Mapping[int, Head], now: float) -> ChainEntry:
-    """Return the event that proves a trim: `removed` rows, up to number `upto`; `trimmed` has the newest row that was
-    ever removed of each chain, and so tells which chains there are.
+    """Return the event that proves a trim: `removed` rows, up to number `upto`; `trimmed` has the newest removed row of
+    each chain, and so names all chains.
     """
     summary = f"{removed} rows were removed for their age or the size of the log, up to number {upto}."
     told: dict[str, Any] = trimmed[0]._asdict()
@@ -179,7 +179,7 @@ def trimmed_by(values: Mapping[str, Any]) -> dict[int, Head]:
 
 
 def begun_entry(chain: int, now: float) -> ChainEntry:
-    """Return the event of chain 0 that tells of the beginning of another, so that none can be taken away whole."""
+    """Return the event of chain 0 that records the beginning of another, so that no chain can be removed whole."""
     summary = f"Chain {chain} of the log begins: another replica writes it."
     return entry(CHAIN_BEGUN, {"at": round(now, 6), "summary": summary, "details": json.dumps({"chain": chain})})
 

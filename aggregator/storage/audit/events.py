@@ -30,9 +30,9 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class FoundEvents:
-    """Events, the newest first; `before` is the number to go on below, None where the log begins.
+    """Events, the newest first; `before` is the number to continue below, None at the beginning of the log.
 
-    `looked_to` is when the oldest event happened that was looked at.
+    `looked_to` is the time of the oldest event examined.
     """
 
     rows: tuple[EventRow, ...]
@@ -41,8 +41,7 @@ class FoundEvents:
 
 
 async def find_events(engine: Engine, kinds: tuple[str, ...], before: int | None, limit: int) -> FoundEvents:
-    """Return the newest events of these kinds below number `before`; of any kind but the beginnings of calls if none
-    is given.
+    """Return the newest events of these kinds below number `before`; of any kind except begin events if none is given.
 
     Raises:
         StorageError: the database cannot be read.

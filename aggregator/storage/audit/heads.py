@@ -31,8 +31,8 @@ _OTHER_KEY: Final = (
 
 
 class ChainEnd(NamedTuple):
-    """The end of one chain: its newest row, what its rows take, the newest row that was removed for its age, and what
-    has to be written first. `newest` is the newest number of any chain, and `others` is what the others take.
+    """The end of one chain: its newest row, the size of its rows, the newest row removed for its age, and the rows to
+    write first. `newest` is the newest number of any chain, and `others` is the size of the others.
     """
 
     chain: int
@@ -70,7 +70,7 @@ _APART: Final = 10_000
 
 
 def lock(connection: Connection, chain: int) -> None:
-    """Have others who want to write this chain wait for the end of this transaction; a file has one writer anyway."""
+    """Make other writers of this chain wait for the end of this transaction; a file has one writer anyway."""
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCK, {"of_chain": chain})
 
@@ -113,7 +113,7 @@ def make_record(connection: Connection, end: ChainEnd) -> None:
 
 
 def keep_record(connection: Connection, end: ChainEnd, key: ChainKey | None) -> None:
-    """Note where a chain ends now."""
+    """Record the current end of a chain."""
     values = {"of_chain": end.chain, **_columns(end)}
     if key is None:
         connection.execute(_NEW_STATE, values)
@@ -123,7 +123,7 @@ def keep_record(connection: Connection, end: ChainEnd, key: ChainKey | None) -> 
 
 
 def mended(connection: Connection, chain: int) -> ChainEnd:
-    """Return what the record of the end must have said, where it is lost or wrong; the chain goes on from there."""
+    """Return the reconstructed record of the end, if it is lost or wrong; the chain goes on from there."""
     last, size = genesis(chain), 0
     for table in (mcp_tool_call_log, audit_events):
         mine = table.c.chain == chain
@@ -136,7 +136,7 @@ def mended(connection: Connection, chain: int) -> ChainEnd:
     )
     newest_trim = connection.execute(trims.order_by(audit_events.c.seq.desc()).limit(1)).mappings().first()
     trimmed = (trimmed_by(dict(newest_trim)) if newest_trim is not None else {}).get(chain, genesis(chain))
-    # Where all rows of a chain were removed, that is where it goes on.
+    # If all rows of a chain were removed, it goes on there.
     last = max(last, trimmed, key=lambda head: head.seq)
     numbers = union_all(*(select(func.max(table.c.seq).label("seq")) for table in (mcp_tool_call_log, audit_events)))
     newest_number = connection.scalar(select(func.max(numbers.subquery().c.seq))) or 0
@@ -145,9 +145,9 @@ def mended(connection: Connection, chain: int) -> ChainEnd:
 
 
 def next_numbers(connection: Connection, end: ChainEnd, count: int, *, anew: bool = False) -> Sequence[int]:
-    """Return the numbers of so many rows behind the end of a chain, in order.
+    """Return the numbers of so many rows after the end of a chain, in order.
 
-    `anew`: those which come next are taken by rows already.
+    `anew`: the next numbers are already taken by rows.
     """
     if connection.dialect.name == "sqlite":
         return range(end.newest + 1, end.newest + 1 + count)
@@ -165,7 +165,7 @@ def _taken(connection: Connection, count: int) -> list[int]:
 
 
 def _state(connection: Connection, chain: int) -> Row[Any] | None:
-    """Return the record of a chain, locked where a database has locks on rows."""
+    """Return the record of a chain, locked if the database has locks on rows."""
     return connection.execute(_THE_STATE, {"of_chain": chain}).first()
 
 

@@ -1,6 +1,6 @@
-"""Insertion of audit rows: many in one statement where the database is a file, so that threads change rarely.
+"""Insertion of audit rows: many in one statement if the database is a file, so that threads change rarely.
 
-Rule: a row of chain 0 does not name its chain, so that it costs what it did before there were others.
+Rule: a row of chain 0 does not name its chain, which saves its cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def placed(
     """
     rows: dict[tuple[str, ...], list[Any]] = {}
     seq, previous = head
-    # Most rows have the columns of the row before them.
+    # Most rows have the same columns as the row before them.
     names: tuple[str, ...] = ()
     flat: list[Any] = []
     place = PLACE if not chain else (*PLACE, CHAIN)

@@ -57,7 +57,7 @@ NAME: Final = "log"
 TRIM_STEP: Final = 2000
 # Where trimming by size stops, so that it does not begin again at once.
 _TRIM_TO: Final = 0.9
-# The columns that a row has before it has its place.
+# The columns of a row without a place.
 _CALLS: Final = frozenset(mcp_tool_call_log.c.keys()).difference((*PLACE, CHAIN))
 _EVENTS: Final = frozenset(audit_events.c.keys()).difference((*PLACE, CHAIN, "kind"))
 # What is not read as a whole when the file is opened.
@@ -103,15 +103,15 @@ class AuditRows:
         return self._engine.path is not None
 
     def fits(self, entries: Iterable[ChainEntry]) -> bool:
-        """Return whether the tables have every column of these rows, which another version may have written."""
+        """Tell whether the tables have every column of these rows, which another version may have written."""
         return all(one.values.keys() <= (_CALLS if one.kind == CALL else _EVENTS) for one in entries)
 
     async def append(self, batch: ChainBatch) -> tuple[Head, int]:
-        """Write a batch, whole or not at all, and never twice; returns the end of the chain and the size of the log in
+        """Write a batch, whole or not at all, and never twice; return the end of the chain and the size of the log in
         bytes.
 
         Raises:
-            StorageError: the database cannot do it. Whether it was written shows when the same batch is tried again.
+            StorageError: the database failed. Another try of the same batch shows whether it was written.
         """
         try:
             try:
@@ -131,12 +131,12 @@ class AuditRows:
             raise StorageError(f"The database does not take audit rows: {type(error.orig).__name__}.") from error
 
     async def trim(self, *, before: float | None, keep_bytes: int | None, now: float) -> int:
-        """Remove the oldest rows: what is older than `before`, and what makes the log larger than `keep_bytes`.
+        """Remove the oldest rows: rows older than `before`, and rows that make the log larger than `keep_bytes`.
 
-        A bounded number at a time, oldest first up to the first that stays; returns how many. An event tells of it.
+        A bounded number at a time, oldest first up to the first that stays; returns the number. An event records it.
 
         Raises:
-            StorageError: the database cannot do it; nothing was removed.
+            StorageError: the database failed; nothing was removed.
         """
 
         def work(connection: Connection) -> tuple[dict[int, Head], int]:
@@ -182,7 +182,7 @@ class AuditRows:
         return written
 
     async def damage(self) -> str | None:
-        """Return what is wrong with the file in the tables that are not read when it is opened; it takes seconds."""
+        """Return the damage in tables that are not read on opening; it takes seconds."""
         path = self._engine.path
         if path is None:
             return None
@@ -216,9 +216,9 @@ class AuditRows:
         return head, size
 
     def _end(self, connection: Connection, number: int, *, by_rows: bool = False) -> ChainEnd:
-        """Return where a chain ends, and what has to be written of that first: rows may have been cut off.
+        """Return the end of a chain, with the rows to write first: rows may have been cut off.
 
-        `by_rows`: as the rows say, and not their record.
+        `by_rows`: trust the rows, not their record.
 
         Raises:
             StorageError: the log is chained with another key.
@@ -227,7 +227,7 @@ class AuditRows:
         if end is not None:
             return end
         if number:
-            # Before a look whether another process has begun it meanwhile; and the chain is told of there.
+            # Before checking whether another process has begun it meanwhile; chain 0 records its beginning.
             first = self._end(connection, 0, by_rows=by_rows)
             if (end := read_end(connection, number, self._key)) is not None:
                 return end
@@ -258,7 +258,7 @@ class AuditRows:
         known = chains(connection)
         if 0 not in known or not self._trim_is_due(connection, before, keep_bytes):
             return {}, 0
-        # No other writes any chain from here on: what is oldest is looked at again.
+        # No other process writes any chain from here on: check the oldest rows again.
         ends = {number: self._end(connection, number) for number in known}
         total = sum(end.size for end in ends.values())
         floor = None if keep_bytes is None or total <= keep_bytes else int(keep_bytes * _TRIM_TO)

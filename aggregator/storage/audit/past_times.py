@@ -1,4 +1,4 @@
-"""Times in the past as people write them: `30m`, `2 hours ago`, `yesterday 14:30`, `2026-11-20`; all in UTC."""
+"""Times in the past as users write them: `30m`, `2 hours ago`, `yesterday 14:30`, `2026-11-20`; all in UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ def past(text: str, now: float) -> float:
 
 
 def moment_text(at: float) -> str:
-    """Return a time as it is written after `since:`, to the second."""
+    """Return a time in the form used after `since:`, to the second."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

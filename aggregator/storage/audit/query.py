@@ -1,10 +1,10 @@
-"""The language in which calls are searched for: `agent:shop,desk -status:ok tool:crm.* took:>1s since:1h offer`.
+"""The query language for calls: `agent:shop,desk -status:ok tool:crm.* took:>1s since:1h offer`.
 
-A space is "and", a comma "or", a `-` "not"; `*` and `?` stand for any letters, and for one. A word without
-a key is looked for in names, messages and kept values. What is in quotes stands for itself.
+A space is "and", a comma "or", a `-` "not"; `*` and `?` stand for any letters, and for one. A word without a key
+matches names, messages and stored values. Quoted text is literal.
 
-This file decides: it is given the time, and turns a text into a plain value that `search` finds rows with. Law: no text
-is refused. What is wrong with one is told, and only that part of it is left out.
+This file decides: it takes the time as an argument, and turns a text into a plain value that `search` finds rows with.
+Law: no text is refused. Invalid parts are reported and ignored.
 """
 
 import re
@@ -54,8 +54,9 @@ _SIZE_UNITS: Final = {
 
 
 class Term(NamedTuple):
-    """A key of `COLUMNS` whose column must be one of these values or match one of the patterns; where it is `negated`,
-    it must not."""
+    """A key of `COLUMNS` whose column must have one of these values or match one of the patterns; if `negated`, it must
+    not.
+    """
 
     key: str
     values: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class Term(NamedTuple):
 
 
 class SearchWord(NamedTuple):
-    """A text that must stand somewhere in the row, or nowhere where it is `negated`."""
+    """A text that must occur somewhere in the row, or nowhere if `negated`."""
 
     text: str
     negated: bool = False
@@ -100,7 +101,7 @@ class CallQuery:
 
 
 def parse(text: str, now: float) -> CallQuery:
-    """Return what a text asks for, at the time `now` (seconds since 1970)."""
+    """Return the query of a text, at the time `now` (seconds since 1970)."""
     terms: list[Term] = []
     words: list[SearchWord] = []
     bounds: list[Bound] = []
@@ -135,7 +136,7 @@ def with_term(text: str, key: str, value: str | None) -> str:
 
 
 def quoted(value: str) -> str:
-    """Return a value as it is written in a query, so that it stands for itself."""
+    """Return a value quoted for a query, so that it is literal."""
     if '"' in value:
         # There is no way to write it; a pattern finds it, and perhaps others.
         return re.sub(r'[\s,"]', "?", value)

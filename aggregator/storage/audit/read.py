@@ -36,7 +36,7 @@ _BY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One row: `kind` is `call` or that of an event; `values` are its columns without the empty ones."""
+    """One row: `kind` is `call` or the kind of an event; `values` are its columns without the empty ones."""
 
     seq: int
     kind: str
@@ -73,7 +73,7 @@ class LogFilter:
 # Numbers of the log whose calls are grouped at a time: so many durations are in one text of the database at most.
 SPAN: Final = 200_000
 _duration: Final = mcp_tool_call_log.c.duration
-# A time that no call takes, in seconds, in place of a larger one and of what is no number.
+# Seconds longer than any call, in place of a larger or invalid number.
 _LONGEST: Final = 1e9
 _MICROSECONDS: Final = func.aggregate_strings(
     cast(cast(func.round(case((_duration < _LONGEST, _duration), else_=_LONGEST) * 1e6), BigInteger), Text), ","
@@ -85,9 +85,9 @@ ALL: Final = LogFilter(begun=True)
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """The record of where a chain begins and ends: the newest row, and the newest that was removed for its age.
+    """The record of both ends of a chain: the newest row, and the newest row removed for its age.
 
-    `key_id` tells which key the chain has, if any; `mac` proves the two rows with it.
+    `key_id` names the key of the chain, if any; `mac` proves the two rows with it.
     """
 
     head: Head
@@ -138,9 +138,9 @@ class AuditReader:
             return await log_end(connection)
 
     async def since(self, place: LogPlace, wanted: LogFilter) -> tuple[list[LogRow], LogPlace]:
-        """Return rows that came since this place of the log, in order, and the place behind them.
+        """Return rows after this place of the log, in order, and the place behind them.
 
-        There are more where that is not the end yet.
+        There are more if that is not the end yet.
         """
         found: list[LogRow] = []
         async with self._engine.read() as connection:
@@ -207,7 +207,7 @@ class AuditReader:
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[AsyncConnection]:
-        """Give the log as it is now; what is written meanwhile does not show."""
+        """Give the current log; later writes do not show."""
         async with self._engine.read() as connection:
             if connection.dialect.name != "sqlite":
                 await connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -243,7 +243,7 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
 
 
 def _looked_over(connection: Connection) -> tuple[list[str], bool]:
-    """Return which tables of the log are missing, and whether the others have every column."""
+    """Return the missing tables of the log, and whether the others have every column."""
     found = inspect(connection)
     missing = [table.name for table in _TABLES if not found.has_table(table.name)]
     columns = {
@@ -253,7 +253,7 @@ def _looked_over(connection: Connection) -> tuple[list[str], bool]:
 
 
 async def ends(connection: AsyncConnection) -> dict[int, LogBounds]:
-    """Return the record of both ends of each chain; none where it is lost, or not written by the gateway."""
+    """Return the record of both ends of each chain; none if it is lost, or not written by the gateway."""
     rows = await connection.execute(select(audit_heads).order_by(audit_heads.c.chain))
     return {
         row.chain: LogBounds(Head(row.seq, row.digest), Head(row.trimmed_seq, row.trimmed_digest), row.key_id, row.mac)
@@ -282,7 +282,7 @@ class PartOfLog(NamedTuple):
 
 
 def parts_between(place: LogPlace, end: LogPlace, dialect: str) -> list[PartOfLog]:
-    """Return what has come between two places of the log. A file has one writer: there the number says it all."""
+    """Return the parts between two places of the log. A file has one writer: there the number is enough."""
     if dialect == "sqlite":
         after, upto = max(place.values(), default=0), max(end.values(), default=0)
         return [PartOfLog(tuple(end), after, upto, one_chain=False)] if after < upto else []

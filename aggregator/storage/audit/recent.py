@@ -1,6 +1,6 @@
 """The newest rows about one server or one agent, and an agent's calls around a moment: a page waits for them.
 
-Rule: a bounded number of rows is looked at.
+Rule: the number of rows read is bounded.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from sqlalchemy import func, select
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
 
-# Rows of the log that are looked at; older ones are not found here.
+# Rows of the log that are read; older ones are not found here.
 LOOKED_AT: Final = 50_000
 _SUMMARY: Final = 1_000
-# Rows that are looked at in each direction: some 20 ms where none of them is wanted.
+# Rows read in each direction: some 20 ms if none matches.
 _NEAR: Final = 4_000
 
 
@@ -30,7 +30,7 @@ class RecentEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecentCall:
-    """One call, without its values; `why` is the error, with its `code`, empty where there was none."""
+    """One call, without its values; `why` is the error, with its `code`, or empty."""
 
     seq: int
     started: float
@@ -99,7 +99,7 @@ class NeighbourCall:
 async def neighbours(
     engine: Engine, agent: str, conversation: str | None, at: float, *, most: int, besides: str | None = None
 ) -> tuple[list[NeighbourCall], list[NeighbourCall]]:
-    """Return the last calls before `at` and the first after it, each newest first: of one conversation, where there is
+    """Return the last calls before `at` and the first after it, each newest first: of one conversation, if there is
     one. Calls of the trace `besides` are left out.
 
     Raises:

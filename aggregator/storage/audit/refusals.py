@@ -8,7 +8,7 @@ from sqlalchemy import case, func, select
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import mcp_tool_call_log
 
-# Rows of the log that are looked at.
+# Rows of the log that are read.
 LOOKED_AT: Final = 20_000
 _TEXT: Final = 400
 # How a row says that a limit was reached.
@@ -17,7 +17,7 @@ _LIMIT: Final = "limit_reached"
 
 @dataclass(frozen=True, slots=True)
 class RuleRefusals:
-    """The refusals by one rule. `agent` and `tool` are those of one of them, `agents` counts the agents it refused."""
+    """The refusals by one rule. `agent` and `tool` come from one of them, `agents` counts the agents it refused."""
 
     rule: str
     source: str | None

@@ -1,4 +1,4 @@
-"""Counts over the newest calls of the log, for the people who write policies: who called what, and what was refused.
+"""Counts over the newest calls of the log, for authors of policies: callers, tools and refusals.
 
 Rule: every query goes over a bounded number of the newest rows, by the number that orders them.
 """
@@ -38,13 +38,13 @@ class RefusalCount:
 
 
 class RuleCounts:
-    """Counts over the newest calls. Every method raises StorageError where the database cannot be read."""
+    """Counts over the newest calls. Every method raises StorageError if the database cannot be read."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def calls(self, newest: int = CALLS) -> tuple[int, list[ToolUse]]:
-        """Return how many calls were looked at, at most `newest`, and their counts by agent and tool."""
+        """Return the number of calls read, at most `newest`, and their counts by agent and tool."""
         calls = mcp_tool_call_log.c
         recent = _recent(select(calls.agent_id, calls.tool_name), newest)
         query = (

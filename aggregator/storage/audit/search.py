@@ -31,7 +31,7 @@ COUNTED: Final = 20_000
 # A slice of the rows is to take so long; the first one is small, since most pages are full by then.
 _SLICE_SECONDS: Final = 0.02
 _FIRST_SLICE: Final = 2_000
-# Calls that began earlier may end later: so many rows around a time are looked at beyond what its index says.
+# Calls that began earlier may end later: so many rows around a time are read beyond the range of its index.
 _NEAR: Final = 200
 _LATE: Final = 10_000
 _TOGETHER: Final = 2
@@ -40,7 +40,7 @@ NEW: Final = 250
 SLOW: Final = 1.0
 
 _calls: Final = mcp_tool_call_log
-# What a list shows, and what may be long.
+# The columns of a list, without those that may be long.
 LISTED: Final = tuple(name for name in CALL_COLUMNS if name not in ("arguments", "result", "steps"))
 _LISTED: Final = (_calls.c.seq, _calls.c.chain, *(_calls.c[name] for name in LISTED))
 _WHOLE: Final = (*(_calls.c[name] for name in ("seq", "chain", "digest", "previous", *CALL_COLUMNS)),)
@@ -63,8 +63,8 @@ CallRow = Mapping[str, Any]
 class FoundCalls:
     """Rows, newest first, without their empty columns.
 
-    `before` is where to go on, None where the log begins. `looked_to` is when the oldest row began that was looked at;
-    `full`: it ended because there were enough.
+    `before` is the place to continue, None at the beginning of the log. `looked_to` is the begin time of the oldest row
+    read; `full`: the search ended because it found enough.
     """
 
     rows: tuple[CallRow, ...]
@@ -94,7 +94,7 @@ class CallTime(NamedTuple):
 
 
 class ArrivedCall(NamedTuple):
-    """A call that has come, as far as it is counted."""
+    """A new call, with the columns that are counted."""
 
     seq: int
     status: str
@@ -120,8 +120,7 @@ class CallSearch:
     async def find(
         self, query: CallQuery, *, before: int | None = None, limit: int = PAGE, values: bool = False
     ) -> FoundCalls:
-        """Return the newest calls that a query finds, below number `before`. `values`: messages, and what was kept, are
-        searched, too.
+        """Return the newest calls of a query below number `before`. `values`: search messages and stored values, too.
 
         Raises:
             StorageError: the database cannot be read. So with every method.
@@ -174,7 +173,7 @@ class CallSearch:
             return [CallTime(*row) for row in await connection.execute(times)]
 
     async def newest(self) -> int:
-        """Return the number of the newest row, 0 where there is none."""
+        """Return the number of the newest row, 0 if there is none."""
         async with self._engine.read() as connection:
             return await _newest(connection)
 
@@ -186,8 +185,8 @@ class CallSearch:
     async def arrived(
         self, place: LogPlace, limit: int = NEW, *, upto: LogPlace | None = None
     ) -> tuple[list[ArrivedCall], LogPlace]:
-        """Return calls that came since this place of the log, oldest first, as far as they are counted, and the place
-        behind them. There are at least `limit` where there may be more. With `upto`, none behind that place.
+        """Return the counted columns of calls after this place of the log, oldest first, and the place behind them.
+        There are at least `limit` if there may be more. With `upto`, none after that place.
         """
         found: list[ArrivedCall] = []
         async with self._engine.read() as connection:
@@ -242,7 +241,7 @@ class CallSearch:
             return await connection.scalar(wanted.order_by(_calls.c.seq.desc()).limit(1))
 
     async def one(self, seq: int) -> CallRow | None:
-        """Return a call with all that is known of it."""
+        """Return a call with all its columns."""
         async with self._engine.read() as connection:
             row = (await connection.execute(select(*_WHOLE).where(_calls.c.seq == seq))).first()
             return _row(row) if row is not None else None
@@ -260,7 +259,7 @@ def place_text(place: LogPlace) -> str:
 
 
 def place_of(text: str) -> LogPlace | None:
-    """Return the place of the log that a text of `place_text` names; None where it is none."""
+    """Return the place of the log that a text of `place_text` names, or None."""
     if len(text) > _LONGEST_PLACE or _PLACE.fullmatch(text) is None:
         return None
     first, *others = text.split(",")
@@ -312,7 +311,7 @@ def _bound(bound: Bound) -> ColumnElement[bool]:
 
 
 async def _window(connection: AsyncConnection, query: CallQuery, before: int | None) -> tuple[int, int]:
-    """Return the number below which rows are looked at, and the one above which they are: by times, if given."""
+    """Return the numbers that rows are read below and above: by times, if given."""
     top, floor = await _newest(connection) + 1, 0
     if before is not None:
         top = min(top, before)

@@ -1,8 +1,8 @@
 """The proof that the audit log is whole: every row unchanged, none missing, none added by another program, and no chain
-taken away.
+removed.
 
-Law: a program that can write the database and knows the key, if there is one, can also make a whole new chain; one that
-has an older state of the database can put that back. Only what was noted elsewhere shows either.
+Law: a program that can write the database and knows the key, if there is one, can also make a whole new chain; a
+program with an older state of the database can restore it. Only notes kept elsewhere reveal either.
 """
 
 import hmac
@@ -28,7 +28,7 @@ from aggregator.storage.audit.chain import (
 from aggregator.storage.audit.read import AuditReader, LogBounds, LogRow, ends, next_rows
 from aggregator.storage.errors import StorageError
 
-# More than a person reads; the rest is counted.
+# More than an operator reads; the rest is counted.
 FAULTS_AT_MOST: Final = 100
 # No row of the gateway has such a number; a row that was written by others may.
 _LEAST: Final = -(2**63)
@@ -64,7 +64,7 @@ class ChainVerdict(NamedTuple):
 class Verdict:
     """The result of a verification. `head` is the newest row of any chain.
 
-    `anchors_found` are rows noted elsewhere that are there; those of `anchors_removed` can no longer be.
+    `anchors_found` are noted rows that exist; `anchors_removed` are rows removed since.
     """
 
     rows: int
@@ -87,7 +87,7 @@ class Verdict:
 
 
 class Faults:
-    """The faults of a log: as many as a person reads, and the number of all by chain."""
+    """The faults of a log: as many as an operator reads, and the number of all by chain."""
 
     def __init__(self) -> None:
         self.told: list[ChainFault] = []
@@ -136,7 +136,7 @@ class Verifier:
             self._note_chains(row)
 
     def end(self) -> Verdict:
-        """Return what was found, once every row was seen."""
+        """Return the verdict, after every row was seen."""
         for chain, one in sorted(self._chains.items()):
             one.end(self._trimmed.get(chain, genesis(chain)))
             if chain and chain in self._records and chain not in self._told_in:
@@ -170,7 +170,7 @@ class Verifier:
         return self._chains[chain]
 
     def _note_chains(self, row: LogRow) -> None:
-        """Note what a row of chain 0 tells of the other chains."""
+        """Record the facts about other chains in a row of chain 0."""
         if row.kind == TRIMMED:
             self._trimmed = trimmed_by(row.values)
             self._told_in |= {chain: row.seq for chain in self._trimmed if chain}
@@ -210,7 +210,7 @@ class _OneChain:
             twice = "There are two rows of this number." if row.seq == last.seq else "It should have been removed."
             self._fault(row.seq, twice)
             return
-        # Rows of other chains since then. A number that no row has is missing only where the digests do not fit.
+        # Rows of other chains since then. A number without a row is missing only if the digests do not fit.
         others, self._seen_before = seen - self._seen_before - 1, seen
         follows = row.previous == last.digest
         gap = not follows and row.seq - last.seq - 1 > others
@@ -226,7 +226,7 @@ class _OneChain:
         self.last, self._last_changed = Head(row.seq, row.digest), changed
 
     def end(self, trimmed_by_event: Head) -> None:
-        """Compare the last row with the record of the end, and that with what the log says of the rows it removed."""
+        """Compare the last row with the record of the end, and the record with the log's events about removed rows."""
         record, last = self._record, self.last
         if record is None:
             which = f"of chain {self._number} " if self._number else ""
@@ -252,7 +252,7 @@ class _OneChain:
         self.anchors_removed = sum(len(digests) for seq, digests in self._anchors.items() if seq <= self.trimmed.seq)
 
     def verdict(self, faults: int) -> ChainVerdict:
-        """Return what was found."""
+        """Return the verdict on this chain."""
         return ChainVerdict(self._number, self._rows, self.last, self.trimmed, self._keyed_from, faults)
 
     def _changed(self, row: LogRow) -> bool:
@@ -260,7 +260,7 @@ class _OneChain:
         return not any(self._fits(row, content) for content in _contents(row))
 
     def _fits(self, row: LogRow, content: str) -> bool:
-        """Return whether the digest of a row is that of this content in its place."""
+        """Tell whether the digest of a row fits this content in its place."""
         if self._key is not None and link(row.previous, row.seq, content, self._key) == row.digest:
             if self._keyed_from is None:
                 self._keyed_from = row.seq
@@ -304,7 +304,7 @@ class _OneChain:
 async def verify(
     reader: AuditReader, expected: str | None = None, anchors: Sequence[Anchor] = (), key: ChainKey | None = None
 ) -> Verdict:
-    """Read the whole log as it is now. `expected` is the digest of a row noted elsewhere; `anchors` are such rows.
+    """Read the whole current log. `expected` is the digest of a row noted elsewhere; `anchors` are such rows.
 
     Raises:
         StorageError: the database cannot be read, or the log has a key that is not `key`.
@@ -327,7 +327,7 @@ def _seq_of(head: Head) -> int:
 
 
 def _contents(row: LogRow) -> Iterator[str]:
-    """Yield the digests that the columns of a row may have; none where the gateway writes no such row."""
+    """Yield the possible digests of a row's columns; none if the gateway writes no such row."""
     try:
         for name, value in row.values.items():
             if isinstance(value, bytes) or (name in TIMES and round(value, 6) != value):

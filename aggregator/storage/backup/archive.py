@@ -1,7 +1,6 @@
 """The archive of a backup: a gzipped tar of parts, written and read once from beginning to end, with bounded memory.
 
-Law: an archive is material of strangers. Nothing in it becomes the name of a file, and every length is held to a bound
-before it is read.
+Law: an archive is untrusted. Nothing in it becomes the name of a file, and every length is checked before it is read.
 """
 
 import gzip
@@ -27,7 +26,7 @@ _PART_AT_MOST: Final = PART_BYTES + LINE_AT_MOST
 # Of a manifest: a line for every part, of which an archive has at most `_PARTS_AT_MOST`.
 _MANIFEST_AT_MOST: Final = 64 * 2**20
 _PARTS_AT_MOST: Final = 200_000
-# Rows have digests in them, which hardly compress: what unfolds so much more is made to fill a disk.
+# Rows contain digests, which hardly compress: a larger expansion is meant to fill a disk.
 _UNFOLDS_AT_MOST: Final = 200
 _UNFOLDS_FROM: Final = 64 * 2**20
 _BLOCK: Final = tarfile.BLOCKSIZE
@@ -100,7 +99,7 @@ class ArchiveWriter:
 
     @property
     def sha256(self) -> str:
-        """The digest of what was written so far."""
+        """The digest of the bytes written so far."""
         return self._counted.digest.hexdigest()
 
     @property
@@ -206,7 +205,7 @@ class ArchiveReader:
         self._prove(found, size)
 
     def _prove(self, found: Manifest, size: int) -> None:
-        """Compare what was read with the manifest, and read to the end of the file.
+        """Compare the read parts with the manifest, and read to the end of the file.
 
         The checksum of gzip covers the manifest itself.
         """
@@ -300,7 +299,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 class _Counted:
-    """A sink that counts and digests what goes through it."""
+    """A sink that counts and digests the bytes passing through."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
@@ -311,14 +310,14 @@ class _Counted:
         try:
             self._sink.write(data)
         except OSError as error:
-            # Not as it is: where a database is read, an error of the system is taken for one of the database.
+            # Wrapped, because code that reads a database treats an error of the system as one of the database.
             raise BackupError(f"The backup cannot be written: {error.strerror or error}.") from error
         self.count += len(data)
         self.digest.update(data)
 
 
 class _CountedSource:
-    """A source that counts what was read of it, for a decompressor that reads ahead and cannot go back."""
+    """A source that counts the bytes read from it, for a decompressor that reads ahead and cannot go back."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""The tables that a backup has, and those that it leaves out because of what they are."""
+"""The tables in a backup, and the omitted ones with the reasons."""
 
 from collections.abc import Collection
 from typing import Final
@@ -9,8 +9,7 @@ from aggregator.storage.engine.create import STAMP
 from aggregator.storage.errors import StorageError, StorageTooNew
 from aggregator.storage.tables import REVISION, metadata
 
-# What says something only for a short time or as long as the processes live that wrote it, or can be made again; by
-# table.
+# Tables whose rows are valid only briefly or for the life of a process, or can be recomputed.
 LEFT_OUT: Final = {
     "changes": "processes tell each other what changed",
     "replicas": "the processes that run",
@@ -19,7 +18,7 @@ LEFT_OUT: Final = {
     "kept_result_parts": "the parts of those",
     "tool_vectors": "worked out again from the definitions of tools",
 }
-# The audit log and its records; a backup may be made without them.
+# The audit log and its records; a backup may omit them.
 AUDIT: Final = frozenset({"mcp_tool_call_log", "audit_events", "audit_under_way", "audit_heads"})
 # What is there in a database that holds nothing yet.
 _FIRST_ROWS: Final = frozenset({"audit_heads", *LEFT_OUT})
@@ -62,7 +61,7 @@ def refuse_newer(revision: str, what: str) -> None:
 
 
 def tables_with_rows(connection: Connection, leave_out: Collection[str] = _FIRST_ROWS) -> list[str]:
-    """Return the names of the tables of ours that have a row, in the order of their names."""
+    """Return the names of our tables that have a row, in the order of their names."""
     there = set(inspect(connection).get_table_names())
     ours = (table for name, table in sorted(metadata.tables.items()) if name in there and name not in leave_out)
     return [table.name for table in ours if connection.execute(select(1).select_from(table).limit(1)).first()]

@@ -21,14 +21,14 @@ _SQLITE: Final = "sqlite"
 
 
 class OnRows(Protocol):
-    """A function that is told how many rows of a table were dealt with so far."""
+    """A function that gets the number of rows of a table processed so far."""
 
     def __call__(self, table: str, rows: int, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """A backup that was made: its rows by table, its length and the SHA-256 of the file."""
+    """A finished backup: its rows by table, its length and the SHA-256 of the file."""
 
     header: BackupHeader
     tables: dict[str, int]
@@ -38,9 +38,9 @@ class BackupReport:
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """A database that was filled: its rows by table, where those before it are, and what the audit log was proven by.
+    """A filled database: its rows by table, the place of the replaced rows, and the proof of the audit log.
 
-    `audit` is None where there was no audit log to copy.
+    `audit` is None without an audit log to copy.
     """
 
     tables: dict[str, int]
@@ -59,7 +59,7 @@ class _Filling:
     counts: dict[str, int] = field(default_factory=dict)
 
     def table(self, name: str) -> Table:
-        """Return the table of this name. Raises ArchiveBroken where the database has none such."""
+        """Return the table of this name. Raises ArchiveBroken if the database has none."""
         found = self.target.tables.get(name)
         if found is None:
             raise ArchiveBroken(f"The backup has rows of a table {name}, which its schema has not. Use another one.")
@@ -77,11 +77,11 @@ class _Filling:
 
 
 async def back_up(url: str, sink: ByteSink, *, audit: bool, now: float, said: OnRows) -> BackupReport:
-    """Write the database behind `url`, as it is now, into `sink`. Processes may write meanwhile.
+    """Write the current database behind `url` into `sink`. Processes may write meanwhile.
 
     Raises:
         StorageError: it cannot be read.
-        BackupError: it holds what no row of ours does, or `sink` cannot be written.
+        BackupError: it contains invalid rows, or `sink` cannot be written.
     """
     made = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
     async with open_snapshot(url, audit=audit) as snapshot:
@@ -102,10 +102,10 @@ async def back_up(url: str, sink: ByteSink, *, audit: bool, now: float, said: On
 async def restore(
     url: str, source: ByteSource, *, replace: bool, key: ChainKey | None, unproven: bool, said: OnRows
 ) -> CopyReport:
-    """Fill the database behind `url`, which must be empty, from an archive. `key` is that of the chain of the audit.
+    """Fill the database behind `url`, which must be empty, from an archive. `key` is the key of the audit's chain.
 
-    With `replace`, a database that is not empty is moved aside. With `unproven`, an audit log that does not prove
-    itself is taken as it is.
+    With `replace`, a database that is not empty is moved aside. With `unproven`, an audit log without a valid proof is
+    accepted.
 
     Raises:
         BackupError, StorageError: the archive or the database cannot be used. Nothing was changed.
@@ -155,7 +155,7 @@ async def migrate_store(url: str, to: str, *, key: ChainKey | None, unproven: bo
 
 
 async def _finish(filling: _Filling, key: ChainKey | None, *, has_audit: bool, unproven: bool) -> Verdict | None:
-    """Bring the tables up to date and prove what is in them; what fails ends the transaction.
+    """Migrate the tables and verify their content; a failure ends the transaction.
 
     Raises:
         BackupError: rows are missing, or the audit log is not whole.

@@ -1,14 +1,14 @@
-"""The errors of backups, by what the operator can do about them. No message holds a value from a row but its key."""
+"""The errors of backups, by the operator's remedy. No message contains a value from a row except its key."""
 
 from aggregator.domain.errors import OperatorError
 
 
 class BackupError(OperatorError):
-    """A backup cannot be made, or cannot be restored."""
+    """A backup cannot be made or restored."""
 
 
 class ArchiveBroken(BackupError):
-    """An archive is not one of ours, or not as it was when it was written."""
+    """An archive is not one of ours, or has changed since it was written."""
 
 
 class TargetInUse(BackupError):

@@ -1,6 +1,6 @@
 """Rows of tables as lines of JSON and back: one object a row, without its empty columns.
 
-Rule: a row is what the schema says, or it is refused with its table and its key; a value never becomes another one.
+Rule: a row fits the schema, or it is refused with its table and its key; values are never converted.
 """
 
 import math
@@ -81,7 +81,7 @@ class RowFormat:
             yield {**self._empty, **row}
 
     def _fault(self, row: Mapping[str, Any]) -> str | None:
-        """Return what is wrong with the values of a row, if anything is."""
+        """Return the fault in the values of a row, if there is one."""
         kinds = self._kinds
         for name, value in row.items():
             kind, found = kinds[name], type(value)

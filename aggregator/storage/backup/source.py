@@ -1,4 +1,4 @@
-"""The snapshot that a backup is made from: every table as it was at one moment, while processes write on."""
+"""The snapshot that a backup is made from: the state of every table at one moment, while processes write on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ PAGE: Final = 1000
 class DatabaseSnapshot:
     """A database at one moment. `schema` is the revision of its tables, `store` the kind of database.
 
-    `tables` are those of a backup, each behind those that its rows refer to.
+    `tables` are the tables of a backup, each after those that its rows refer to.
     """
 
     def __init__(self, connection: AsyncConnection, schema: str, tables: Sequence[Table]) -> None:
@@ -44,7 +44,7 @@ class DatabaseSnapshot:
 
 @asynccontextmanager
 async def open_snapshot(url: str, *, audit: bool = True) -> AsyncIterator[DatabaseSnapshot]:
-    """Give the database behind `url` as it is now; it is neither made nor mended nor migrated for it.
+    """Give the current database behind `url`; it is not created, repaired or migrated for this.
 
     Raises:
         StorageError: there is none, or it cannot be read, or a newer version made it.

@@ -41,9 +41,9 @@ _REPLACE: Final = "Nothing was changed. Name an empty one; `restore --replace` m
 
 
 class FilledDatabase:
-    """A database that is being filled. `tables` are those that rows may be added to, by name.
+    """A database to fill. `tables` are the tables that accept rows, by name.
 
-    `replaced` is where the rows that were there before are now: a file, or a schema of the database.
+    `replaced` is the new place of the former rows: a file, or a schema of the database.
     """
 
     def __init__(self, connection: AsyncConnection, engine: Engine, tables: Sequence[Table]) -> None:
@@ -88,7 +88,7 @@ class FilledDatabase:
         }
 
     async def proof(self, key: ChainKey | None) -> Verdict:
-        """Return what the verification of the audit log says.
+        """Return the verdict on the audit log.
 
         Raises:
             StorageError: the log has a key that is not `key`.
@@ -110,13 +110,13 @@ class _FilledLog(AuditReader):
 
 @asynccontextmanager
 async def open_target(url: str, schema: str, *, replace: bool) -> AsyncIterator[FilledDatabase]:
-    """Give an empty database behind `url`, whose tables are those of revision `schema`, to be filled.
+    """Give an empty database behind `url` to fill, with the tables of revision `schema`.
 
-    It is there at the end of `async with`, or not at all. With `replace`, rows that are there are moved aside.
+    At the end of `async with` it exists completely, or not at all. With `replace`, existing rows are moved aside.
 
     Raises:
-        TargetNotEmpty, TargetInUse: there are rows and they are not to be replaced; or processes use it.
-        StorageError, BackupError: it cannot be made.
+        TargetNotEmpty, TargetInUse: there are rows without `replace`; or processes use it.
+        StorageError, BackupError: it cannot be created.
     """
     if not is_known(schema):
         refuse_newer(schema, "The backup")
@@ -247,7 +247,7 @@ def _cleared(connection: Connection, replace: bool) -> str | None:
 
 
 def _rows_in(connection: Connection) -> str | None:
-    """Return which tables have rows, for people; None where none has."""
+    """Return the names of tables with rows, for display, or None."""
     found = tables_with_rows(connection)
     return None if not found else f"it has rows in {', '.join(found[:3])}{' and others' if len(found) > 3 else ''}"
 
@@ -268,7 +268,7 @@ def _updated(connection: Connection) -> None:
 
 
 async def refuse_serving(url: str) -> None:
-    """Refuse a database that processes use: what they write after it was read would be lost.
+    """Refuse a database that processes use: their later writes would be lost.
 
     Raises:
         TargetInUse: some do.

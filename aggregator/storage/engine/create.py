@@ -20,7 +20,7 @@ _NO_DIGEST: Final = "0" * 64
 
 
 def create_tables(connection: Connection) -> bool:
-    """Make the tables as the newest migration leaves them; return False, with nothing done, where one is there."""
+    """Create the tables of the newest migration; return False, without a change, if a table exists."""
     if not metadata.tables.keys().isdisjoint(inspect(connection).get_table_names()):
         return False
     metadata.create_all(connection, checkfirst=False)

@@ -66,7 +66,7 @@ class Engine:
         self._remake = remake
         self._on_file_replaced: list[OnFileReplaced] = []
         self._on_changes: list[OnChangesWritten] = []
-        # The replica that this process is, once it is one: what it writes into `changes` says so.
+        # The replica of this process, if it is one: its rows in `changes` name it.
         self.origin: str | None = None
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Engine:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """Give the database as it is at the first look, however long the reading takes and however much is written.
+        """Give the state of the database at the first read, however long the reading takes and however much is written.
 
         Raises:
             StorageError: the database cannot be read.
@@ -127,10 +127,10 @@ class Engine:
         self._noted(subjects)
 
     async def publish(self, subject: str, body: Mapping[str, Any] | None = None) -> None:
-        """Write a change that other processes are told of, with what they need to know of it.
+        """Write a change that notifies other processes, with the facts they need.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         async with self._in_turn(), self._faults(), self._writing.begin() as connection:
             await self._note(connection, subject, body)
@@ -148,18 +148,18 @@ class Engine:
         await connection.execute(insert(changes).values(row))
 
     def _noted(self, subjects: Iterable[str]) -> None:
-        """Have the processes that wait for changes look for them now."""
+        """Make the waiting processes check for changes now."""
         if any(True for _ in subjects):
             for listener in self._on_changes:
                 listener()
 
     async def write_in_thread(self, work: Callable[[Connection], T]) -> T:
-        """One transaction that writes, which `work` does whole: on a thread, so that it costs the event loop little.
+        """Run one writing transaction, `work`, in a thread, so that it costs the event loop little.
 
-        A cancellation is heeded when `work` is done; whether it was written is not known then.
+        A cancellation takes effect after `work`; whether it was written is unknown then.
 
         Raises:
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         async with self._in_turn(), self._faults():
             if self.path is None:
@@ -189,17 +189,17 @@ class Engine:
         return self._file, found or 0
 
     async def _keep_to(self, path: Path) -> None:
-        """Let go of a file that was deleted, or that another one has taken the place of, and use that.
+        """Close a file that was deleted or replaced, and use the one in its place.
 
         Raises:
-            StorageError: there is none, and none can be made.
+            StorageError: there is none, and none can be created.
         """
         if await asyncio.to_thread(identity, path) == self._file:
             return
         async with self._renewing:
             if await asyncio.to_thread(identity, path) == self._file:
                 return
-            # As long as we have the old one open, the new one has another identity.
+            # While the old one is open, the new one cannot have the same identity.
             if self._remake is not None:
                 await self._remake()
                 for listener in self._on_file_replaced:
@@ -239,7 +239,7 @@ class Engine:
             raise fault from error
 
     def fault(self, error: BaseException) -> StorageError | None:
-        """Return what an operator is told, where it is the database's fault."""
+        """Return the error for the operator, if it is the database's fault."""
         if self.server is not None:
             return postgres.translated(error, self.server)
         assert self.path is not None

@@ -18,12 +18,12 @@ _REPLACED: Final = ".replaced-"
 
 
 def make_file(path: Path) -> None:
-    """An empty file that only its owner may read, in a folder that only its owner may enter.
+    """Create an empty file that only its owner may read, in a folder that only its owner may enter.
 
-    A folder that is there already keeps its mode; a file that is there loses the rights of others.
+    An existing folder keeps its mode; an existing file loses the rights of others.
 
     Raises:
-        StorageError: that cannot be done.
+        StorageError: it cannot be created.
     """
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         # As root we would change the rights of a device, and remove it, since it looks like an empty database.
@@ -43,10 +43,10 @@ def make_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """The folder that this file is to be in.
+    """Create the folder of this file.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: it cannot be created.
     """
     try:
         _make_folder(path.parent)
@@ -82,24 +82,24 @@ def is_empty(path: Path) -> bool:
 
 
 def unmake(path: Path) -> None:
-    """Take a file away that was empty and could not be made a database, with what belongs to it."""
+    """Remove an empty file that could not become a database, with its companion files."""
     for part in _parts(path):
         part.unlink(missing_ok=True)
 
 
 def set_aside(path: Path) -> Path:
-    """Move a damaged file out of the way, with what belongs to it; returns where it is now."""
+    """Move a damaged file aside, with its companion files; return its new path."""
     return _moved(path, _free(path, _ASIDE))
 
 
 def put_in_place(new: Path, path: Path, *, keep: bool) -> Path | None:
-    """Put a whole database, which has no other parts, in the place of `path`; returns where the file before it is now.
+    """Move a whole database, without companion files, to `path`; return the new path of the file before it.
 
-    With `keep` that stays beside it; otherwise it was empty, and is gone. After a crash there is one of the two at
-    `path`, or none where the file before had parts that belong to it.
+    With `keep` that file stays beside it; otherwise it was empty, and is removed. After a crash one of the two is at
+    `path`, or none if the file before had companion files.
 
     Raises:
-        OSError: that cannot be done.
+        OSError: the move failed.
     """
     aside = None
     if keep and path.exists():

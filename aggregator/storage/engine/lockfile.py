@@ -25,7 +25,7 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
 
     Raises:
         StorageBusy: another process held it for `patience` seconds.
-        StorageReadOnly: the lock file cannot be made.
+        StorageReadOnly: the lock file cannot be created.
     """
     try:
         descriptor = os.open(path, _FLAGS, 0o600)
@@ -45,10 +45,10 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
 
 
 def hold(path: Path) -> int:
-    """Make a lock file and hold its lock until the descriptor that is returned is closed, or this process ends.
+    """Create a lock file and hold its lock until the returned descriptor is closed, or this process ends.
 
     Raises:
-        OSError: it cannot be made, or is locked already.
+        OSError: it cannot be created, or is locked already.
     """
     descriptor = os.open(path, _FLAGS, 0o600)
     if not _taken(descriptor):
@@ -58,7 +58,7 @@ def hold(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether a process holds the lock of this file; None where there is no file."""
+    """Tell whether a process holds the lock of this file; None if there is no file."""
     try:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:

@@ -66,7 +66,7 @@ async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str
     try:
         async with engine.write() as connection:
             if path is None:
-                # One process at a time; those that come later find that nothing is left to be done.
+                # One process at a time; later ones find nothing to do.
                 await connection.execute(postgres.wait_for_locks(postgres.MIGRATING))
                 await connection.execute(postgres.lock(postgres.SCHEMA))
             await connection.run_sync(run)

@@ -5,7 +5,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 
 class ClosingPool(AsyncAdaptedQueuePool):
-    """A pool that closes what is given back to it after its end: it would never be used again."""
+    """A pool that closes connections returned after its end, since nothing would use them again."""
 
     _ended = False
     # Where SQLAlchemy logs what this class does: below its own name, and not below ours.

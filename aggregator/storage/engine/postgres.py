@@ -31,7 +31,7 @@ _LOCKED: Final = ("55P03", "40")
 # A statement that was prepared before another process changed its table.
 _CHANGED: Final = ("0A000",)
 _TOO_LONG: Final = ("57014",)
-# What the driver raises where it has no state of the server's: by their names, since it may be missing.
+# Errors of the driver without an SQLSTATE: by name, since the driver may be missing.
 _NO_PRIMARY: Final = "TargetServerAttributeNotMatched"
 _MISCONFIGURED: Final = "ClientConfigurationError"
 # The last one: a statement on a connection that is ending, which the driver takes for a mistake of its own.
@@ -39,7 +39,7 @@ _GONE: Final = ("ConnectionDoesNotExistError", "ConnectionFailureError", "Intern
 
 
 def lock(subject: str) -> Select[tuple[None]]:
-    """Return the statement that waits for the lock of a subject, which is held to the end of the transaction."""
+    """Return the statement that waits for the lock of a subject and holds it to the end of the transaction."""
     return select(func.pg_advisory_xact_lock(func.hashtextextended(f"aggregator {subject}", 0)))
 
 
@@ -60,7 +60,7 @@ def glob(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
 
 
 def whole(column: ColumnElement[float]) -> ColumnElement[int]:
-    """Return a positive number without what is behind its point."""
+    """Return a positive number without its fraction."""
     return cast(func.floor(column), Integer)
 
 
@@ -77,7 +77,7 @@ def moved_away(error: BaseException | None) -> bool:
 
 
 def translated(error: BaseException, url: PostgresUrl) -> StorageError | None:
-    """Return what an operator is told, without the password; None when it is no fault of the server's."""
+    """Return the error for the operator, without the password; None if it is no fault of the server."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         # SQLAlchemy wraps the driver's error twice.
@@ -90,7 +90,7 @@ def translated(error: BaseException, url: PostgresUrl) -> StorageError | None:
 
 
 def _of_connecting(cause: BaseException, url: PostgresUrl) -> StorageError | None:
-    """Return what is wrong with TLS, or with the choice of the server."""
+    """Return the fault in TLS, or in the choice of the server."""
     where = url.where
     if isinstance(cause, ssl.SSLCertVerificationError):
         said = f"The certificate of the database server {where} is not accepted: {cause.verify_message}."
@@ -103,7 +103,7 @@ def _of_connecting(cause: BaseException, url: PostgresUrl) -> StorageError | Non
         said = f"The database server {where} takes no writes: it is a standby. Name the primary in `storage`"
         return StorageReadOnly(f"{said}, or each server, as in `postgresql://USER@ONE:5432,TWO:5432/DATABASE`.")
     if type(cause).__name__ == _MISCONFIGURED:
-        # Its texts are of files and options; none has a password.
+        # Its texts name files and options, never a password.
         return StorageError(f"The storage URL cannot be used: {error_text(cause).splitlines()[0]}.")
     return None
 

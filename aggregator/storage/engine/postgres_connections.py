@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL through its driver: made, looked at before they are used, and given up in bounded time.
+"""Connections to PostgreSQL through its driver: opened, checked before use, and closed in bounded time.
 
 Rule: the driver is an extra, which is loaded when the first connection is made.
 """
@@ -24,7 +24,7 @@ DRIVER: Final = "asyncpg"
 # Of each process: with one more that waits for changes, fourteen processes fit into the hundred of a new server.
 CONNECTIONS: Final = 4
 MORE: Final = 2
-# Seconds: for one statement, for the lock of a row, and for what a transaction may leave the server waiting.
+# Seconds: for one statement, for the lock of a row, and for an idle transaction.
 STATEMENT: Final = 10.0
 _LOCK: Final = 8.0
 _IDLE: Final = 15.0
@@ -108,7 +108,7 @@ def connector(url: PostgresUrl, statement: float | None) -> Connect:
 
 
 def _settings(statement: float | None) -> dict[str, str]:
-    """Return the server's bounds, for what a client that hangs or is gone has begun."""
+    """Return the server's bounds on the work of a client that hangs or is gone."""
     bounds = {"lock_timeout": _LOCK, "idle_in_transaction_session_timeout": _IDLE} if statement is not None else {}
     if statement is not None:
         bounds["statement_timeout"] = statement + 2.0

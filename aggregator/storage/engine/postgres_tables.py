@@ -19,7 +19,7 @@ def lock_tables(connection: Connection, names: Sequence[str]) -> None:
 
 
 def count_serving(connection: Connection, there: Collection[str], seen_for: float) -> int:
-    """Return how many replicas were seen in the last seconds, where the table of replicas is `there`."""
+    """Return the number of replicas seen in the last seconds, if the table of replicas is `there`."""
     if replicas.name not in there:
         return 0
     recent = replicas.c.seen > postgres.now() - seen_for
@@ -36,7 +36,7 @@ def move_aside(connection: Connection, names: Sequence[str], schema: str) -> Non
 
 
 def count_on(connection: Connection, there: Collection[str]) -> None:
-    """Have the sequences go on behind the numbers that rows have."""
+    """Advance the sequences past the numbers of existing rows."""
     sequences = inspect(connection).get_sequence_names()
     for sequence, tables in _SEQUENCES.items():
         if sequence in sequences:

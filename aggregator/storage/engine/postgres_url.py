@@ -1,6 +1,6 @@
-"""The URL of a database on PostgreSQL, as people write it for libpq and its programs, taken apart for the driver.
+"""The URL of a PostgreSQL database, in the form of libpq and its programs, parsed for the driver.
 
-Rule: no message repeats the URL, which may hold a password.
+Rule: no message repeats the URL, which may contain a password.
 """
 
 from dataclasses import dataclass, field
@@ -42,13 +42,12 @@ _ENCODE: Final = "write @ : / ? # % in a user or password as %40 %3A %2F %3F %23
 
 @dataclass(frozen=True, slots=True)
 class PostgresUrl:
-    """A database server, its database and the ways to it.
+    """A database server, its database and the connection settings.
 
-    dsn: for the driver, without hosts and password; `hosts`: each with its port; a folder is that of a socket.
-    password: None where the URL has none; `ask`: a source of it that is asked for each connection.
-    pooled: a pooler gives each transaction another session, so that nothing may be kept in one.
-    connecting: seconds for a connection to one host.
-    trusted: the certificate authorities of this machine vouch for the server.
+    dsn: for the driver, without hosts and password; `hosts`: each with its port; a folder contains a socket. password:
+    None where the URL has none; `ask`: a source called for each connection. pooled: a pooler gives each transaction
+    another session, so that no state may be kept in one. connecting: seconds for a connection to one host. trusted: the
+    certificate authorities of this machine vouch for the server.
     """
 
     dsn: str = field(repr=False)
@@ -63,15 +62,15 @@ class PostgresUrl:
 
     @property
     def where(self) -> str:
-        """The hosts with their ports, for people."""
+        """The hosts with their ports, for display."""
         return ", ".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
 
 
 def postgres_url(url: str) -> PostgresUrl:
-    """Return a full URL taken apart.
+    """Return a full URL, parsed.
 
     Raises:
-        StorageError: it cannot be read, or has an option that means nothing here.
+        StorageError: it is invalid, or has an unsupported option.
     """
     scheme, _, address = url.partition("://")
     if scheme != SCHEME:
@@ -109,7 +108,7 @@ def _parts(address: str) -> tuple[str, str, str]:
 def _options(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        # Several hosts may be given one by one.
+        # The URL may name several hosts one by one.
         found[name] = f"{found[name]},{value}" if name in found and name in ("host", "port") else value
     known = {*_OF_THE_DRIVER, *_TLS, *_FILES, *_OF_THE_SERVER, *_IDLE, *_CACHES}
     known |= {"ssl", "host", "port", "dbname", "user", "password", "connect_timeout", "pgbouncer"}
@@ -162,7 +161,7 @@ def _seconds(text: str) -> float:
 
 
 def _tls(options: dict[str, str]) -> bool:
-    """Settle what the options say of TLS; return whether the authorities of this machine vouch for the server."""
+    """Normalize the TLS options; return whether the certificate authorities of this machine vouch for the server."""
     ssl = options.pop("ssl", "")
     if ssl:
         options["sslmode"] = "require" if ssl in ("true", "1", "on") else ssl

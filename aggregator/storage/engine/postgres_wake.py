@@ -36,11 +36,11 @@ class ChangeWake:
         self._written = asyncio.Event()
 
     def note_change(self) -> None:
-        """Have the others told soon that a change was written."""
+        """Notify the others soon that a change was written."""
         self._written.set()
 
     async def run(self, wake: OnWoken) -> None:
-        """Call `wake` for each word that comes, until cancelled; a connection that ends is made anew."""
+        """Call `wake` for each notification, until cancelled; an ended connection is opened again."""
         errors = resolve_name(DRIVER)
         while True:
             try:

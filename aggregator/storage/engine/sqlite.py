@@ -105,7 +105,7 @@ def _begin(connection: Connection) -> None:
 
 
 def only_look(engine: AsyncEngine) -> None:
-    """Let its connections change nothing, and read texts that are damaged too, with what is no UTF-8 as surrogates."""
+    """Make its connections read-only, and make them read damaged texts too, with invalid UTF-8 as surrogates."""
     event.listen(engine.sync_engine, "connect", _only_look)
 
 
@@ -134,9 +134,9 @@ async def use_write_ahead_log(engine: AsyncEngine, path: Path) -> None:
 
 
 def others_use(path: Path) -> bool | None:
-    """Return whether another connection has the file open, of whichever process; None where it is no sound database.
+    """Tell whether another connection of any process has the file open; None if it is no sound database.
 
-    If none has, everything is in the file afterwards, and nothing beside it. Call it in a thread.
+    If none has, everything is in the file afterwards, without companion files. Call it in a thread.
 
     An error of SQLite says that the file cannot be written.
     """
@@ -196,7 +196,7 @@ def glob(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
 
 
 def whole(column: ColumnElement[float]) -> ColumnElement[int]:
-    """Return a positive number without what is behind its point."""
+    """Return a positive number without its fraction."""
     return cast(column, Integer)
 
 
@@ -215,7 +215,7 @@ _FAULTS: Final[tuple[tuple[tuple[str, ...], type[StorageError], Callable[[Path],
 
 
 def translated(error: DBAPIError, path: Path) -> StorageError | None:
-    """Return what an operator is told; None when it is no fault of the file's."""
+    """Return the error for the operator; None if it is no fault of the file."""
     cause: BaseException | None = error.orig
     while cause is not None and not isinstance(cause, sqlite3.Error):
         cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""The log of changes, by which processes that share a database tell each other what is different."""
+"""The log of changes that processes sharing a database notify each other with."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class ChangeLog:
         return [Change(row.seq, row.subject, row.origin, _body(row.body)) for row in rows]
 
     async def publish(self, subject: str, body: Mapping[str, Any] | None = None) -> None:
-        """Write a change that every process is told of."""
+        """Write a change that every process is notified of."""
         await self._engine.publish(subject, body)
 
     async def remove(self, before: float) -> int:
@@ -51,7 +51,7 @@ class ChangeLog:
     async def run_wakes(self, wake: OnWoken) -> None:
         """Call `wake` soon after any process of a database server has written a change, until cancelled.
 
-        Returns at once where that cannot be: processes on a file, or behind a pooler, look by themselves.
+        Returns at once if that is impossible: processes on a file, or behind a pooler, poll by themselves.
         """
         server = self._engine.server
         if server is None or server.pooled:

@@ -38,9 +38,9 @@ class LeaseRows:
             return tuple(self._record(row) for row in (await connection.execute(wanted)).mappings())
 
     async def take(self, name: str, owner: str, seen: LeaseRecord | None, until: float) -> LeaseRecord | None:
-        """Make `owner` the owner, if the lease is still as it was `seen`; return it, or None where it is another now.
+        """Make `owner` the lease holder, if the lease is unchanged since `seen`; return it, or None if it has changed.
 
-        seen: None where there was no row.
+        seen: None if there was no row.
         """
         generation = seen.generation + 1 if seen is not None else 1
         values = {"owner": owner, "generation": generation, "renewals": 0, "until": until}
@@ -73,7 +73,7 @@ class LeaseRows:
             await connection.execute(update(leases).where(self._mine(owner, held)).values(owner=None))
 
     async def announce(self) -> None:
-        """Have the others look now. Not in the transactions themselves: a lease waits for no writer of changes."""
+        """Make the others check now. Outside of the transactions: a lease waits for no writer of changes."""
         await self._engine.publish(LEASES)
 
     def _mine(self, owner: str, held: Mapping[str, int]) -> ColumnElement[bool]:

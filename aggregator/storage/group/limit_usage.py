@@ -1,4 +1,4 @@
-"""The table of what each replica has used of the limits: each writes its own rows and reads those of the others."""
+"""The table of each replica's use of the limits: each writes its own rows and reads the others'."""
 
 import json
 from collections import defaultdict
@@ -20,12 +20,12 @@ class LimitUsage:
         self._engine = engine
 
     async def report(self, replica: str, number: int, rows: Sequence[UsageRow]) -> None:
-        """Write what a replica has used, in place of what it wrote before; `number` grows with each of its reports.
+        """Replace a replica's usage; `number` grows with each of its reports.
 
         It is committed on return.
 
         Raises:
-            StorageError: the database cannot do it; it may be written all the same.
+            StorageError: the database failed; it may be written all the same.
         """
         dialect = sqlite if self._engine.path is not None else postgresql
         new = dialect.insert(limit_usage)
@@ -49,7 +49,7 @@ class LimitUsage:
             await connection.execute(statement, values)
 
     async def of_others(self, replica: str, counters: Collection[str], now: float) -> Mapping[str, Sequence[UsageRow]]:
-        """Return what the other replicas have used, by counter, as far as it counts at `now`.
+        """Return the other replicas' usage by counter, as far as it counts at `now`.
 
         Raises:
             StorageError: the database cannot be read.

@@ -28,10 +28,10 @@ class ReplicaRows:
         self._lease = lease
 
     async def beat(self, me: ReplicaRecord) -> Beat:
-        """Write that this replica is there; it gets the smallest free slot where it has none, or lost its own.
+        """Record that this replica is alive; it gets the smallest free slot if it has none, or lost its own.
 
         Raises:
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         values = {"seen": 0.0, "address": me.address, "facts": json.dumps(me.facts)}
         try:

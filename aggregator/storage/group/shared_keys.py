@@ -17,10 +17,10 @@ class SharedKeys:
         self._engine = engine
 
     async def of_group(self, group: str) -> str:
-        """Return the key of a group; it is made if there is none.
+        """Return the key of a group; it is created if there is none.
 
         Raises:
-            StorageError: the database cannot do it.
+            StorageError: the database failed.
         """
         wanted = select(shared_keys.c.value).where(shared_keys.c.group_name == group)
         async with self._engine.read() as connection:

@@ -1,8 +1,8 @@
-"""One row of usage, as it is passed to and from the table. This module is light."""
+"""One row of usage, in the form exchanged with the table. This module is light."""
 
 from typing import NamedTuple
 
-# Pairs of a moment, in seconds since 1970 by the group's clock, and of the calls that were made up to it, oldest first.
+# Pairs of a moment, in seconds since 1970 by the group's clock, and the calls made up to it, oldest first.
 Times = tuple[tuple[float, int], ...]
 
 

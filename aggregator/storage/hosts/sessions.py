@@ -14,7 +14,7 @@ from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import SESSIONS_SUBJECT, HostSessionChange, HostSessionRecord
 from aggregator.storage.tables import host_sessions
 
-# Rows kept of one agent; with more, those that expire first are removed. It is looked after so many new ones.
+# Rows kept of one agent; beyond that, the earliest to expire are removed. It is checked after so many new ones.
 _MOST_OF_ONE: Final = 10_000
 _LOOK_AFTER: Final = 250
 # Characters of the URIs of one session.
@@ -29,10 +29,10 @@ class HostSessions:
         self._added: Counter[str] = Counter()
 
     async def read(self, ids: Collection[str]) -> dict[str, HostSessionRecord]:
-        """Return what is kept of these sessions; a bounded number of them.
+        """Return the stored state of these sessions; a bounded number of them.
 
         Raises:
-            StorageError: the database cannot do it. So with every method.
+            StorageError: the database failed. So with every method.
         """
         async with self._engine.read() as connection:
             rows = (await connection.execute(select(host_sessions).where(host_sessions.c.id.in_(ids)))).all()

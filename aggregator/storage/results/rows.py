@@ -15,7 +15,7 @@ from aggregator.storage.tables import kept_result_parts, kept_results
 
 # An owner's part of all that may be kept: a fourth.
 OWNER_SHARE: Final = 4
-# Results looked at, and removed by one statement, in one step while room is made.
+# Results examined, and removed by one statement, in one step while space is made.
 _STEP: Final = 200
 
 
@@ -28,13 +28,12 @@ class KeptResults:
     async def add(
         self, id_: str, owner: str, parts: Sequence[bytes], *, now: float, expires: float, max_bytes: int
     ) -> bool:
-        """Keep a sealed result; the oldest make room for it, those of its owner first. Return False where it is too
-        large.
+        """Store a sealed result; the oldest make room for it, its owner's first. Return False if it is too large.
 
         It is committed on return. `id_` and `owner` are in hexadecimal, times in seconds since 1970.
 
         Raises:
-            StorageError: the database cannot do it; nothing was written.
+            StorageError: the database failed; nothing was written.
         """
         size = sum(map(len, parts))
         if size > max_bytes // OWNER_SHARE:
@@ -51,7 +50,7 @@ class KeptResults:
         return True
 
     async def parts(self, id_: str, owner: str, *, now: float) -> list[bytes] | None:
-        """Return the parts of a result in order; None where its owner has no such result, or no longer.
+        """Return the parts of a result in order; None if its owner has no such result, or no longer.
 
         Raises:
             StorageError: the database cannot be read.

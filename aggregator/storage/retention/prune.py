@@ -82,12 +82,12 @@ class _Kind(NamedTuple):
 
 
 async def prune(engine: Engine, audit: AuditRows, rules: RetentionRules, *, now: float) -> list[Removed]:
-    """Remove what is kept for no longer; return how much of each kind went. `now` is in seconds since 1970.
+    """Remove expired rows; return the number removed of each kind. `now` is in seconds since 1970.
 
-    A kind that the database refuses to remove, as one whose table is damaged, costs no other kind.
+    A kind that the database refuses to remove, such as one with a damaged table, costs no other kind.
 
     Raises:
-        StorageError: the database cannot do it. What else could be removed is removed.
+        StorageError: the database failed. All other kinds are removed.
     """
     done = []
     if rules.audited:

@@ -1,6 +1,6 @@
-"""The tables of what is kept for models: large results, and the vectors of tools for the search by meaning.
+"""The tables of data for models: large results, and the embeddings of tools for the search by meaning.
 
-Rule: a kept result is encrypted with a key that is derived from its handle, which the database has not.
+Rule: a kept result is encrypted with a key that is derived from its handle, which the database lacks.
 """
 
 from typing import Final
@@ -9,8 +9,8 @@ from sqlalchemy import Column, Double, Index, Integer, LargeBinary, String, Tabl
 
 from aggregator.storage.table_parts.metadata import NUMBER, metadata
 
-# One result each. `id` is SHA-256 of the handle, `owner` a digest of the caller it was made for; both in hexadecimal.
-# `size` counts the bytes of all parts as stored.
+# One result each. `id` is SHA-256 of the handle, `owner` a digest of its caller; both in hexadecimal. `size` counts the
+# bytes of all parts as stored.
 kept_results: Final = Table(
     "kept_results",
     metadata,
@@ -32,8 +32,8 @@ kept_result_parts: Final = Table(
     Column("sealed", LargeBinary, nullable=False),
 )
 
-# The vector of each definition by each model, as little-endian 32-bit floats. `digest` is that of the definition's text
-# which the model read; `used` is when a process last read it, in seconds since 1970.
+# The vector of each definition by each model, as little-endian 32-bit floats. `digest` is the digest of the text that
+# the model read; `used` is the time when a process last read it, in seconds since 1970.
 tool_vectors: Final = Table(
     "tool_vectors",
     metadata,

@@ -6,9 +6,9 @@ from sqlalchemy import Column, Double, Index, String, Table, Text
 
 from aggregator.storage.table_parts.metadata import metadata
 
-# One label of one scope. `scope` is a digest of the agent, of how it was known, and of the conversation, since sessions
-# and keys are secrets; `shown` names the scope for people. `kind` is `session`, `trace` or `key`. `tool` and `trace_id`
-# are those of the call that brought the label last. After `expires`, the label counts no longer.
+# One label of one scope. `scope` is a digest of the agent, of its identification, and of the conversation, since
+# sessions and keys are secrets; `shown` is its display name. `kind` is `session`, `trace` or `key`. `tool` and
+# `trace_id` come from the call that brought the label last. After `expires`, the label counts no longer.
 flow_labels: Final = Table(
     "flow_labels",
     metadata,

@@ -14,5 +14,5 @@ metadata: Final = MetaData(
     }
 )
 
-# SQLite counts its own rows with what it calls INTEGER, and only that.
+# SQLite numbers its own rows only in a column of type INTEGER.
 NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")

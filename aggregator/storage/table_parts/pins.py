@@ -1,4 +1,4 @@
-"""The table of pinned definitions: what each server was approved to say, and what it says now where that differs."""
+"""The table of pinned definitions: the approved definitions of each server, and its current ones if they differ."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ from sqlalchemy import Column, Double, Index, Integer, String, Table, Text, text
 
 from aggregator.storage.table_parts.metadata import metadata
 
-# One item of one entry of a configuration. `entry` is its key, empty for rows that were made before there was one, and
-# `item` is SHA-256 of entry, kind and name, in hexadecimal, since names may be too long for a key.
-# `digest`, `version` and `definition` are what was approved, empty while nothing was; `version` is the schema version
-# that the definition had in the list. The `seen_` columns are what the server has in its place now, empty where it is
-# the approved one. `classes` and `flags` are names with a comma between.
+# One item of one entry of a configuration. `entry` is its key, empty for rows from before entries had keys, and `item`
+# is SHA-256 of entry, kind and name, in hexadecimal, since names may be too long for a key. `digest`, `version` and
+# `definition` are the approved ones, empty before an approval; `version` is the schema version of the definition in the
+# list. The `seen_` columns are the server's current ones, empty if they equal the approved ones. `classes` and `flags`
+# are names with a comma between.
 pinned_items: Final = Table(
     "pinned_items",
     metadata,

@@ -1,6 +1,6 @@
 """The tables of the vault: grants, client ids and links to connect accounts, part of the schema in `tables`.
 
-Rule: what is secret in a row is in `sealed`, encrypted with a key that the database has not, named by `key_id`.
+Rule: the secrets of a row are in `sealed`, encrypted with a key outside of the database, named by `key_id`.
 """
 
 from typing import Final
@@ -10,8 +10,8 @@ from sqlalchemy import Column, Double, Index, Integer, String, Table, Text
 from aggregator.storage.table_parts.metadata import NUMBER, metadata
 
 # The tokens for one server of one issuer on behalf of one owner. `id` and `account` are digests: of server, address of
-# the server, issuer and owner; and of server and owner. `version` counts what was stored; a process that gets new
-# tokens has claimed the version before.
+# the server, issuer and owner; and of server and owner. `version` counts the stores; a process that gets new tokens has
+# claimed the version before.
 oauth_grants: Final = Table(
     "oauth_grants",
     metadata,

@@ -1,6 +1,6 @@
-"""The vault: the tokens for upstream servers and what they are got with, encrypted.
+"""The vault: the tokens for upstream servers and the credentials that obtain them, encrypted.
 
-Nothing here encrypts or decrypts: what comes in is sealed, and the key is not in the database.
+Nothing here encrypts or decrypts: callers pass sealed values, and the key is not in the database.
 
 Terms (docs/glossary.md):
   grant: the tokens for one server from one authorization server on behalf of one owner

@@ -12,13 +12,13 @@ _table = oauth_clients.c
 
 
 class ClientRows:
-    """The client ids in one database. Every method raises StorageError where the database cannot do it."""
+    """The client ids in one database. Every method raises StorageError if the database fails."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def get(self, id: str) -> ClientRecord | None:
-        """Return a client id; None where there is none."""
+        """Return a client id, or None."""
         async with self._engine.read() as connection:
             row = (await connection.execute(select(oauth_clients).where(_table.id == id))).mappings().first()
         return ClientRecord(**row) if row is not None else None

@@ -10,12 +10,12 @@ from aggregator.storage.tables import oauth_connects
 from aggregator.storage.vault.records import ConnectRecord
 
 _table = oauth_connects.c
-# The oldest go where there are more.
+# Beyond this, the oldest are removed.
 _AT_MOST: Final = 20_000
 
 
 class ConnectRows:
-    """The accounts that are being connected. Every method raises StorageError where the database cannot do it."""
+    """The accounts in the process of connecting. Every method raises StorageError if the database fails."""
 
     def __init__(self, engine: Engine, at_most: int = _AT_MOST) -> None:
         self._engine = engine
@@ -40,21 +40,21 @@ class ConnectRows:
         return await self._first(_table.state_hash == state_hash, _table.expires > now)
 
     async def begin(self, id: str, state_hash: str | None, key_id: str, sealed: str) -> bool:
-        """Write what the answer has to bring; False where it was removed meanwhile."""
+        """Write the expected values of the answer; False if it was removed meanwhile."""
         values = {"state_hash": state_hash, "key_id": key_id, "sealed": sealed}
         async with self._engine.write() as connection:
             done = await connection.execute(update(oauth_connects).where(_table.id == id).values(values))
             return done.rowcount > 0
 
     async def take_state(self, id: str, state_hash: str) -> bool:
-        """Use a state up; False where it was already."""
+        """Use up a state; False if it already was."""
         mine = (_table.id == id) & (_table.state_hash == state_hash)
         async with self._engine.write() as connection:
             done = await connection.execute(update(oauth_connects).where(mine).values(state_hash=None))
             return done.rowcount > 0
 
     async def remove(self, id: str) -> bool:
-        """Remove one; False where it was already."""
+        """Remove one; False if it already was."""
         async with self._engine.write() as connection:
             done = await connection.execute(delete(oauth_connects).where(_table.id == id))
             return done.rowcount > 0

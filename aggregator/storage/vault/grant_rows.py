@@ -1,7 +1,7 @@
 """The table of grants.
 
-Law: tokens replace others only where these are still the ones that the new were got for: a version is stored once, also
-where a grant was ended and the same account connected anew, perhaps by another person.
+Law: new tokens replace only the tokens they were requested with: a version is stored once, also if a grant was ended
+and the same account connected anew, perhaps by another user.
 """
 
 import json
@@ -28,13 +28,13 @@ _table = oauth_grants.c
 
 
 class GrantRows:
-    """The grants in one database. Every method raises StorageError where the database cannot do it."""
+    """The grants in one database. Every method raises StorageError if the database fails."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def get(self, id: str) -> GrantRecord | None:
-        """Return a grant; None where there is none."""
+        """Return a grant, or None."""
         found = await self._read(_table.id == id)
         return found[0] if found else None
 
@@ -51,7 +51,7 @@ class GrantRows:
         return await self._read(None)
 
     async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
-        """Return the versions of those of these grants that there are."""
+        """Return the versions of the existing ones of these grants."""
         if not ids:
             return {}
         async with self._engine.read() as connection:
@@ -59,9 +59,9 @@ class GrantRows:
             return {row.id: row.version for row in rows}
 
     async def put(self, grant: GrantRecord, by: str) -> int:
-        """Store a grant that a person gave, in place of what the owner had for this server; return its version.
+        """Store a user's grant, in place of the owner's earlier one for this server; return its version.
 
-        by: names the process to those who are told.
+        by: names the process in the notification.
         """
         body = _news(grant, by, connected=True)
         values = _values(grant)
@@ -83,7 +83,7 @@ class GrantRows:
         return int(version)
 
     async def claim(self, id: str, version: int, claimant: str, seconds: float) -> bool:
-        """Claim a grant for some seconds; False where another process has, or where it is another version."""
+        """Claim a grant for some seconds; False if another process has, or if the version differs."""
         async with self._engine.write() as connection:
             now = await self._now(connection)
             free = or_(_table.claimed_until.is_(None), _table.claimed_until <= now)
@@ -99,7 +99,7 @@ class GrantRows:
             await connection.execute(update(oauth_grants).where(mine).values(free))
 
     async def renew(self, grant: GrantRecord) -> bool:
-        """Store new tokens in place of those of `grant.version`; False where there are newer ones, or none any more."""
+        """Replace the tokens of `grant.version`; False if there are newer ones, or none any more."""
         values = {name: value for name, value in _values(grant).items() if name not in ("id", "account", "created")}
         values |= {"version": grant.version + 1, "claimed_by": None, "claimed_until": None}
         async with self._engine.write() as connection:
@@ -107,7 +107,7 @@ class GrantRows:
             return (await connection.execute(update(oauth_grants).where(same).values(values))).rowcount > 0
 
     async def mark(self, grant: GrantRecord, problem: str, by: str) -> bool:
-        """Write that a person has to connect again; False where it is another version by now."""
+        """Record that a user has to connect again; False if the version differs by now."""
         values = {"problem": problem, "version": grant.version + 1, "claimed_by": None, "claimed_until": None}
         body = _news(grant, by, connected=False)
         async with self._engine.write(GRANTS_SUBJECT, body=body) as connection:
@@ -116,7 +116,7 @@ class GrantRows:
             return done.rowcount > 0
 
     async def remove(self, server: str, owner: str, account: str, by: str) -> tuple[GrantRecord, ...]:
-        """Remove the grants of one owner for one server; return what they were."""
+        """Remove the grants of one owner for one server, and return them."""
         async with self._engine.write(
             GRANTS_SUBJECT, body={"server": server, "owner": owner, "connected": False, "by": by}
         ) as connection:

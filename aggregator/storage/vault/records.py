@@ -1,4 +1,4 @@
-"""The rows of the vault, as they are passed to and from the tables. This module is light."""
+"""The rows of the vault, in the form exchanged with the tables. This module is light."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ Version = tuple[int, int]
 class GrantRecord:
     """A grant with its tokens sealed.
 
-    resource: the address of the server, without query. owner: the `key` of its owner. scopes: None where they are not
-    known. problem: why a person has to connect again. expires: when the access token ends. renewable: there is a
-    refresh token. version: another number each time something is stored, and never one that an ended grant had.
+    resource: the address of the server, without query. owner: the `key` of its owner. scopes: None if unknown. problem:
+    the reason why a user has to connect again. expires: when the access token ends. renewable: there is a refresh
+    token. version: a new number at each store, never that of an ended grant.
     """
 
     id: str
