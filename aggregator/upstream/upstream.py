@@ -12,8 +12,6 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import UpstreamBusy, UpstreamError, UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.redaction.redactor import Redactor
-from aggregator.upstream.caller import Caller
-from aggregator.upstream.connection import JsonRpcRequest
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.faults import ServerFaults
@@ -37,10 +35,9 @@ from aggregator.upstream.sessions.connect import Connector
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.negotiate import Negotiated
-from aggregator.upstream.sessions.request import CallProgress, OutgoingRequest, send
+from aggregator.upstream.sessions.request import RequestSender, UpstreamRequest
 from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.pending_request import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +118,7 @@ class Upstream:
         )
         self._sessions = SessionChoice(current, self.lifecycle, self.shared, self._isolated, self.start, redaction)
         self._at_once = self._sessions.at_once
+        self._sender = RequestSender(current, self._sessions.renew, redaction, self.health.on_message)
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -277,88 +275,70 @@ class Upstream:
 
     # -- requests
 
-    async def call(
-        self,
-        method: str,
-        params: dict[str, Any],
-        limit: float,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        caller: Caller | None = None,
-        begun: DirectRequest | None = None,
-    ) -> dict[str, Any]:
+    # `begin` does not serve `call`: it takes what needs no wait, which is the shared session while that is open and
+    # healthy, and the clock of a direct call. Both send with `RequestSender.begin`.
+
+    async def call(self, request: UpstreamRequest, begun: DirectRequest | None = None) -> dict[str, Any]:
         """Send one request and return its result.
 
-        params: without the `_meta` of a hop.
-        limit: seconds for all of it.
-        caller: the host that the request is for; without one, the server can ask no host.
-        begun: the request, if `begin` has sent it already.
+        begun: the request as it runs, if `begin` has sent it already.
 
         Raises:
             UpstreamRpcError: the error of the server, to be relayed whole.
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
-        if begun is None and self._idle.uses >= self.config.max_pending:
+        config, caller, limit = self._current.value, request.caller, request.limit
+        if begun is None and self._idle.uses >= config.max_pending:
             self.refused += 1
-            raise UpstreamBusy(self.config.id, self.config.max_pending)
-        request = OutgoingRequest(method, params, limit, self.health.on_message, on_progress, headers, caller, begun)
+            raise UpstreamBusy(config.id, config.max_pending)
         began, again = begun.began if begun is not None else time.monotonic(), False
         with self._idle.use():
             if begun is not None:
                 self._idle.end_use()
             while True:
-                if request.begun is not None:
-                    session = request.begun.session
+                if begun is not None:
+                    session = begun.session
                 else:
-                    session = self._sessions.at_once(caller) or await self._sessions.of(caller, request.limit)
+                    session = self._at_once(caller) or await self._sessions.of(caller, request.limit)
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
                 alone = session is not self.shared.session and not session.cheap
                 try:
-                    with InFlight(self, self.health, self._isolated, session, alone=alone, begun=request.begun):
-                        return await send(request, self.config, session, self._sessions.renew, self.redaction)
+                    with InFlight(self, self.health, self._isolated, session, alone=alone, begun=begun):
+                        return await self._sender.send(request, session, begun)
                 except UpstreamUnavailable:
-                    request.limit, request.begun = limit - (time.monotonic() - began), None
-                    if again or not session.over or request.limit <= 0:
+                    left, begun = limit - (time.monotonic() - began), None
+                    if again or not session.over or left <= 0:
                         raise
                     # Nothing was sent: only now did it show that the connection was gone.
-                    again = True
+                    again, request = True, request._replace(limit=left)
 
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        extends: float | None,
-        request: DirectRequest,
-        caller: Caller,
-        on_progress: OnProgress | None = None,
-    ) -> bool:
-        """Send a request over the shared session at once; return False, and send nothing, where that cannot be.
+    def begin(self, request: UpstreamRequest, running: DirectRequest, extends: float | None) -> bool:
+        """Send a request over the shared session at once; return False, and send nothing, if it has to wait.
 
-        It is over with `answered`, or once `call` took it over. `request` is the running call, and is told the answer.
+        It is over with `answered`, or once `call` took it over. `running` gets the answer.
         `extends` is its time limit if progress starts that anew (`ServerConfig.progress_extends`).
         """
-        idle, config = self._idle, self._current.value
+        idle, config, caller = self._idle, self._current.value, request.caller
+        assert caller is not None, "a direct call is a host's"
         if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
             return False
         session = self._at_once(caller)
         if session is None:
             return False
         if extends is not None:
-            assert request.deadline is not None, "nothing has suspended its time limit yet"
-            request.latest = request.deadline - extends + config.max_timeout
-        progress = CallProgress(request, extends, on_progress, self.redaction, self.health.on_message)
-        message = JsonRpcRequest(method, session.addressed(params, caller), progress, None, request)
+            assert running.deadline is not None, "nothing has suspended its time limit yet"
+            running.latest = running.deadline - extends + config.max_timeout
         try:
-            sent = session.connection.begin(message, request)
+            sent = self._sender.begin(request, session, running, extends, running)
         except (PeerGone, UpstreamError, ValueError):
             # `call` says what is wrong with it.
             return False
         if not sent.is_sent:
             return False
-        request.session, request.sent, request.began = session, sent, time.monotonic()
+        running.session, running.sent, running.began = session, sent, time.monotonic()
         idle.begin_use()
-        session.back_channel.enter(request)
+        session.back_channel.enter(running)
         self.calls += 1
         self.in_flight += 1
         return True

@@ -2,11 +2,12 @@
 
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from aggregator.upstream.sessions.direct_request import DirectRequest
+from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.upstream import Upstream
 from tests.direct.direct_harness import DIRECT, HOST_KINDS, ask, child, direct_harness, text
 from tests.direct.test_results import REPORT
@@ -36,9 +37,9 @@ async def test_progress_extends_a_call_without_a_task(
     begun: list[tuple[float | None, DirectRequest]] = []
     begin = Upstream.begin
 
-    def noted(upstream: Upstream, method: str, params: Json, extends: Any, request: DirectRequest, *more: Any) -> bool:
-        begun.append((request.deadline, request))
-        return begin(upstream, method, params, extends, request, *more)
+    def noted(upstream: Upstream, request: UpstreamRequest, running: DirectRequest, extends: float | None) -> bool:
+        begun.append((running.deadline, running))
+        return begin(upstream, request, running, extends)
 
     monkeypatch.setattr(Upstream, "begin", noted)
     servers = {name: {**_untimed(), "max_timeout": LONGEST, **fields} for name, (fields, _) in EXTENDS.items()}

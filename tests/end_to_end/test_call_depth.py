@@ -57,5 +57,5 @@ async def test_a_call_is_at_most_sixteen_awaits_deep(monkeypatch: pytest.MonkeyP
     assert "isError" not in answer["result"], answer
     (stack,) = stacks
     assert stack[0] == "aggregator.frontends.web.host_guard.HostGuard.__call__"
-    assert stack[-1] == "aggregator.wire.peer.Peer.request"
+    assert stack[-1] == "aggregator.upstream.sessions.request.RequestSender.send"
     assert len(stack) <= DEEPEST, "\n".join(stack)

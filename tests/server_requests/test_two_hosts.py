@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.upstream.sessions.request import UpstreamRequest
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness, write_config
 from tests.passthrough.upstreams import first_update, local, subscribed_to, updates
@@ -214,7 +215,9 @@ async def test_the_question_of_a_request_without_a_host_is_nobodys(
         held = host.call("one.hold", {"key": key})
         await host.call("one.witness", {"entry": f"started {key}"}).result()
         asks = {"name": "aside", "arguments": FORM}
-        result = await own_background.elsewhere(harness.app.upstreams["one"].call("tools/call", asks, 10))
+        result = await own_background.elsewhere(
+            harness.app.upstreams["one"].call(UpstreamRequest("tools/call", asks, 10))
+        )
         assert "error" in text_as_json(result)
         assert not [message for message in host.inbox.messages if is_question(message)]
         await host.call("one.release", {"key": key}).result()

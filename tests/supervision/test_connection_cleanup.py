@@ -11,6 +11,7 @@ from aggregator.domain.errors import ERROR_META_KEY, UpstreamUnavailable
 from aggregator.upstream.process import process
 from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
+from aggregator.upstream.sessions.request import UpstreamRequest
 from tests.faults.app_harness import BOUND, lines_of, raw_stdio, running_app, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
 from tests.peers.processes import is_alive
@@ -54,7 +55,7 @@ async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> N
         await until(lambda: upstream.shared.session is None, "it is being ended")
         with pytest.raises(UpstreamUnavailable) as caught:
             async with asyncio.timeout(BOUND):
-                await upstream.call("tools/call", {"name": "echo"}, 600)
+                await upstream.call(UpstreamRequest("tools/call", {"name": "echo"}, 600))
         assert is_alive(pid(log)), "it is still being ended"
         assert caught.value.details["state"] == "stopped"
         harness.app.hurry.set()

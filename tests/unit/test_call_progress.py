@@ -8,7 +8,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.caller import RunningCall
 from aggregator.upstream.redaction import server_redaction
-from aggregator.upstream.sessions.request import call_progress
+from aggregator.upstream.sessions.request import CallProgress, extended_limit
 from tests.faults.app_harness import server_config
 
 
@@ -59,8 +59,12 @@ async def test_progress_starts_the_default_limit_anew(
     alive: list[bool] = []
     running = RunningCall(None, clock)
     redaction = server_redaction(server, Redactor([]))
-    handler = call_progress(
-        running, server, limit, heard.append if wanted else None, redaction, lambda: alive.append(True), began=1.0
+    handler = CallProgress(
+        running,
+        extended_limit(running, server, limit, began=1.0),
+        heard.append if wanted else None,
+        redaction,
+        lambda: alive.append(True),
     )
     handler({"progress": 1})
     handler({"progress": 2})
@@ -76,7 +80,8 @@ async def test_progress_does_not_move_the_hard_maximum() -> None:
     server, clock = config(max_timeout=60), FakeClock()
     running = RunningCall(None, clock)
     # The event loop counts from the start of the machine or later: this call began long before.
-    handler = call_progress(running, server, 30.0, None, server_redaction(server, Redactor([])), no_note, began=-100.0)
+    extends = extended_limit(running, server, 30.0, began=-100.0)
+    handler = CallProgress(running, extends, None, server_redaction(server, Redactor([])), no_note)
     handler({"progress": 1})
     assert clock.ends == [-40.0]
 
@@ -85,7 +90,6 @@ async def test_a_call_that_goes_on_in_a_task_keeps_its_hard_maximum() -> None:
     """B4"""
     server = config()
     running = RunningCall(None, FakeClock())
-    redaction = server_redaction(server, Redactor([]))
-    call_progress(running, server, 30.0, None, redaction, no_note, began=1.0)
-    call_progress(running, server, 30.0, None, redaction, no_note)
+    assert extended_limit(running, server, 30.0, began=1.0) == 30.0
+    assert extended_limit(running, server, 30.0) == 30.0
     assert running.latest == 1.0 + server.max_timeout

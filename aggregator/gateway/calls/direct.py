@@ -33,6 +33,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
 from aggregator.gateway.views.views import Views
+from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.codec import TooDeep, encode
 from aggregator.wire.peer import Channel
@@ -150,7 +151,8 @@ class DirectCalls:
         sent = self._onward(call, meta, same_meta=same_meta)
         call.sent_at = perf_counter()
         on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
-        if not plan.upstream.begin(CALL, sent, plan.extends, call, known.caller, on_progress):
+        request = UpstreamRequest(CALL, sent, plan.tool.timeout, on_progress, None, known.caller)
+        if not plan.upstream.begin(request, call, plan.extends):
             return None
         if limits.counted:
             call.charge = self.rate_limits.charged(plan.tool.name, limits, conversation, looked=True)

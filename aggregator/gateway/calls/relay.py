@@ -46,6 +46,7 @@ from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
 from aggregator.policy.limits import Limits
 from aggregator.upstream.sessions.negotiate import version_of
+from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.headers import mirror
 
@@ -322,17 +323,16 @@ class Relay:
             trusted = upstream.config.trusted
             meta = self._call_log.meta_onward(params.get("_meta"), record.trace, attempts, trusted=trusted)
             sent = {**params, "_meta": meta} if meta or "_meta" in params else params
+            request = UpstreamRequest(method, sent, limit, outgoing.progress, headers, outgoing.caller)
             try:
                 with attempted(record, upstream.config.id, direct.sent_at if direct is not None else None):
                     try:
-                        result = await upstream.call(
-                            method, sent, limit, outgoing.progress, headers, outgoing.caller, direct
-                        )
+                        result = await upstream.call(request, direct)
                     except UpstreamRpcError as error:
                         if error.code != HEADER_MISMATCH or outgoing.tool is None:
                             raise
                         headers = await self._current_headers(outgoing, outgoing.tool)
-                        result = await upstream.call(method, sent, limit, outgoing.progress, headers, outgoing.caller)
+                        result = await upstream.call(request._replace(headers=headers))
                 return received(result)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
                 pause = _pause_before_retry(error, attempt, deadline) if outgoing.retry is not None else None

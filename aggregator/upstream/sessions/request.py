@@ -4,9 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import (
@@ -24,12 +23,13 @@ from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
 from aggregator.domain.reasons import said_in
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import JsonRpcRequest, SessionExpired
+from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.peer import PeerGone
-from aggregator.wire.pending_request import OnProgress
+from aggregator.wire.pending_request import AnswerReceiver, OnProgress, PendingRequest
 
 log = logging.getLogger(__name__)
 
@@ -49,116 +49,143 @@ class OnMessage(Protocol):
     def __call__(self) -> None: ...
 
 
-@dataclass(slots=True)
-class OutgoingRequest:
-    """One request to an upstream.
+class UpstreamRequest(NamedTuple):
+    """One request to an upstream. The server is always asked for progress.
 
-    `params` carries no hop-local `_meta`; `limit` is in seconds; `headers` are for HTTP. `caller` is the host behind a
-    request, or None. `begun` is the request if it was sent already, without a task. The server is
-    always asked for progress: `alive` is called with each report, `on_progress` too if a host wants it.
+    params: without the `_meta` of a hop.
+    limit: seconds for all of it.
+    on_progress: takes the progress that a host wants.
+    headers: for HTTP.
+    caller: the host that the request is for; without one, the server can ask no host.
     """
 
     method: str
     params: dict[str, Any]
     limit: float
-    alive: OnMessage
     on_progress: OnProgress | None = None
     headers: Mapping[str, str] | None = None
     caller: Caller | None = None
-    begun: DirectRequest | None = None
 
 
-async def send(
-    request: OutgoingRequest,
-    server: ServerConfig,
-    session: UpstreamSession,
-    renew: Callable[[UpstreamSession, float], Awaitable[UpstreamSession]],
-    redaction: ServerRedaction,
-) -> dict[str, Any]:
-    """Send the request and return its result. A session that the upstream no longer knows is renewed once.
+class RequestSender:
+    """The sender of the requests to one upstream. `alive` is called with each report of progress."""
 
-    Failures, and progress on the way, are relayed whole but for the secrets that are known here. What asks a person for
-    something stays as it is: the page to visit may be configured with a secret in it.
+    def __init__(
+        self,
+        config: CurrentConfig,
+        renew: Callable[[UpstreamSession, float], Awaitable[UpstreamSession]],
+        redaction: ServerRedaction,
+        alive: OnMessage,
+    ) -> None:
+        self._config = config
+        self._renew = renew
+        self._redaction = redaction
+        self._alive = alive
 
-    Raises:
-        UpstreamRpcError: the upstream's own error.
-        UpstreamError: it is too slow, gone in the middle, or answered nonsense.
-    """
-    began, limit, caller, begun = time.monotonic(), request.limit, request.caller, request.begun
-    running: RunningCall | None = None
-    renewed = False
-    try:
-        with session.back_channel.limits.limit(limit if begun is None else _left(begun)) as clock:
-            now: float | None = None
-            if begun is None:
-                now = asyncio.get_running_loop().time()
-                running = RunningCall(caller, clock)
-                session.back_channel.enter(running)
-            else:
-                running, began = begun, begun.began
-                begun.timed_by(clock)
-            # A request that was sent already has a handler, which is given up with it if its session has expired.
-            on_progress = call_progress(running, server, limit, request.on_progress, redaction, request.alive, now)
-            while True:
-                if begun is None and caller is not None and caller.level is not None:
-                    await _raise_log_level(session, caller.level)
-                params = session.addressed(request.params, caller)
-                try:
-                    if begun is not None:
-                        answer, begun = begun.wait(), None
-                    else:
-                        message = JsonRpcRequest(request.method, params, on_progress, request.headers, running)
-                        answer = session.connection.begin(message).wait()
-                    result = await answer
-                    break
-                except SessionExpired:
-                    if renewed:
-                        raise
-                    # Nothing was run in a session that the upstream does not know.
-                    renewed, before = True, session
-                    session = await renew(session, limit)
-                    if session.back_channel is not before.back_channel:
-                        await before.back_channel.leave(running)
-                        session.back_channel.enter(running)
-            return await redaction.whole_for_host(result) if result.get("isError") is True else result
-    except asyncio.CancelledError:
-        if running is not None:
-            session.back_channel.gave_up(running, min(limit, HEEDED_WITHIN))
-        raise
-    except TimeoutError:
-        if running is not None:
-            session.back_channel.gave_up(running, limit)
-        raise UpstreamTimeout(
-            server.id,
-            _too_slow(server, running, limit),
-            limit=f"{limit:g} s",
-            waited=f"{time.monotonic() - began:.3g} s",
-        ) from None
-    except RpcError as error:
-        if error.code == URL_REQUIRED and caller is not None:
-            session.back_channel.note_pages(error.data, caller)
-        refused = UpstreamRpcError(server.id, error.code, error.message, error.data, error.more)
-        redaction.redact_error(refused)
-        raise refused from error
-    except UpstreamError as error:
-        redaction.redact_error(error)
-        raise
-    except PeerGone as error:
-        raise UpstreamLost(
-            server.id,
-            f"The connection to {server.id} ended during the call ({redaction(str(error))}); "
-            "whether it took effect is unknown.",
-            said=redaction(said_in(error.reason)),
-        ) from error
-    except SessionExpired:
-        raise UpstreamUnavailable(server.id, f"{server.id} keeps forgetting its session.") from None
-    except TooDeep:
-        raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
-    finally:
-        if running is not None:
-            if not session.back_channel.leave_at_once(running):
-                await session.back_channel.leave(running)
-            running.forget_host()
+    def begin(
+        self,
+        request: UpstreamRequest,
+        session: UpstreamSession,
+        running: RunningCall,
+        extends: float | None,
+        receiver: AnswerReceiver | None = None,
+    ) -> PendingRequest:
+        """Send a request in a session. See `Connection.begin`.
+
+        extends: the seconds of the time limit that progress starts anew; None if it does not.
+        """
+        progress = CallProgress(running, extends, request.on_progress, self._redaction, self._alive)
+        params = session.addressed(request.params, request.caller)
+        message = JsonRpcRequest(request.method, params, progress, request.headers, running)
+        return session.connection.begin(message, receiver)
+
+    async def send(
+        self, request: UpstreamRequest, session: UpstreamSession, begun: DirectRequest | None
+    ) -> dict[str, Any]:
+        """Send a request and return its result. A session that the upstream no longer knows is renewed once.
+
+        begun: the request if it was sent already, without a task.
+
+        Failures, and progress on the way, are relayed whole but for the secrets that are known here. What asks a person
+        for something stays as it is: the page to visit may be configured with a secret in it.
+
+        Raises:
+            UpstreamRpcError: the upstream's own error.
+            UpstreamError: it is too slow, gone in the middle, or answered nonsense.
+        """
+        server, redaction, limit, caller = self._config.value, self._redaction, request.limit, request.caller
+        began = time.monotonic()
+        running: RunningCall | None = None
+        renewed = False
+        try:
+            with session.back_channel.limits.limit(limit if begun is None else _left(begun)) as clock:
+                now: float | None = None
+                if begun is None:
+                    now = asyncio.get_running_loop().time()
+                    running = RunningCall(caller, clock)
+                    session.back_channel.enter(running)
+                else:
+                    running, began = begun, begun.began
+                    begun.timed_by(clock)
+                extends = extended_limit(running, server, limit, now)
+                while True:
+                    if begun is None and caller is not None and caller.level is not None:
+                        await _raise_log_level(session, caller.level)
+                    try:
+                        if begun is not None:
+                            answer, begun = begun.wait(), None
+                        else:
+                            answer = self.begin(request, session, running, extends).wait()
+                        result = await answer
+                        break
+                    except SessionExpired:
+                        if renewed:
+                            raise
+                        # Nothing was run in a session that the upstream does not know.
+                        renewed, before = True, session
+                        session = await self._renew(session, limit)
+                        if session.back_channel is not before.back_channel:
+                            await before.back_channel.leave(running)
+                            session.back_channel.enter(running)
+                return await redaction.whole_for_host(result) if result.get("isError") is True else result
+        except asyncio.CancelledError:
+            if running is not None:
+                session.back_channel.gave_up(running, min(limit, HEEDED_WITHIN))
+            raise
+        except TimeoutError:
+            if running is not None:
+                session.back_channel.gave_up(running, limit)
+            raise UpstreamTimeout(
+                server.id,
+                _too_slow(server, running, limit),
+                limit=f"{limit:g} s",
+                waited=f"{time.monotonic() - began:.3g} s",
+            ) from None
+        except RpcError as error:
+            if error.code == URL_REQUIRED and caller is not None:
+                session.back_channel.note_pages(error.data, caller)
+            refused = UpstreamRpcError(server.id, error.code, error.message, error.data, error.more)
+            redaction.redact_error(refused)
+            raise refused from error
+        except UpstreamError as error:
+            redaction.redact_error(error)
+            raise
+        except PeerGone as error:
+            raise UpstreamLost(
+                server.id,
+                f"The connection to {server.id} ended during the call ({redaction(str(error))}); "
+                "whether it took effect is unknown.",
+                said=redaction(said_in(error.reason)),
+            ) from error
+        except SessionExpired:
+            raise UpstreamUnavailable(server.id, f"{server.id} keeps forgetting its session.") from None
+        except TooDeep:
+            raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
+        finally:
+            if running is not None:
+                if not session.back_channel.leave_at_once(running):
+                    await session.back_channel.leave(running)
+                running.forget_host()
 
 
 def _too_slow(server: ServerConfig, running: RunningCall | None, limit: float) -> str:
@@ -224,20 +251,15 @@ class CallProgress:
             self._on_progress(self._redaction.for_host(params))
 
 
-def call_progress(
-    running: RunningCall,
-    server: ServerConfig,
-    limit: float,
-    on_progress: OnProgress | None,
-    redaction: ServerRedaction,
-    alive: OnMessage,
-    began: float | None = None,
-) -> CallProgress:
-    """Return the handler of the progress of a call with this time limit.
+def extended_limit(
+    running: RunningCall, server: ServerConfig, limit: float, began: float | None = None
+) -> float | None:
+    """Return the seconds of the time limit of a call that progress starts anew; None if it does not.
 
-    began: the time of the event loop at which the call begins; None if it has a handler already.
+    began: the time of the event loop at which the call begins, which bounds it from now on; None if it is bounded.
     """
-    extends = server.progress_extends(limit)
-    if extends and began is not None:
+    if not server.progress_extends(limit):
+        return None
+    if began is not None:
         running.latest = began + server.max_timeout
-    return CallProgress(running, limit if extends else None, on_progress, redaction, alive)
+    return limit
