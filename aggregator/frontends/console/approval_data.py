@@ -1,4 +1,4 @@
-"""The facts that a person is shown of a call that asks for an approval, as plain data."""
+"""The facts about a call that an approval displays, as plain data."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ class ApprovalData:
         self._parts = parts
 
     async def question(self, approval: Approval, now: float) -> dict[str, Any]:
-        """Return everything that is known of a question.
+        """Return all facts about a request for approval.
 
         Raises:
             StorageError: the database cannot be read.
@@ -90,7 +90,7 @@ class ApprovalData:
         }
 
     async def _definition(self, database: Database, approval: Approval) -> ToolVersion | None:
-        """Return the tool as it was when the question was asked."""
+        """Return the tool's definition at the time of the request."""
         if approval.server is None or not approval.schema_version:
             return None
         kept = await database.catalogs.by_digest(approval.server, approval.schema_version)
@@ -111,7 +111,7 @@ class ApprovalData:
         newest: VersionSeen | None,
         read_only: bool,
     ) -> dict[str, Any] | None:
-        """Return what the server says of its tool, and what it said when a person last agreed to a call of it."""
+        """Return the server's description of its tool, now and at the last approved call of it."""
         if asked is None:
             return None
         now, then = _parsed(asked), _parsed(agreed) if agreed is not None else None
@@ -125,7 +125,7 @@ class ApprovalData:
             "changed": was is not None and was != text,
             "was": was if was != text else None,
             "other_parameters": then is not None and then.get("inputSchema") != now.get("inputSchema"),
-            # The server has another definition by now than the one that was asked about.
+            # The server has a newer definition than the one in the request.
             "outdated": newest is not None and newest.digest != asked.digest and newest.first_seen > approval.created,
             "trusted": trusted,
             "tags": [
@@ -150,7 +150,7 @@ class ApprovalData:
         return tool is not None and view.read_only(tool)
 
     async def _neighbours(self, database: Database, approval: Approval) -> dict[str, Any] | None:
-        """Return the calls of the agent before and after; None where the log cannot be read."""
+        """Return the calls of the agent before and after; None if the log cannot be read."""
         conversation, besides = approval.conversation_id, approval.trace_id
         try:
             before, after = await neighbours(

@@ -59,15 +59,15 @@ _LARGEST_FORM: Final = 2 * 2**20
 _LARGEST_KEY: Final = 16 * 1024
 _MOST_FIELDS: Final = 500
 _LONGEST_QUERY: Final = 16 * 1024
-# Pages that are made at the same time: more wait, so that calls go on.
+# Pages rendered at the same time: further ones wait, so that calls go on.
 _AT_ONCE: Final = 8
 _MOST_WAITING: Final = 256
 _MOST_STREAMS: Final = 200
-# Of these, those of one person at all their browsers: the others keep theirs.
+# The share of one user in these, over all browsers: the others keep theirs.
 _MOST_OF_ONE: Final = 20
-# Seconds between two looks whether the person behind a stream is still signed in.
+# Seconds between two checks that the user of a stream is still signed in.
 _LOOK_EVERY: Final = 5.0
-# The person behind a request, in its scope, once that is known.
+# The key of the identified user in the scope of a request.
 _PERSON: Final = "aggregator.console.person"
 # Extra headers of a stream: no proxy keeps events back.
 _STREAMED: Final = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
@@ -99,7 +99,7 @@ class ConsoleFrontend:
         self._closing.set()
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
-        """Serve one request; `prefix` stands before our paths where the browser is."""
+        """Serve one request; `prefix` precedes our paths in the browser."""
         path = scope["path"].removeprefix(CONSOLE_PATH) or "/"
         if path.startswith("/static/"):
             await respond_with(send, self._static.response(scope, path), head=scope["method"] == "HEAD")
@@ -228,7 +228,7 @@ class ConsoleFrontend:
         return None
 
     def _check_origin(self, scope: Scope, identified: Identified, form: Mapping[str, str]) -> None:
-        """Refuse what another page has the browser send. A request with an API key is no browser's doing."""
+        """Refuse requests that another page makes the browser send. A request with an API key comes from no browser."""
         if not identified.secret:
             return
         if not is_own_page(scope, origins_of(scope, self._parts.own.public_url)):
@@ -258,7 +258,7 @@ class ConsoleFrontend:
         return csrf_token(identified.secret) if identified.secret else ""
 
     async def _pending(self) -> int:
-        """Return how many calls wait for a person."""
+        """Return the number of calls that wait for confirmation."""
         return await (await self._parts.opened()).approvals.waiting(now=time.time())
 
     async def _redirected(self, result: Redirect, request: ConsoleRequest) -> PageResponse:
@@ -273,7 +273,7 @@ class ConsoleFrontend:
         from_page = header(scope, b"hx-request") == "true"
         if wants_json or scope["method"] == "POST" or from_page:
             said = "Sign in again: the session is over." if expired else "Sign in first, or send an API key."
-            # A page that asked for a part of itself is loaded anew, and so led to where one signs in.
+            # A page that requested a fragment is reloaded, and so redirected to the sign-in.
             return replace(problem(401, said), headers=((b"hx-refresh", b"true"),) if from_page else ())
         elsewhere = header(scope, b"sec-fetch-site") in ("cross-site", "same-site")
         query = scope.get("query_string", b"").decode("latin-1")
@@ -293,13 +293,13 @@ class ConsoleFrontend:
         see: Mapping[str, str] | None = None,
         title: str = "",
     ) -> PageResponse:
-        """Return what is wrong, as JSON or as a page: with its navigation for a person who is signed in."""
+        """Return an error as JSON or as a page, with navigation for a signed-in user."""
         if scope["path"].endswith(".json"):
             return problem(status, said, field)
         return self._renderer.failure(status, said, base, scope.get(_PERSON), see, title)
 
     async def _stream(self, stream: ConsoleStream, identified: Identified, receive: Receive, send: Send) -> None:
-        """Send events until the browser is gone, the person is signed out, or the program ends."""
+        """Send events until the browser disconnects, the user signs out, or the program ends."""
         person = identified.person.key_id or f"{identified.person.name} by link"
         if self._streams[person] >= _MOST_OF_ONE:
             await respond_with(send, problem(429, f"You have {_MOST_OF_ONE} live pages: close some. This one is not."))
@@ -336,8 +336,8 @@ async def _sent(events: AsyncIterator[bytes], send: Send) -> None:
 
 
 def _is_read_elsewhere(scope: Scope) -> bool:
-    """Return whether a page of another address asks for one of ours, not to show it. It could not read the answer; but
-    at another port of this machine it gets the cookie sent, and how long a search takes tells of what is found.
+    """Tell whether a page of another address requests one of ours for its data. It could not read the answer; but from
+    another port of this machine the cookie is sent, and the time of a search reveals something about its results.
     """
     elsewhere = header(scope, b"sec-fetch-site") in ("cross-site", "same-site")
     return elsewhere and scope["method"] != "POST" and header(scope, b"sec-fetch-mode") != "navigate"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """An ASGI application for `/console` and what is below it."""
+    """An ASGI application for `/console` and the paths below it."""
 
     def __init__(self, parts: ConsoleParts) -> None:
         self.parts = parts
@@ -21,7 +21,7 @@ class Console:
         self._closed = False
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
-        """Serve one request. `prefix` stands before our paths where the browser is."""
+        """Serve one request. `prefix` precedes our paths in the browser."""
         frontend = await self._loaded()
         await frontend.serve(scope, receive, send, prefix)
 

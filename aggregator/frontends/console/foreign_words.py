@@ -1,8 +1,8 @@
-"""The texts that servers and issuers wrote, and who is shown them: people from the role approver on.
+"""The texts written by servers and issuers, shown only to users from the role approver on.
 
 Rule: a text counts as ours only if its code, or its kind, is listed here. In place of any other a viewer reads a
-sentence of ours, so that a text of a new kind is hidden until it is listed. Rows of earlier releases have words of
-servers where new ones have ours.
+sentence of ours, so that a text of a new kind is hidden until it is listed. Rows of earlier releases have servers'
+texts where new ones have ours.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ _DETAILS: Final = ("from", "to", "action", "approval", "tool", "answer", "by")
 
 
 def error_text(status: str, code: str | None, message: str | None, *, values: bool) -> str | None:
-    """Return why a call failed, as a person may read it; None if it did not."""
+    """Return the displayed reason of a call's failure; None if it did not fail."""
     if values or message is None:
         return message
     if code in _OURS or (status in _NOT_SENT and code in _NO_SUCH_NAME):
@@ -51,7 +51,7 @@ def error_text(status: str, code: str | None, message: str | None, *, values: bo
 
 
 def server_reason(upstream: Upstream, *, values: bool) -> str:
-    """Return why a server is in its state, as a person may read it; empty if there is nothing to say."""
+    """Return the displayed reason of a server's state; empty if there is none."""
     if upstream.state == "ready":
         return upstream.health.problem()
     said = upstream.lifecycle.current.said if values else ""
@@ -59,14 +59,12 @@ def server_reason(upstream: Upstream, *, values: bool) -> str:
 
 
 def event_summary(kind: str, summary: str, *, values: bool) -> str:
-    """Return the summary of an event, as a person may read it."""
+    """Return the displayed summary of an event."""
     return summary if values or kind not in _EVENTS else _before_words(summary)
 
 
 def event_details(kind: str, details: Mapping[str, Any], *, values: bool) -> Mapping[str, Any]:
-    """Return the details of an event, as a person may read them. By the digest of short arguments a guess at them could
-    be proved.
-    """
+    """Return the displayed details of an event. The digest of short arguments would confirm a guess at them."""
     if values:
         return details
     if kind in _EVENTS:
@@ -75,7 +73,7 @@ def event_details(kind: str, details: Mapping[str, Any], *, values: bool) -> Map
 
 
 def problem_text(area: str, text: str, *, values: bool) -> str:
-    """Return a problem of the program, as a person may read it."""
+    """Return the displayed problem of the program."""
     return text if values or area not in _AREAS else _before_words(text)
 
 

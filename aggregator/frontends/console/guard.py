@@ -1,8 +1,8 @@
-"""The guard of the console: cookies, API keys, and requests that other pages have a browser make.
+"""The guard of the console: cookies, API keys, and cross-site requests.
 
-A session is a cookie of 256 bits (HttpOnly, SameSite=Strict), of which the database has the digest. Every POST with a
-cookie carries a token that only a page of this session can know, and comes from a page of this very address, port
-included (OWASP Cross-Site Request Forgery Prevention).
+A session is a cookie of 256 bits (HttpOnly, SameSite=Strict), whose digest is in the database. Every POST with a cookie
+carries a token that only a page of this session can know, and comes from a page of this very address, port included
+(OWASP Cross-Site Request Forgery Prevention).
 """
 
 import hmac
@@ -25,7 +25,7 @@ _NONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A request as far as the guard looks at it. `secret` is that of the cookie, empty for an API key."""
+    """A request with the fields that the guard checks. `secret` is the cookie's, empty for an API key."""
 
     person: SignedIn
     secret: str = ""
@@ -71,7 +71,7 @@ class ConsoleGuard:
         return SignedIn(record.label or record.agent_id, record.console_role, record.key_id)
 
     async def still(self, person: SignedIn) -> bool:
-        """Return whether a person may still look at what they look at."""
+        """Tell whether a user may still view an open stream."""
         now = time.time()
         if person.key_id is not None and self._role_of(person.key_id, now) != person.role:
             return False
@@ -88,7 +88,7 @@ class ConsoleGuard:
 
 
 def cookie_of(scope: Scope) -> str | None:
-    """Return the secret of the cookie; None where there is none, or more than one."""
+    """Return the secret of the cookie; None if there is none, or more than one."""
     # Servers at other ports of this machine send cookies, too, and not all of them as RFC 6265 wants.
     pairs = (pair.partition("=") for sent in values(scope, b"cookie") for pair in sent.split(";"))
     found = [value.strip(" \t") for name, _, value in pairs if name.strip(" \t") == COOKIE]
@@ -102,7 +102,7 @@ def csrf_token(secret: str) -> str:
 
 
 def is_csrf_token(token: str, secret: str) -> bool:
-    """Return whether a token was made for pages of this session."""
+    """Tell whether a token belongs to the pages of this session."""
     nonce = token[: 2 * _NONCE]
     return len(nonce) == 2 * _NONCE and hmac.compare_digest(
         token[2 * _NONCE :].encode(), _signed(secret, nonce).encode()

@@ -57,7 +57,7 @@ class MeasuredState(Protocol):
 
 
 class HourOfCalls(Protocol):
-    """A function that works out the calls of the last hour, in a thread; None where they are not counted."""
+    """A function that computes the calls of the last hour, in a thread; None if they are not counted."""
 
     async def __call__(self) -> Hour | None: ...
 
@@ -83,9 +83,9 @@ class EventRecorder(Protocol):
 
 
 class ServerActions(Protocol):
-    """The actions of an operator on one server, by its id; `by` is the name of the person, for the audit.
+    """The actions of an operator on one server, by its id; `by` is the name of the user, for the audit.
 
-    Each raises `ActionRefused`, with the reason, where it cannot be done now.
+    Each raises `ActionRefused`, with the reason, if it is impossible now.
     """
 
     def restart_server(self, server: str, by: str) -> None:
@@ -118,25 +118,25 @@ class PinState(Protocol):
         """The reason why pins cannot be read or written now."""
 
     def is_locked(self, server: str) -> bool:
-        """Return whether the lock file says what is pinned of a server."""
+        """Tell whether the lock file sets the pins of a server."""
 
     def held_count(self, server: str) -> int:
-        """Return how many definitions of a server are held."""
+        """Return the number of held definitions of a server."""
 
     def held(self, server: str) -> Sequence[HeldItem]:
-        """Return the definitions of a server that are held, and why."""
+        """Return the held definitions of a server, with the reasons."""
 
     def look_now(self) -> None:
-        """Take at once what was approved."""
+        """Apply new approvals at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleParts:
-    """The services that pages read from and act with.
+    """The services that pages use.
 
     `upstreams` are the servers by id, in config order, and `servers` acts on them; `browser` shows tools. `policies` is
-    None where there is no folder for policy files. `report` gives readiness and its details. `answers` are the calls of
-    this process that wait for a person. `grants` is None where no server has accounts, `pins` where nothing is pinned.
+    None without a folder for policy files. `report` returns readiness and its details. `answers` are the calls of this
+    process that wait for confirmation. `grants` is None if no server has accounts, `pins` if nothing is pinned.
     """
 
     config: ConfigInForce

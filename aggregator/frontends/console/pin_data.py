@@ -24,8 +24,8 @@ Rows = list[PinRow]
 async def item_data(
     parts: ConsoleParts, person: SignedIn, server: str, rows: Sequence[PinRow], kind: str, name: str
 ) -> dict[str, Any] | None:
-    """Return one definition: what was approved, what is there now, and the difference; None if nothing is known of it.
-    `rows` are all of its server, with their texts.
+    """Return one definition: the approved one, the current one, and their difference; None if it is unknown. `rows` are
+    all of its server, with their texts.
     """
     held = held_of(parts, server).get((kind, name))
     row = next((row for row in rows if (row.kind, row.name) == (kind, name)), None)
@@ -33,7 +33,7 @@ async def item_data(
         return None
     if row is None:
         row = unremembered(server, kind, name)
-    # A renamed item is compared with what was approved under its old name.
+    # A renamed item is compared with the approved definition under its old name.
     old = next((one for one in rows if (one.kind, one.name) == (row.kind, row.renamed_from)), row)
     texts = row.definition or old.definition, row.seen_definition
     difference, problem = await asyncio.to_thread(_difference, row.kind, *texts)
@@ -64,18 +64,18 @@ def _full_name(parts: ConsoleParts, server: str, row: PinRow) -> str:
 
 
 def held_of(parts: ConsoleParts, server: str) -> Mapping[tuple[str, str], HeldItem]:
-    """Return the definitions of a server that are held now, by kind and own name."""
+    """Return the held definitions of a server, by kind and own name."""
     found = parts.pins.held(server) if parts.pins is not None else ()
     return {(one.kind, one.name): one for one in found}
 
 
 def unremembered(server: str, kind: str, name: str) -> PinRow:
-    """Return a row for a held item that has none: it is too long, or was held a moment ago."""
+    """Return a row for a held item without one: it is too long, or was held a moment ago."""
     return PinRow(server, kind, name, None, None, None, None, None, None, None, (), None, (), held=True)
 
 
 def listed(server: str, row: PinRow, held: HeldItem | None) -> dict[str, Any]:
-    """Return one definition as a list has it; `held` says why it is held now."""
+    """Return one definition as a list entry; `held` has the reason why it is held now."""
     return {
         "kind": row.kind,
         "name": bounded(row.name, NAME),
@@ -95,7 +95,7 @@ def listed(server: str, row: PinRow, held: HeldItem | None) -> dict[str, Any]:
 
 
 def is_changed(row: PinRow) -> bool:
-    """Return whether an item is not as it was pinned, or is gone."""
+    """Tell whether an item differs from its pin, or is gone."""
     return row.seen_digest is not None or _REMOVED in row.classes
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-# Of one text: what is longer is cut, with a count.
+# A longer text is cut, with a count.
 SHOWN: Final = 2_000
 # As the audit names a line of a policy file, with its folder or without.
 _PLACE: Final = re.compile(r"(?:[^/\\]*[/\\])?([^/\\]{1,200}\.ya?ml):(\d{1,7})")
@@ -82,7 +82,7 @@ def _script(char: str) -> str | None:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as people say it: `20 µs`, `5.8 ms`, `412 ms`, `42.1 s`, `6 min`, `3 h`, `2 d`."""
+    """Return a duration for display: `20 µs`, `5.8 ms`, `412 ms`, `42.1 s`, `6 min`, `3 h`, `2 d`."""
     if seconds is None:
         return "-"
     micro = seconds * 1e6
@@ -117,12 +117,12 @@ def number(count: float | None) -> str:
 
 
 def clock(at: float | None) -> str:
-    """Return the time of day where this program runs: `14:32:07`."""
+    """Return the local time of day: `14:32:07`."""
     return "-" if at is None else datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def moment(at: float | None) -> str:
-    """Return date and time where this program runs: `2026-11-22 14:32:07`."""
+    """Return the local date and time: `2026-11-22 14:32:07`."""
     return "-" if at is None else datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -38,7 +38,7 @@ _FAILURES: Final[Mapping[int, str]] = {
 
 
 class Renderer:
-    """The templates of the console; `version` is that of the static files."""
+    """The templates of the console; `version` is the version of the static files."""
 
     def __init__(self, version: str) -> None:
         self._templates = Environment(
@@ -54,7 +54,7 @@ class Renderer:
     async def page(
         self, view: PageView, request: ConsoleRequest, csrf: str, waiting: int, packed: bool
     ) -> PageResponse:
-        """Return a whole page. `waiting` calls wait for a person; `packed`: the browser takes gzip."""
+        """Return a whole page. `waiting` calls wait for confirmation; `packed`: the browser accepts gzip."""
         given = {**_common(request, csrf), "title": view.title, "waiting": waiting}
         return await asyncio.to_thread(self._html, view.template, {**view.data, **given}, view.status, packed)
 
@@ -77,13 +77,13 @@ class Renderer:
         see: Mapping[str, str] | None = None,
         title: str = "",
     ) -> PageResponse:
-        """Return a page that says what is wrong; `see` are pages that say more."""
+        """Return an error page; `see` are pages with more details."""
         given = {"base": base, "person": person, "said": said, "csrf": "", "section": None, "see": see or {}}
         title = title or _FAILURES.get(status, "Not possible")
         return self._html("failure.html", {**given, "title": title, "waiting": 0}, status, False)
 
     def sign_in(self, template: str, given: Mapping[str, Any], base: str, status: int = 200) -> PageResponse:
-        """Return a page for a person who is not signed in."""
+        """Return a page for a user who is not signed in."""
         around = {"base": base, "person": None, "csrf": "", "waiting": 0, "title": "Sign in", "section": None}
         return self._html(template, {**around, **given}, status, False)
 

@@ -62,5 +62,5 @@ def problem(status: int, message: str, field: str = "") -> PageResponse:
 
 
 def redirect(to: str, *headers: tuple[bytes, bytes]) -> PageResponse:
-    """Return the way to another page of ours, which is asked for with GET."""
+    """Return a redirect to another page of ours, which the browser requests with GET."""
     return PageResponse(303, b"", "", ((b"location", to.encode("ascii", "replace")), *headers))

@@ -1,6 +1,6 @@
-"""Forms made of JSON Schemas: fields to fill in, and the arguments that a filled-in form stands for.
+"""Forms made from JSON Schemas: fields to fill in, and the arguments of a filled-in form.
 
-Law: bounded for any schema. An argument that no field can be made for is written as JSON; all of them may be.
+Law: bounded for any schema. An argument without a suitable field is written as JSON; all of them may be.
 """
 
 import json
@@ -28,7 +28,7 @@ FieldKind = Literal["text", "long text", "number", "integer", "yes or no", "choi
 
 
 class FormFault(AggregatorError):
-    """A field of a form that cannot be read: `name` is that of the argument."""
+    """An invalid field of a form: `name` is the name of the argument."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class FormFault(AggregatorError):
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field. `key` is its name in the form, which is ours; `name` is that of the argument, which is the schema's.
+    """One field. `key` is its name in the form, chosen here; `name` is the argument's, from the schema.
 
     `options` are the values of a choice, as JSON. `inner` are the fields of an object. `items` is the kind of the
     elements of a list.
@@ -54,7 +54,7 @@ class FormField:
     inner: tuple["FormField", ...] = field(default=())
 
     def as_data(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return the field as plain values, with what was filled in."""
+        """Return the field as plain values, with the filled-in value."""
         return {
             "key": self.key,
             "name": self.name,
@@ -89,7 +89,7 @@ def _fields(schema: Any, whole: Any, key: str, depth: int, count: _FieldCount) -
     for number, name in enumerate(ordered):
         if count.made >= _FIELDS:
             return
-        # A longer name could not be told from another one that is cut at the same place.
+        # A longer name could equal another one that is cut at the same place.
         if isinstance(name, str) and len(name) <= _NAME:
             count.made += 1
             yield _field(name, properties[name], whole, f"{key}.{number}", depth, count, required=name in needed)
@@ -191,7 +191,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    # In ASCII: what a browser sends back is compared with it.
+    # In ASCII: the value from the browser is compared with it.
     return json.dumps(value)
 
 
@@ -206,10 +206,10 @@ def _readable(text: str) -> str:
 
 
 def read_form(fields: tuple[FormField, ...], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments that a filled-in form stands for; what is empty and not required is left out.
+    """Return the arguments of a filled-in form; fields that are empty and optional are omitted.
 
     Raises:
-        FormFault: a field cannot be read.
+        FormFault: a field is invalid.
     """
     found = {}
     for one in fields:

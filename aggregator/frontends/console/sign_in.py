@@ -27,7 +27,7 @@ _ELSEWHERE: Final = "This was sent from another page. Nothing was done."
 
 
 class SignIn:
-    """The pages for a person who is not signed in, and the end of a session."""
+    """The pages for a user who is not signed in, and the end of a session."""
 
     def __init__(self, parts: ConsoleParts, guard: ConsoleGuard, renderer: Renderer) -> None:
         self._parts = parts
@@ -36,7 +36,7 @@ class SignIn:
 
     @staticmethod
     def serves(path: str) -> bool:
-        """Return whether a path is one of these pages."""
+        """Tell whether a path is one of these pages."""
         return path in (SIGN_IN, SIGN_OUT) or path.startswith(ENTER)
 
     async def reply(

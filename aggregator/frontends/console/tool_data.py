@@ -75,7 +75,7 @@ def chosen_page(request: ConsoleRequest) -> int:
 
 
 def view_of(parts: ConsoleParts, principal: Principal | None) -> View:
-    """Return what an agent sees; for None, all there is."""
+    """Return an agent's view; for None, the view of everything."""
     return parts.browser.view(principal)
 
 

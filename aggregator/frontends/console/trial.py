@@ -1,4 +1,4 @@
-"""Calls that people make from the console: as an agent, through the policy, limits and audit of every call."""
+"""Calls that users make from the console: as an agent, through the policy, limits and audit of every call."""
 
 import asyncio
 import secrets
@@ -65,7 +65,7 @@ class Trial:
 
 
 class _Unheard:
-    """The channel of a call whose host can be asked nothing."""
+    """The channel of a call whose host can answer no questions."""
 
     request_id = FRONTEND
 
@@ -77,7 +77,7 @@ class _Unheard:
 
 
 class Trials:
-    """The calls that people make; a few at the same time, since each keeps a page waiting."""
+    """The calls made by users; a few at the same time, since each keeps a page waiting."""
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
@@ -86,10 +86,10 @@ class Trials:
     async def run(
         self, person: SignedIn, principal: Principal, name: str, server: str | None, arguments: dict[str, Any]
     ) -> Trial:
-        """Make a call of a tool, which is of `server` as far as that is known, and return what came of it.
+        """Call a tool of `server`, if known, and return the outcome.
 
         Raises:
-            NotPossible: too many are under way.
+            NotPossible: too many are in flight.
         """
         if self._running >= _AT_ONCE:
             raise NotPossible(f"{_AT_ONCE} calls from the console are under way: try again when one has ended.")

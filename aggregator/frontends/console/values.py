@@ -1,7 +1,7 @@
 """JSON values as plain data for pages: declared ones in the order of their schema, each with its type.
 
-Law: bounded. Of a value of any size, so many rows and characters are shown, and what is left out is counted. Each
-value at the top has its share, so that none can push another out of sight.
+Law: bounded. For a value of any size, a limited number of rows and characters is shown, and the omitted ones are
+counted. Each top-level value has its share, so that none can push another out of sight.
 """
 
 import json
@@ -18,9 +18,9 @@ from aggregator.wire.codec import encode
 _ROWS: Final = 600
 _LEVELS: Final = 6
 _OF_A_GROUP: Final = {"declared": 300, "odd": 100, "missing": 60}
-# Properties of a schema that are looked at.
+# Properties of a schema that are read.
 _PROPERTIES: Final = 20_000
-# Of a text what is shown at once; the rest is one click away, as long as it costs no more than this for all together.
+# Characters of a text shown at once; the rest is one click away, as long as all rests together stay within this.
 _HEAD: Final = 600
 _TAIL: Final = 200
 _REST: Final = 120_000
@@ -39,9 +39,9 @@ _TYPES: Final[Mapping[type, str]] = {
 def shown_arguments_of(
     arguments: Mapping[str, Any], schema: Mapping[str, Any] | None, before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the rows of a call's arguments, with what was given `before` where that is known.
+    """Return the rows of a call's arguments, compared with the arguments `before` if known.
 
-    `odd` counts those that the schema does not declare; without a schema nothing is known to be declared or not.
+    `odd` counts the undeclared ones; without a schema, none counts as declared or undeclared.
     """
     budget = _Budget(_ROWS, _REST)
     rows = list(_fields(arguments, schema, schema, budget, _LEVELS, before=before, compare=before is not None))
@@ -95,7 +95,7 @@ def _fields(
     before: Mapping[str, Any] | None = None,
     compare: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an object: what is declared and given, what is declared and missing, and the rest."""
+    """Yield the rows of an object: declared and given, declared and missing, then the rest."""
     declared = _declared(schema, root)
     known = isinstance(schema, Mapping) and (schema is root or _names(schema, root))
     wanted = _required(schema, root)
@@ -132,7 +132,7 @@ def _fields(
 
 
 def _value(value: Any, schema: Any, root: Any, budget: _Budget, levels: int) -> dict[str, Any]:
-    """Return one value: a text, an object or a list of rows, or JSON as it is."""
+    """Return one value: a text, an object or a list of rows, or plain JSON."""
     if isinstance(value, str):
         return _text(value, budget)
     if isinstance(value, Mapping) and value and levels > 0 and budget.rows > 1:
@@ -177,7 +177,7 @@ def _within(text: str, budget: int) -> str:
 
 
 def _in_short(text: str, most: int = _NAME) -> str:
-    """Return a text on one line, cut where it takes more than `most`."""
+    """Return a text on one line, cut if it takes more than `most`."""
     found = _within(text, most)
     return found if len(found) == len(text) else f"{found}…"
 
@@ -197,8 +197,8 @@ def _then(before: Mapping[str, Any], name: str, given: Any) -> dict[str, Any]:
     if name not in before:
         return {"same": False, "was": None}
     was = before[name]
-    # To Python 1, 1.0 and true are equal, at any depth; as JSON with sorted names they are not. What has a secret taken
-    # out looks as before, even with another secret.
+    # To Python 1, 1.0 and true are equal, at any depth; as JSON with sorted names they are not. A redacted value looks
+    # unchanged, even with another secret.
     text = was if isinstance(was, str) else encode(was).decode("utf-8", "replace")
     if REDACTED not in text and _sorted(was) == _sorted(given):
         return {"same": True, "was": None}
@@ -210,7 +210,7 @@ def _sorted(value: Any) -> str:
 
 
 def _facts(value: Any) -> str:
-    """Return how long a value is, where that does not show."""
+    """Return the length of a value, if that does not show."""
     if isinstance(value, str) and len(value) > _HEAD // 4:
         lines = value.count("\n") + 1
         return f"{len(value):,} characters" + (f", {lines:,} lines" if lines > 1 else "")
@@ -234,7 +234,7 @@ def _names(schema: Any, root: Any) -> bool:
 
 
 def _odd_below(value: Mapping[str, Any]) -> int:
-    """Return how many fields inside a value its schema does not declare, as far as they are shown."""
+    """Return the number of undeclared fields inside a value, as far as they are shown."""
     found = 0
     for row in value.get("rows", ()):
         found += (row["kind"] == "odd") + (_odd_below(row["value"]) if "value" in row else 0)

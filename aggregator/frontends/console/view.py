@@ -12,7 +12,7 @@ ROLES: Final[tuple[ConsoleRole, ...]] = get_args(ConsoleRole)
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """The person behind a request. `session` is the id of their session, None for requests with an API key."""
+    """The user behind a request. `session` is the id of their session, None for requests with an API key."""
 
     name: str
     role: ConsoleRole
@@ -20,17 +20,17 @@ class SignedIn:
     session: str | None = None
 
     def may(self, role: ConsoleRole) -> bool:
-        """Return whether the person may do what this role may."""
+        """Tell whether the user has the rights of this role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleRequest:
-    """A request of a person. `path`, `query` and `form` are decoded; of a repeated field the first value counts.
+    """A request of a user. `path`, `query` and `form` are decoded; of a repeated field the first value counts.
 
     `form` has the fields of a POST, sent as a form or as a flat JSON object. `base` is the path of the console as the
-    browser knows it, `origin` the scheme and authority of this address. `fragment`: only a part of the page is wanted.
-    `section` is the first segment of the path, which the navigation marks.
+    browser knows it, `origin` the scheme and authority of this address. `fragment`: the browser wants only a part of
+    the page. `section` is the first segment of the path, which the navigation marks.
     """
 
     person: SignedIn
@@ -46,9 +46,9 @@ class ConsoleRequest:
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """A page: `data` are plain JSON values, which the template gets as its variables and `.json` gives as they are.
+    """A page: `data` are plain JSON values, the variables of the template and the content of `.json`.
 
-    `fragment` is the template that is rendered alone where only that part is wanted.
+    `fragment` is the template to render if only that part is wanted.
     """
 
     template: str
@@ -67,8 +67,8 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The way to an issuer, where a person says that they agree. browser: the secret that only this browser gets, and
-    has to bring back (`connect/browser_cookie.py`).
+    """A redirect to an issuer, at which a user gives consent. browser: the secret that this browser alone gets, and
+    must return (`connect/browser_cookie.py`).
     """
 
     to: str = field(repr=False)
@@ -79,7 +79,7 @@ class Departure:
 class ConsoleStream:
     """Server-sent events, as bytes that are whole events (HTML Living Standard, section 9.2).
 
-    The generator is closed when the browser is gone, the person is no longer signed in, or the program ends.
+    The generator is closed when the browser disconnects, the user signs out, or the program ends.
     """
 
     events: AsyncIterator[bytes]
@@ -93,10 +93,10 @@ class Page(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """The way to a page: a path below the console's such as `/calls/{seq}`, where `{name:path}` takes slashes too.
+    """The route of a page: a path below the console's such as `/calls/{seq}`; `{name:path}` matches slashes too.
 
-    `role` is the least that a person needs. `summary` and `schema` (a JSON Schema of the data) are for the OpenAPI
-    document; `fields` are those that a POST takes, or that the query of a GET may have, with what each is for.
+    `role` is the least role required. `summary` and `schema` (a JSON Schema of the data) are for the OpenAPI document;
+    `fields` are the fields of a POST, or of the query of a GET, each with its purpose.
     """
 
     method: Literal["GET", "POST"]
@@ -130,8 +130,8 @@ class NotConnected(AggregatorError):
 
 
 class NotPossible(AggregatorError):
-    """The action cannot be done as things are, though what was shown is still so; nothing was done."""
+    """The action is impossible in the current state, though the page was up to date; nothing was done."""
 
 
 class ChangedMeanwhile(AggregatorError):
-    """The thing to be acted on has changed meanwhile; nothing was done."""
+    """The target of the action has changed meanwhile; nothing was done."""

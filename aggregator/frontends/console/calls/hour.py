@@ -1,7 +1,7 @@
-"""The last hour, worked out from the rows of the audit: minutes, how long calls took, and the tools that stand out.
+"""The last hour, computed from the rows of the audit: minutes, durations of calls, and the tools that stand out.
 
-This file decides: it is given rows and the time. Law: how long a tool takes is what its server took for calls that it
-answered, or did not; a call that was refused, or that a person thought about, tells nothing of a tool.
+This file decides: rows and the time are its arguments. Law: the duration of a tool is its server's time for calls that
+it answered, or failed to; refused calls, and the time for confirmation, do not count.
 """
 
 from collections.abc import Iterable

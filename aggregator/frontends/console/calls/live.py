@@ -1,7 +1,7 @@
-"""The stream of what happens, for open pages: new calls, their counts, what waits for a person, states of servers.
+"""The stream of live updates for open pages: new calls, their counts, waiting calls, states of servers.
 
-Rule 1: calls know nothing of it. While a page is open, the stream of one of them reads what the audit got, for all.
-Rule 2: what waits for a page that does not read has a bound; beyond it, the page is told to read its list again.
+Rule 1: the call pipeline does not depend on it. While a page is open, the stream of one of them reads the audit for
+all. Rule 2: the queue of a page that does not read is bounded; beyond the bound, the page reads its list again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ REFRESH: Final = 5.0
 # Rows a second from which on only those are sent that are not plainly ok, and rows in one event.
 CALM: Final = 4.0
 TOGETHER: Final = 4
-# Rows that are looked at in one go; where there are more, lists are read again.
+# Rows read in one go; if there are more, lists are read again.
 _BATCH: Final = 2000
 _UNREAD_ROWS: Final = 40
 _CROWD: Final = 20
@@ -43,15 +43,15 @@ _HOUR: Final = 3600.0
 
 
 class RenderParts(Protocol):
-    """A function that makes HTML of a template and what it is given; it is called on a thread."""
+    """A function that renders a template with its data as HTML; it is called in a thread."""
 
     def __call__(self, template: str, given: Mapping[str, Any], /) -> str: ...
 
 
 class OpenPage:
-    """An open page that is told what happens. `base` is the path of the console as its browser knows it.
+    """An open page that receives updates. `base` is the path of the console in its browser.
 
-    `approves`: the person may see what waits. `lists`: it has a list of calls.
+    `approves`: the user may see waiting calls. `lists`: it has a list of calls.
     """
 
     def __init__(self, base: str, *, approves: bool, lists: bool) -> None:
@@ -79,7 +79,7 @@ class OpenPage:
         self.ready.set()
 
     def add_gap(self) -> None:
-        """Have the page read its list again, in place of all that waits."""
+        """Make the page read its list again, in place of its queue."""
         self._rows.clear()
         self._left_out, self._gap = 0, True
         self.ready.set()
@@ -100,8 +100,9 @@ class OpenPage:
 
 
 class LiveQuery:
-    """The open pages of one query. `counted` is the query of the counts above the list; `values`: what was kept is
-    searched, too."""
+    """The open pages of one query. `counted` is the query of the counts above the list; `values`: search stored values,
+    too.
+    """
 
     def __init__(self, text: str, query: CallQuery, counted: CallQuery, table: MinuteTable, *, values: bool) -> None:
         self.text = text
@@ -112,7 +113,7 @@ class LiveQuery:
         self.pages: set[OpenPage] = set()
         self.changed = True
         self._recent: list[tuple[float, int]] = []
-        # The calls under way as each base was told them last.
+        # The calls in flight, in the form last sent to each base.
         self.running: dict[str, str] = {}
 
     def count(self, arrived: Iterable[ArrivedCall]) -> None:
@@ -150,7 +151,7 @@ class LiveCalls:
         self._next_pulse = 0.0
         self._next_refresh = 0.0
         self._next_count = 0.0
-        # How far the log was looked at, while a page is open.
+        # The place that the log was read up to, while a page is open.
         self._place: LogPlace | None = None
         self._approvals: object = None
         self._waiting = ""
@@ -163,9 +164,9 @@ class LiveCalls:
     async def events(
         self, base: str, text: str | None, *, after: LogPlace | None, values: bool, approves: bool
     ) -> AsyncIterator[bytes]:
-        """Yield what happens, for one page, until it is closed.
+        """Yield updates for one page, until it is closed.
 
-        `text` is its query, None where it has no list of calls; `after` is how far the page has the log.
+        `text` is its query, None without a list of calls; `after` is the place of the log that the page has.
         """
         page = OpenPage(base, approves=approves, lists=text is not None)
         try:
@@ -237,7 +238,7 @@ class LiveCalls:
                     self._place = None
 
     async def _turn(self, page: OpenPage) -> None:
-        """Look for what is new, if it is time and no other page does; else wait until there is something, or time."""
+        """Read updates, if it is time and no other page does; else wait for an update, or the time."""
         now = time.monotonic()
         if self._reading or now < self._next:
             try:
@@ -269,7 +270,7 @@ class LiveCalls:
         if any(page.live is not None for page in self._pages):
             await self._new_rows(now)
         if now >= self._next_pulse:
-            # The more pages there are, the less often each is told its counts.
+            # The more pages there are, the less often each receives its counts.
             self._next_pulse = now + PULSE * (1 + len(self._pages) // _CROWD)
             await self._pulses(now)
             await self._send_running()
@@ -321,7 +322,7 @@ class LiveCalls:
     def _made(
         self, rows: Sequence[Mapping[str, Any]], kinds: Iterable[tuple[str, bool]]
     ) -> dict[tuple[str, bool, int], str]:
-        """Return each row as HTML, for each base, and for people who may see the words of servers and who may not."""
+        """Return each row as HTML, for each base, and for users with and without access to servers' texts."""
         return {
             (base, values, row["seq"]): self._render(
                 "_row.html", {"call": listed(row, values=values), "base": base, "fresh": True}
@@ -360,7 +361,7 @@ class LiveCalls:
                             page.set_latest("running", _event("running", html))
 
     async def _count_waiting(self, now: float) -> None:
-        """Tell those who may answer how many calls wait for a person, and the newest of them."""
+        """Send approvers the number of calls that wait for confirmation, and the newest of them."""
         if not any(page.approves for page in self._pages):
             return
         queue = (await self._parts.opened()).approvals

@@ -1,4 +1,4 @@
-"""One call in full: its timeline, arguments and result, where it came from, and how to make it again."""
+"""One call in full: its timeline, arguments and result, its origin, and a way to repeat it."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class OneCall:
         self._parts = parts
 
     async def data(self, row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
-        """Return all that is known of a call; what was kept of arguments and result only with `values`."""
+        """Return all data about a call; the stored arguments and result only with `values`."""
         known = await self._surroundings(row, values=values)
         data = {name: value for name, value in row.items() if name not in ("arguments", "result", "steps")}
         data = listed(data, values=values)
@@ -66,7 +66,7 @@ class OneCall:
         return Surroundings(policy, source, as_now, await self._person(row, values=values))
 
     def _explained(self, row: Mapping[str, Any]) -> tuple[str, str | None] | None:
-        """Return why the policies in force allow a call that was allowed, and where they say so."""
+        """Return why the current policies allow an allowed call, with the place."""
         rulebook = self._parts.policies.rulebook if self._parts.policies is not None else None
         tool = self._tool(row)
         if rulebook is None or tool is None:
@@ -87,7 +87,7 @@ class OneCall:
         return found or (browser.held(row["tool_name"]) if "own_name" not in row and "tool_name" in row else None)
 
     def _links(self, row: Mapping[str, Any], tool: ToolRecord | None) -> dict[str, str]:
-        """Return the pages, below the console's path, of who and what the row names, as far as there are any."""
+        """Return the pages, below the console's path, of the agents, tools and servers in a row."""
         links = {}
         if self._parts.browser.principal(row["agent_id"]) is not None:
             links["agent"] = link("agents", row["agent_id"])
@@ -123,10 +123,10 @@ def _queries(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _kept(row: Mapping[str, Any], name: str, values: bool, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what is known of arguments or a result: their size, and with `values` digest and what was kept.
+    """Return the data about arguments or a result: their size, and with `values` the digest and the stored value.
 
-    `value` is what was kept, where that is the whole of it; `cut` is the beginning of a longer one. `shown` and `texts`
-    are for the page: the rows of arguments, or of a result, and the texts in it.
+    `value` is the stored value if it is complete; `cut` is the beginning of a longer one. `shown` and `texts` are for
+    the page: the rows of arguments, or of a result, and the texts in it.
     """
     told: dict[str, Any] = {"bytes": row.get(f"{name}_bytes"), "digest": row.get(f"{name}_digest") if values else None}
     told |= {"kept": name in row, "value": None, "cut": None, "shown": None, "texts": []}

@@ -40,7 +40,7 @@ class MinuteBar(NamedTuple):
 
 
 class MinuteTable:
-    """The calls of the last hour by minute, as they are counted and as they come; none is counted before `since`."""
+    """The calls of the last hour by minute, counted as they arrive; none is counted before `since`."""
 
     def __init__(self, counted: Iterable[CountedCalls] = (), since: float | None = None) -> None:
         self.since = since
@@ -58,7 +58,7 @@ class MinuteTable:
         row[4] += slow
 
     def hour(self, now: float) -> list[MinuteBar]:
-        """Return the last hour, oldest minute first; what is older is forgotten."""
+        """Return the last hour, oldest minute first; older minutes are dropped."""
         last = int(now // 60)
         for old in [minute for minute in self._minutes if minute <= last - MINUTES]:
             del self._minutes[old]
@@ -66,11 +66,11 @@ class MinuteTable:
 
 
 def listed(row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
-    """Return a row of the list: the columns of the audit without the empty ones, and what is said of them. Without
-    `values` their digests are left out, and words of servers stand in none of them.
+    """Return a row of the list: the non-empty columns of the audit, with derived texts. Without `values`, digests and
+    servers' texts are omitted.
 
-    `name` is the tool's, or as it was asked; `why` says what is not plainly ok; `log` is the length of the bar below
-    the duration.
+    `name` is the tool's, or the requested one; `why` explains a call that is not plainly ok; `log` is the length of the
+    bar below the duration.
     """
     hidden = ("digest", "previous") if values else ("digest", "previous", *_DIGESTS)
     data = {name: value for name, value in row.items() if name not in hidden}
@@ -84,7 +84,7 @@ def listed(row: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
 
 
 def why(row: Mapping[str, Any]) -> str:
-    """Return what there is to say of a call that is not plainly ok; empty for one that is."""
+    """Return an explanation of a call that is not plainly ok; empty for one that is."""
     status = row["status"]
     if status == "pending":
         return "waits for a person" if "approval_id" in row else "its host was asked a question"
@@ -108,7 +108,7 @@ def log_bar(seconds: float) -> int:
 
 
 def counted_text(text: str) -> str:
-    """Return the query whose calls are counted above the list of another: without what the facets set."""
+    """Return the query for the counts above the list of another query: without its facets."""
     return with_term(with_term(text, "status", None), "took", None)
 
 

@@ -52,7 +52,7 @@ class OpenCallRows:
 
 
 def fits(query: CallQuery, call: OpenCall) -> bool:
-    """Return whether a query finds a call that has not ended, as far as its words are about what is known by now."""
+    """Tell whether a query matches a call in flight, as far as the call's known columns decide."""
     if query.since is not None and call.started < query.since:
         return False
     if query.until is not None and call.started >= query.until:
@@ -68,7 +68,7 @@ def _has(term: Term, call: OpenCall) -> bool:
     if term.key in _NOT_YET:
         return False
     if term.key == "status":
-        # What runs has no status but the one that a person has to end.
+        # A running call has no status except waiting for confirmation.
         return call.waits and "pending" in term.values
     known: Mapping[str, str | None] = {
         "agent": call.agent_id,

@@ -1,6 +1,6 @@
-"""The timeline of one call, step by step: what was asked, which rule spoke, who agreed, which servers were tried.
+"""The timeline of one call, step by step: the request, the deciding rule, the confirmation, the servers tried.
 
-This file decides: it is made of the row of the call, and of what is known besides.
+This file decides: it uses the row of the call, and facts from elsewhere.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 Kind = Literal["ours", "theirs", "lost", "person"]
 MICRO: Final = 1_000_000
-# What the drawing measures, and what of it is a person's, whose time is not to scale.
+# The width of the drawing, and the share of the user's time, which is not to scale.
 LANE: Final = 300
 PERSON: Final = 120
 _LEAST: Final = 2
@@ -31,10 +31,10 @@ class TimedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The knowledge of a call besides its row.
+    """The facts about a call besides its row.
 
-    `policy` is one sentence about the rule that decided, with its `source`; `as_now`: by the policies in force now,
-    where the row does not say. `person` tells of the answer in the queue of approvals.
+    `policy` is one sentence about the deciding rule, with its `source`; `as_now`: by the current policies, since the
+    row does not tell. `person` describes the answer in the queue of approvals.
     """
 
     policy: str | None = None
@@ -44,7 +44,7 @@ class Surroundings:
 
 
 def steps_of(row: Mapping[str, Any]) -> list[TimedStep] | None:
-    """Return the steps that a row tells of; None where it has none, or none that can be read."""
+    """Return the steps recorded in a row; None if there are none, or none that can be read."""
     try:
         given = json.loads(row["steps"])
         steps = [
@@ -57,10 +57,10 @@ def steps_of(row: Mapping[str, Any]) -> list[TimedStep] | None:
 
 
 def timeline(row: Mapping[str, Any], known: Surroundings, *, values: bool = True) -> dict[str, Any]:
-    """Return the steps of a call as data: `steps`, the aggregator's own time, and whether a person's is in it.
+    """Return the steps of a call as data: `steps`, the aggregator's own time, and whether it includes a user's time.
 
-    Each step has `title`, `kind`, `icon`, `took`, `note`, and the place of its bar; `took` is None where only sums are
-    known. Without `values` no step has words of a server.
+    Each step has `title`, `kind`, `icon`, `took`, `note`, and the place of its bar; `took` is None if only sums are
+    known. Without `values` no step has a server's text.
     """
     told = steps_of(row)
     if told is not None and not values:
@@ -104,7 +104,7 @@ def _output(row: Mapping[str, Any], one: TimedStep) -> str:
 
 
 def _drawn_from_sums(row: Mapping[str, Any], known: Surroundings) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a plain call: that they were gone through is known, and what the server took."""
+    """Yield the steps of a plain call: the passed steps are known, and the server's time."""
     yield _step("Name", "ours", None, _name(row))
     if row.get("tool_name") is not None:
         yield _step("Policy", "ours", None, _policy(row, known), icon="denied" if row["status"] == "denied" else "step")
@@ -153,7 +153,7 @@ def _step(
 
 
 def _place(steps: list[dict[str, Any]], whole: float, waits: bool) -> None:
-    """Give each step the place of its bar; a person's has a fixed length, all others share the rest by their time."""
+    """Set the place of each step's bar; a user's has a fixed length, all others share the rest by their time."""
     people = [step for step in steps if step["kind"] == "person" and step["took"]]
     room = LANE - PERSON * bool(people and waits)
     before = 0.0

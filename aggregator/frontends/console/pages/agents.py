@@ -1,4 +1,4 @@
-"""The agents: their roles, what they see and what that costs, and what they did and were refused lately."""
+"""The agents: their roles, their visible tools and the cost of these, and their recent calls and refusals."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The calls that wait for a person, each with all that is known of it, and the answer to it."""
+"""The calls that wait for confirmation, each with all its facts, and the answer to it."""
 
 import asyncio
 import json
@@ -74,12 +74,12 @@ class ApprovalsPage:
         return await self._one(request.path["id"], whole=request.as_json)
 
     async def answer(self, request: ConsoleRequest) -> PageView | Redirect:
-        """Answer a question, as `aggregator approvals` does.
+        """Answer a request for approval, like `aggregator approvals`.
 
         Raises:
-            BadInput: a field cannot be used, or this person cannot answer this question.
-            ChangedMeanwhile: it is not the question any more that the person looked at.
-            NotThere: there is none such.
+            BadInput: a field is invalid, or this user cannot answer this request.
+            ChangedMeanwhile: the request has changed since the user saw it.
+            NotThere: there is none.
         """
         id, now = request.path["id"], time.time()
         answer = _answer_in(request.form, request.person.name)
@@ -104,7 +104,7 @@ class ApprovalsPage:
         return await self._one(id, whole=True) if request.as_json else Redirect(f"/approvals/{id}")
 
     async def _one(self, id: str, *, whole: bool) -> PageView:
-        """Return one question; `whole` adds its arguments as they are, which a page shows a part of."""
+        """Return one request; `whole` adds its complete arguments, which a page shows in part."""
         now = time.time()
         approval = await self._find(id, now)
         question = await self._data.question(approval, now)
@@ -114,7 +114,7 @@ class ApprovalsPage:
         return PageView("approval.html", f"{approval.agent_id[:40]}: {approval.tool[:80]}", data)
 
     async def _listed(self, earlier: bool, now: float) -> dict[str, Any]:
-        """Return what waits, the oldest first, and what was answered today or has expired, the newest first."""
+        """Return the waiting requests, oldest first, and those answered today or expired, newest first."""
         queue = (await self._parts.opened()).approvals
         since = now - KEPT if earlier else since_midnight(now)
         waits = self._parts.answers.waits()
@@ -161,7 +161,7 @@ def _answer_in(form: Mapping[str, str], person: str) -> ApprovalAnswer:
 
 
 def _validity(form: Mapping[str, str]) -> Validity:
-    """Return how long a yes holds. A page sends what was chosen as `for`, and the time beside it as `time`."""
+    """Return the validity of an approval. A page sends the choice as `for`, and the time beside it as `time`."""
     chosen = form.get("validity") or (form.get("time", "") if form.get("for") == "until" else form.get("for") or "once")
     for known in _VALIDITIES:
         if chosen == known:

@@ -1,4 +1,4 @@
-"""The calls: a list that is searched, filtered and live, and the stream of what comes."""
+"""The calls: a list that is searched, filtered and live, and the stream of updates."""
 
 import asyncio
 import time
@@ -99,7 +99,7 @@ class CallsPage:
         return PageView("calls.html", title, {**await self._list(request), "under_way": found})
 
     def _links(self, call: Mapping[str, Any]) -> dict[str, str]:
-        """Return the pages of who and what a call names, as far as there are any."""
+        """Return the pages of the agents, tools and servers of a call, as far as there are any."""
         links = {"trace": f"/calls?q=trace:{call['trace_id']}"}
         if self._parts.browser.principal(call["agent_id"]) is not None:
             links["agent"] = link("agents", call["agent_id"])
@@ -123,11 +123,11 @@ class CallsPage:
         return ConsoleStream(events)
 
     async def _list(self, request: ConsoleRequest) -> dict[str, Any]:
-        """Return the rows of the query, and what is counted above them."""
+        """Return the rows of the query, and the counts above them."""
         text, now = request.query.get("q", "")[:LONGEST], time.time()
         query, before, values = parse(text, now), _number(request, "before"), request.person.may("approver")
         calls = (await self._parts.opened()).calls
-        # What comes behind this place is told by the stream.
+        # The stream sends the calls after this place.
         place, newest = await calls.end(), await calls.newest()
         found, counts = await asyncio.gather(
             calls.find(query, before=before or newest + 1, values=values),
@@ -164,7 +164,7 @@ class CallsPage:
 
 
 def _place(request: ConsoleRequest) -> LogPlace | None:
-    """Return how far a page has the log; None where it does not say.
+    """Return the place of the log that a page has, or None.
 
     Raises:
         BadInput: it is no place of the log.
@@ -177,7 +177,7 @@ def _place(request: ConsoleRequest) -> LogPlace | None:
 
 
 def _number(request: ConsoleRequest, name: str) -> int | None:
-    """Return a number of the query; None where there is none.
+    """Return a number of the query, or None.
 
     Raises:
         BadInput: it is no number.

@@ -10,8 +10,8 @@ _TEXT: Final = 600
 
 
 def problems_of(details: Mapping[str, Any], *, values: bool) -> list[dict[str, str]]:
-    """Return the problems besides those of servers, each with its `area` and `text`; bounded. Without `values` none has
-    words of others.
+    """Return the problems besides those of servers, each with its `area` and `text`; bounded. Without `values` they
+    contain no foreign text.
     """
     found = [
         {"area": area, "text": problem_text(area, text, values=values)[:_TEXT]} for area, text in _problems(details)

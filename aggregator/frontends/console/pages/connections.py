@@ -1,6 +1,6 @@
-"""Accounts at servers: who is connected to what, and the way to connect one or to end its use.
+"""Accounts at servers: the connected owners, and the ways to connect or disconnect an account.
 
-Rule: a person sees and changes the accounts of the agent whose key they signed in with; an operator those of all.
+Rule: a user sees and changes the accounts of the agent whose key they signed in with; an operator those of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from aggregator.identity.source import names_this_machine
 _MOST: Final = 500
 _TEXT: Final = 300
 _KEY: Final = 4_000
-# A viewer reads this in place of what an issuer answered.
+# A viewer reads this in place of an issuer's answer.
 _PROBLEM: Final = "the issuer does not renew it"
 
 
@@ -52,7 +52,7 @@ class ConnectionsPage:
         ]
 
     async def listed(self, request: ConsoleRequest) -> PageView:
-        """Return the list: accounts that need a person first, and below what is not connected."""
+        """Return the list: accounts that need a user first, then the unconnected ones."""
         accounts = await self._visible(request)
         accounts.sort(key=lambda one: (one.state != "broken", one.server, one.owner.key))
         known = {(one.server, one.owner.key) for one in accounts}
@@ -102,7 +102,7 @@ class ConnectionsPage:
         return Redirect("/connections")
 
     async def _visible(self, request: ConsoleRequest) -> list[ConnectedAccount]:
-        """Return the accounts that a person may see."""
+        """Return the accounts that a user may see."""
         if self._parts.grants is None:
             return []
         if request.person.may("operator"):
@@ -111,13 +111,13 @@ class ConnectionsPage:
         return list(await self._parts.grants.list(owner)) if owner is not None else []
 
     def _servers(self) -> list[ServerConfig]:
-        """Return the servers that a person connects accounts at."""
+        """Return the servers that users connect accounts at."""
         found = [one.config for one in self._parts.upstreams.values() if one.config.auth is not None]
         by_person = [one for one in found if one.auth is not None and one.auth.grant == "authorization_code"]
         return by_person if self._parts.grants is not None else []
 
     def _owners(self, request: ConsoleRequest, server: ServerConfig) -> list[GrantOwner]:
-        """Return whose accounts a person may connect at a server."""
+        """Return the owners that a user may connect an account for at a server."""
         assert server.auth is not None, "only servers with `auth` are connected"
         operator = request.person.may("operator")
         if server.auth.per == "shared":
@@ -127,7 +127,7 @@ class ConnectionsPage:
         return [*lists, *([own] if own is not None else [])]
 
     def _own(self, request: ConsoleRequest) -> GrantOwner | None:
-        """Return the owner of a person's own accounts: their key's agent; without a key and policies, the local one."""
+        """Return the owner of a user's own accounts: their key's agent; without a key and policies, the local one."""
         if request.person.key_id is None and not self._parts.access.open:
             return None
         return owner_of(self._principal(request), "agent")

@@ -89,7 +89,7 @@ def _event(row: EventRow, *, values: bool) -> dict[str, Any]:
 
 
 def _details(kind: str, text: str | None, *, values: bool) -> str:
-    """Return the details for people: JSON on several lines, or, with `values`, its beginning as it is."""
+    """Return the details for display: JSON on several lines, or, with `values`, the beginning of the raw text."""
     if not text or text == "{}":
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The list of all pages. The first route that fits a path is taken."""
+"""The list of all pages. The first matching route is used."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -19,7 +19,7 @@ from aggregator.telemetry.snapshot import Snapshot
 _MOST: Final = 100
 _NAME: Final = 200
 _GAPS: Final = 5
-# A viewer reads this in place of what a receiver answered.
+# A viewer reads this in place of a receiver's answer.
 _FAILED: Final = "it cannot be told; what it answers is shown to approvers"
 _GAP_KINDS: Final = ("log_gap", "log_mended", "log_recovered")
 _SESSION_ID: Final = 64

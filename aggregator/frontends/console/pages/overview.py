@@ -1,4 +1,4 @@
-"""The first page: what needs a person, then the last hour; without calls yet, how to connect a host."""
+"""The first page: tasks for a user, then the last hour; without calls yet, the ways to connect a host."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ _LISTS: Final = 12
 _CALLS: Final = 10
 _NAME: Final = 200
 _REASON: Final = 300
-# Seconds that what all viewers see alike is kept for; refusals are looked for in many rows.
+# Seconds that data common to all viewers is cached; the search for refusals reads many rows.
 _FRESH: Final = 1.0
 _FRESH_REFUSALS: Final = 5.0
 _FRESH_HOUR: Final = 2.0
@@ -69,7 +69,7 @@ class OverviewPage:
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
-        # What people read who may see the words of servers, and who may not.
+        # Data for users with and without access to servers' texts.
         self._shared = {values: Fresh(partial(self._read, values), _FRESH) for values in (True, False)}
         self._refusals = Fresh(self._read_refusals, _FRESH_REFUSALS)
         self._hour = Fresh(self._read_hour, _FRESH_HOUR)
@@ -194,7 +194,7 @@ def _held(server: str, held: Sequence[HeldItem]) -> dict[str, Any]:
 
 
 def _tools(times: Sequence[ToolTimes]) -> list[dict[str, Any]]:
-    """Return the first tools; what has no name of its own among the metrics is no tool to look at."""
+    """Return the first tools, without those that have no name in the metrics."""
     return [_tool(one) for one in times if one.tool not in (UNKNOWN, OTHER)][:_NAMED]
 
 

@@ -63,7 +63,7 @@ class PinsPage:
         return PageView("pins.html", "Pins", data)
 
     async def show(self, request: ConsoleRequest) -> PageView:
-        """Return the definitions of one server, those that are held first.
+        """Return the definitions of one server, held ones first.
 
         Raises:
             NotThere: there is no such server.
@@ -83,7 +83,7 @@ class PinsPage:
         return PageView("pin_server.html", f"Pins of {server[:NAME]}", data)
 
     async def item(self, request: ConsoleRequest) -> PageView:
-        """Return one definition: what was approved, what is there now, and the difference.
+        """Return one definition: the approved one, the current one, and their difference.
 
         Raises:
             NotThere: there is no such server, or it has no such item.
@@ -96,12 +96,12 @@ class PinsPage:
         return PageView("pin_item.html", f"{name[:80] or kind} of {server[:80]}", data)
 
     async def approve(self, request: ConsoleRequest) -> Redirect:
-        """Pin what a server has now: of one item, or of all.
+        """Pin the current definition of one item of a server, or of all.
 
         Raises:
             BadInput: no digest was sent.
             ChangedMeanwhile: the server has something else by now.
-            NotPossible: a lock file says what is pinned.
+            NotPossible: a lock file sets the pins.
             NotThere: there is no such server, or it has no such item.
         """
         server, rows = await self._rows(request)
@@ -131,7 +131,7 @@ class PinsPage:
         """Forget the pins of a server.
 
         Raises:
-            NotPossible: a lock file says what is pinned.
+            NotPossible: a lock file sets the pins.
             NotThere: there is no such server.
         """
         server, _ = await self._rows(request)
@@ -208,6 +208,6 @@ def _unknown(kind: str, name: str) -> NotThere:
 
 
 def _digest_of(rows: Sequence[PinRow]) -> str:
-    """Return one digest of all that a server changed, so that an approval of all is of what was shown."""
+    """Return one digest of all changes of a server, so that an approval of all covers exactly the displayed ones."""
     waiting = sorted((row.kind, row.name, row.seen_digest) for row in rows if row.seen_digest is not None)
     return sha256(json.dumps(waiting).encode()).hexdigest() if waiting else ""

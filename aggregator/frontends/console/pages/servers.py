@@ -1,4 +1,4 @@
-"""The servers: how they are, what they said last, how they are configured, and what an operator may do to them."""
+"""The servers: their states, last messages and configuration, and the operator's actions on them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NAME: Final = 200
 _EVENTS: Final = 20
 _HELD: Final = 20
 _NAMED: Final = 40
-# Settings that hold no secret, and that are shown as they are where an entry sets them.
+# Settings without secrets, which are shown unchanged if an entry sets them.
 _PLAIN: Final = frozenset(
     {"type", "prefix", "start", "timeout", "max_timeout", "connect_timeout", "idle_timeout", "grace", "reconnect_wait"}
     | {"heartbeat", "protocol", "isolation", "trusted", "coerce", "output_validation", "invisible_characters"}
@@ -144,7 +144,7 @@ class ServersPage:
         return self._act(request, self._parts.servers.switch_server_on)
 
     def _act(self, request: ConsoleRequest, action: Callable[[str, str], object]) -> Redirect:
-        """Do something with the server of a request, in the name of the person. Raises NotPossible."""
+        """Act on the server of a request, in the name of the user. Raises NotPossible."""
         server = self._upstream(request).config.id
         try:
             action(server, request.person.name)
@@ -187,7 +187,7 @@ class ServersPage:
 
 
 def _faults(upstream: Upstream, *, values: bool) -> list[str]:
-    """Return what is wrong with what a server lists and sends, as a person may read it."""
+    """Return the faults in the lists and messages of a server, for display."""
     server = upstream.config.id
     said = upstream.faults.for_operators() if values else upstream.faults.for_agents()
     return [one.removeprefix(f"{server}: ").removeprefix(f"{server} ") for one in said]

@@ -57,7 +57,7 @@ _VERSIONS: Final = 100
 
 
 class ToolPage:
-    """One tool, and calls of it by a person."""
+    """One tool, and calls of it by a user."""
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
@@ -356,7 +356,7 @@ def _own_tool(tool: ToolRecord, agents: list[str]) -> dict[str, Any]:
 
 
 def _of_definition(tool: ToolRecord, fields: tuple[FormField, ...], agent: str | None) -> dict[str, Any]:
-    """Return what the definition says, bounded; run in a thread, since a definition may be large."""
+    """Return the data of the definition, bounded; run in a thread, since a definition may be large."""
     definition = tool.definition
     schema = definition["inputSchema"]
     said = definition.get("description")

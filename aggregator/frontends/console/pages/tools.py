@@ -155,7 +155,7 @@ class ToolsPage:
 
 
 def _line(tool: ToolRecord, text: str | None, level: int, most: int) -> str:
-    """Return what the list shows of a tool; at level 1 without its name, which stands before it."""
+    """Return the list entry of a tool; at level 1 without its name, which precedes it."""
     if text is None:
         return "too large to be shown here"
     return bounded(text.removeprefix(f"{tool.name}: ") if level == 1 else text, most)

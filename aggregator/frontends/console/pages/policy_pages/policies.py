@@ -1,4 +1,4 @@
-"""The policies: a decision taken apart, what an agent sees, what was refused lately, and the files as they are."""
+"""The policies: an explained decision, an agent's view, recent refusals, and the current files."""
 
 import asyncio
 import json
@@ -16,13 +16,13 @@ from aggregator.policy.explain import explain
 from aggregator.policy.limits import OF_RESULTS
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
 
-# Newest calls that refusals are looked for among, and how many of them are shown.
+# Newest calls searched for refusals, and the number of refusals shown.
 _NEWEST: Final = 20_000
 _REFUSALS: Final = 12
 _AGENTS: Final = 50
 _NAME: Final = 2_000
 _NAMES: Final = 60
-# Characters of what was read before that are shown again.
+# Characters of the earlier reads that are shown again.
 _AFTER: Final = 20_000
 _LARGEST_ARGUMENTS: Final = 256 * 1024
 # Lines of a file on one page.
@@ -268,7 +268,7 @@ def problem_data(texts: PolicyTexts, problems: Sequence[Problem], most: int = 20
 
 
 def _held_page(held: HeldItem | None) -> str:
-    """Return the page where a held definition is looked at and approved; empty for what is not held."""
+    """Return the page on which a held definition is reviewed and approved; empty if it is not held."""
     return pin_link(held.server, held.kind, held.name) if held is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""A policy file beside an editor, and what the text in the editor would change for whom. Nothing is written."""
+"""A policy file beside an editor, and the effects of the text in the editor. Nothing is written."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ class PolicyEditPage:
         ]
 
     async def show(self, request: ConsoleRequest) -> PageView:
-        """Return the editor with the file as it is."""
+        """Return the editor with the current file."""
         names = self._texts.names()
         name = request.query.get("name", "").strip() or (names[0] if names else _NEW)
         running = await asyncio.to_thread(self._running, name)
@@ -116,7 +116,7 @@ class PolicyEditPage:
         return PageView("policy_diff.html", "Try a policy file", data, fragment="_policy_changes.html")
 
     def _running(self, name: str) -> str:
-        """Return a file as it is now, for the editor; empty for one that is not there."""
+        """Return the current file for the editor; empty if it does not exist."""
         source = self._texts.now(name) or self._texts.source(name)
         if source is None:
             return ""

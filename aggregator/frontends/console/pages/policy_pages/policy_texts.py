@@ -1,4 +1,4 @@
-"""Texts about policies for people: places as links into the files, files without the hashes of keys."""
+"""Texts about policies for display: places as links into the files, files without the hashes of keys."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,20 +12,20 @@ from aggregator.policy.files.folder import PolicySource
 from aggregator.policy.live import LivePolicies
 
 MASKED: Final = "********"
-# What `aggregator keys` writes into policy files, also where it stands in a comment, or in a file with mistakes.
+# The hashes that `aggregator keys` writes into policy files, also in a comment, or in a file with mistakes.
 _HASH: Final = re.compile(r"\bb2-[0-9a-f]{8,}(-[0-9a-f]+)?")
 _PLACE: Final = re.compile(r"(.*):([0-9]{1,7})", re.DOTALL)
 
 
 class PolicyTexts:
-    """The policy files as people may see them."""
+    """The policy files in the form for display."""
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
 
     @property
     def live(self) -> LivePolicies | None:
-        """The policies; None where there is no folder for them."""
+        """The policies, or None without a folder for them."""
         return self._parts.policies
 
     def names(self) -> list[str]:
@@ -34,13 +34,13 @@ class PolicyTexts:
         return sorted({Path(one.file).name for one in (*live.in_force, *live.sources)}) if live is not None else []
 
     def source(self, name: str) -> PolicySource | None:
-        """Return a file of the folder as it is in force, else as it is now; None if it was not read."""
+        """Return a file of the folder: the one in force, else the current one; None if it was not read."""
         live = self.live
         sources = (*live.in_force, *live.sources) if live is not None else ()
         return next((one for one in sources if Path(one.file).name == name), None)
 
     def now(self, name: str) -> PolicySource | None:
-        """Return a file of the folder as it is now; None if it was not read."""
+        """Return a current file of the folder; None if it was not read."""
         return next((one for one in self.live.sources if Path(one.file).name == name), None) if self.live else None
 
     def masked(self, source: PolicySource, first: int = 0, most: int | None = None) -> list[str]:
