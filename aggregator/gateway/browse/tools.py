@@ -1,4 +1,4 @@
-"""The tools of the catalog for a person: as one agent sees them, or all; found, described, and what they cost."""
+"""The tools of the catalog for a user: one agent's view of them, or all; found, described, and with their cost."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 # Bytes of a definition that is still written out at every level.
 LARGEST: Final = 2**20
-# Characters of a text whose tokens are estimated piece by piece; those of the rest are worked out from them.
+# Characters of a text whose tokens are estimated in pieces; the rest is extrapolated.
 _ESTIMATED: Final = 100_000
-# Characters of a held tool's name and text that words are looked for in.
+# Characters of a held tool's name and text that are searched.
 _SEARCHED: Final = 4_000
-# Stands for the person who looks at all tools; no agent can have this name.
+# The principal of a user who views all tools; no agent can have this name.
 _EVERYTHING: Final = Principal("")
 
 Level = Literal[1, 2, 3]
@@ -41,7 +41,7 @@ LEVELS: Final[tuple[Level, ...]] = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class LevelText:
-    """A tool as a model is shown it at one level; `text` is None where it is too large to be written out."""
+    """The text of a tool for a model at one level; `text` is None if it is too large to write."""
 
     level: Level
     text: str | None
@@ -76,7 +76,7 @@ class ListCost:
 
 
 class ToolBrowser:
-    """The catalog as people look at it."""
+    """The catalog for users."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ToolBrowser:
         self._slices = slices
 
     def agents(self) -> tuple[str, ...]:
-        """Return the agents by name: those of the policies, or the one that there is without policies."""
+        """Return the agents by name: those of the policies, or the single one without policies."""
         rulebook = self._views.rulebook
         return tuple(rulebook.agents) if rulebook is not None else (LOCAL.agent_id,)
 
@@ -108,18 +108,18 @@ class ToolBrowser:
         return Principal(agent, rules.tenant, rules.roles) if rules is not None else None
 
     def view(self, principal: Principal | None) -> View:
-        """Return what an agent sees; for None, all there is."""
+        """Return an agent's view; for None, the view of everything."""
         if principal is None:
             return View(_EVERYTHING, None, self._views.trusted)
         return self._views.of(principal)
 
     async def tools(self, view: View, server: str | None = None) -> Sequence[ToolRecord]:
-        """Return the tools in list order, those of one server if it is named, by its id or prefix."""
+        """Return the tools in list order, or those of one server, named by its id or prefix."""
         await self._prepared(view)
         return self._finder.tools(view) if server is None else self._finder.of_server(view, server)
 
     async def find(self, view: View, name: str) -> ToolRecord | None:
-        """Return the tool of that canonical name with the schema that the agent is held to; None if it has none."""
+        """Return the tool of that canonical name with the schema in force for the agent, or None."""
         return (await self._finder.tools_by_name(view)).get(name)
 
     def held(self, name: str) -> HeldTool | None:
@@ -218,7 +218,7 @@ class ToolBrowser:
         return found
 
     async def cost(self, principal: Principal) -> ListCost:
-        """Return what the list of an agent costs, over Streamable HTTP, with all its tools and as it is shown."""
+        """Return the cost of an agent's list over Streamable HTTP, with all its tools and in its listed form."""
         host = Host("http", "canonical", principal)
         whole = await self._prepared(self._views.of(principal))
         await self._host_lists.prepare(host)

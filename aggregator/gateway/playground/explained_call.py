@@ -28,8 +28,8 @@ _FAULTS: Final = 20
 class ExplainedCall:
     """The decision on an agent's call, or read, of one thing, as plain data.
 
-    `faults` are what is wrong with the arguments, None if none were given, or nothing takes them; `unchecked` says why
-    they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts. `held`: why the
+    `faults` are the faults of the arguments, None if none were given, or nothing takes them; `unchecked` is the reason
+    why they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts. `held`: why the
     thing waits for an approval, though the rules may allow it.
     """
 
@@ -111,7 +111,7 @@ async def explain_call(
     rate_limits: RateLimits,
     earlier: Sequence[EarlierRead] = (),
 ) -> ExplainedCall:
-    """Explain what would be decided about a call for the agent of `view`; `server` is None where none has the tool."""
+    """Explain the decision about a possible call for the agent of `view`; `server` is None if none has the tool."""
     explanation = _explanation(view, tool, target_of(tool), earlier)
     if not explanation.decision.visible:
         return ExplainedCall(explanation, view.open, arguments=arguments, confirm_by=view.confirming.by)

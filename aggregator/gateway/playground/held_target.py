@@ -1,4 +1,4 @@
-"""The reason why a tool, prompt, resource or skill is held, for people who ask what the policy decides about it."""
+"""The reason why a tool, prompt, resource or skill is held, for users who query the policy's decision about it."""
 
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.catalog.templates import fits
@@ -9,7 +9,7 @@ from aggregator.policy.patterns import Target
 
 
 def held_target(held: HeldItems, items: ItemCatalog, thing: ToolRecord | Target) -> HeldItem | None:
-    """Return why a thing is held; None if it is not. `items` are the resources and templates that are shown."""
+    """Return why a target is held, or None. `items` are the shown resources and templates."""
     if not held:
         return None
     if isinstance(thing, ToolRecord):

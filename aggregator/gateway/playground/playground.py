@@ -1,4 +1,4 @@
-"""The playground of the policy: decisions explained, what an agent sees, and edits of the files that are tried out."""
+"""The playground of the policy: explained decisions, an agent's view, and trial edits of the files."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -37,12 +37,12 @@ from aggregator.upstream.upstream import Upstream
 
 _LONGEST_NAME: Final = 2_000
 _MOST_EARLIER: Final = 20
-# Edits that are tried or wait for that; each takes one of the few pages that are made at a time.
+# Trial edits running or waiting; each takes one of the few pages that are rendered at a time.
 _MOST_WAITING: Final = 3
 
 
 class Playground:
-    """The policy explained. `live` is None where there is no folder for policy files."""
+    """The explained policy. `live` is None without a folder for policy files."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Playground:
         return sorted(found, key=lambda name: (not name.startswith(wanted), name))[:most]
 
     def exists(self, thing: ToolRecord | Target) -> bool:
-        """Return whether a server has this now; a resource or prompt is taken for one that it may have."""
+        """Tell whether a server has this now; a resource or prompt counts if the server may have it."""
         catalogs = self._current.tools, self._current.held.tools
         return not isinstance(thing, ToolRecord) or any(
             one.of_server(thing.server, thing.own_name) is thing for one in catalogs
@@ -149,7 +149,7 @@ class Playground:
         return replace(explained, held=self.held(thing))
 
     async def seen_by(self, agent: str, most: int = 200) -> Mapping[str, Any]:
-        """Return what an agent sees: of each kind how many, and the first names; tokens are estimates."""
+        """Return an agent's view: the number of each kind, and the first names; tokens are estimates."""
         host = Host("http", None, Principal(agent))
         if not self._knows(agent):
             # No list is kept for an agent that does not exist.
@@ -189,7 +189,7 @@ class Playground:
         }
 
     def _held_steps(self, view: View, most: int) -> Steps[Mapping[str, Any]]:
-        """Return what an agent would see besides, once it is approved."""
+        """Return the items that an agent would see in addition after their approval."""
         held = self._current.held
         names: list[str] = []
         for tool in held.tools.tools if held else ():

@@ -8,7 +8,7 @@ from aggregator.domain.decision import ConfirmBy
 
 Expected = Literal["allow", "deny", "confirm", "invalid"]
 
-# Longer arguments are left to the person to write down.
+# The user has to write longer arguments.
 LONGEST: Final = 64 * 1024
 
 
@@ -20,7 +20,7 @@ def policy_case(
     confirm_by: ConfirmBy | None = None,
     after: Sequence[str] = (),
 ) -> str:
-    """Return the case that expects what is decided now, as a file of `policies/cases/` has it."""
+    """Return a case that expects the current decision, in the form of a file of `policies/cases/`."""
     lines = ["cases:", f"  - agent: {_yaml(agent)}", f"    tool: {_yaml(tool)}"]
     if arguments is not None:
         written = _yaml(arguments)

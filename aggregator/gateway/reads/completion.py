@@ -19,8 +19,8 @@ from aggregator.upstream.sessions.negotiate import Negotiated
 # S/server/utilities/completion.
 MOST: Final = 100
 _BEFORE_THE_CAPABILITY: Final = "2024-11-05"
-# Sent with every key that a person presses, and a server must limit them (S, Security Considerations): requests a
-# second, and at once, of one agent to one server. The limits of policies count calls of tools only.
+# A completion may follow every keystroke, and a server must limit them (S, Security Considerations): requests a second,
+# and at once, of one agent to one server. The limits of policies count calls of tools only.
 RATE: Final = 20.0
 BURST: Final = 60.0
 # Pairs of agent and server that are remembered; the least recently used is forgotten first.

@@ -1,6 +1,6 @@
-"""The frontmatter of a SKILL.md, compared with what its entry says of it (SEP-2640, Frontmatter Verification).
+"""The frontmatter of a SKILL.md, compared with its entry (SEP-2640, Frontmatter Verification).
 
-Rule: kinds of scalars that YAML readers do not agree on (dates, `yes`, `1.0`) count as equal where one of them reads
+Rule: kinds of scalars that YAML readers interpret differently (dates, `yes`, `1.0`) count as equal if one of them reads
 the entry's value.
 """
 
@@ -19,10 +19,9 @@ _WORDS: Final = {
 
 
 def frontmatter_fault(raw: bytes, entry: Mapping[str, Any], *, verified: bool) -> str | None:
-    """Return why a SKILL.md does not have the frontmatter of its entry; None where it has, as far as can be read.
+    """Return why a SKILL.md differs from the frontmatter of its entry; None if it does not, as far as can be read.
 
-    `verified`: the digest of the file is that of the entry, so that one which only our reader does not understand is
-    let pass.
+    `verified`: the digest of the file matches the entry, so that a file which only our reader rejects is accepted.
     """
     from aggregator.policy.files.yamltree import YamlError, parse
 
@@ -48,7 +47,7 @@ def _alike(mine: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
 
 
 def _same(read: Any, said: Any, depth: int) -> bool:
-    """Return whether a value as it was read may be the one that an entry has."""
+    """Tell whether a value as read may equal the entry's."""
     if depth > _DEEPEST:
         return False
     if isinstance(read, dict):

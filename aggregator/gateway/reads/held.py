@@ -1,4 +1,4 @@
-"""The refusal of what is held: templates and skills that wait for an approval, with all that belongs to them."""
+"""The refusal of held templates and skills, which wait for an approval, with all that belongs to them."""
 
 from aggregator.catalog.templates import fits
 from aggregator.gateway.agent_items import AgentItems
@@ -14,10 +14,10 @@ _IN_NO_LIST = "it is in no list of its server, so that it cannot be approved"
 
 
 def refuse_held(items: AgentItems, view: View, found: ResolvedItem, requested: str) -> None:
-    """Refuse a URI that lies in a skill which is held, or to which only a held template leads.
+    """Refuse a URI inside a held skill, or one that only a held template leads to.
 
     Raises:
-        ItemHeld: it is one, and the agent may know of it.
+        ItemHeld: it is held, and the agent may know of it.
     """
     held, server = items.held, found.upstream.config.id
     if not held:
@@ -38,15 +38,15 @@ def refuse_held(items: AgentItems, view: View, found: ResolvedItem, requested: s
 
 
 def is_in_held_skill(items: AgentItems, found: ResolvedItem) -> bool:
-    """Return whether a file, or a directory by its URI with a slash at its end, lies in a skill that is held."""
+    """Tell whether a file, or a directory by its URI with a slash at its end, lies in a held skill."""
     return bool(items.held) and bool(items.held.items.skills_around(found.upstream.config.id, found.own))
 
 
 def refuse_unlisted_skill(found: ResolvedItem, requested: str) -> None:
-    """Refuse a skill that is in no list, where a server may show only what was approved.
+    """Refuse an unlisted skill if its server may show only approved items.
 
     Raises:
-        ItemHeld: its server is such a one.
+        ItemHeld: the server may show only approved items.
     """
     server = found.upstream.config
     if not accepts_new(rules_of(server)):

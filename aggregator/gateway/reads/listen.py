@@ -81,8 +81,8 @@ class ListenStreams:
         return {"_meta": meta}
 
     async def resume(self, host: Host, uris: Collection[str]) -> None:
-        """Subscribe a host of the handshake eras to what it had subscribed to at another replica, or before a restart,
-        and to nothing else.
+        """Subscribe a host of the handshake eras to exactly its subscriptions at another replica, or before a
+        restart.
         """
         await self._startup.settled()
         await self._agent_items.ready(host)

@@ -1,4 +1,4 @@
-"""Permission to have a resource, a prompt or a skill: the rulebook decides, and a person where it says so."""
+"""Permission to read a resource, a prompt or a skill: the rulebook decides, and a user confirms if it requires that."""
 
 import logging
 from collections.abc import Awaitable, Mapping
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class ItemPermit(NamedTuple):
-    """The permission to have an item.
+    """The permission to read an item.
 
-    `interim` is the result that carries a question to the host, where a person has to agree first; `confirm` who that
-    is. `flow` is what the item brings to the conversation, None where no policy has flow rules.
+    `interim` is the result that carries a question to the host, if confirmation is required; `confirm` names the
+    confirmers. `flow` has the item's flow labels, None if no policy has flow rules.
     """
 
     interim: dict[str, object] | None
@@ -41,18 +41,18 @@ class ItemPermit(NamedTuple):
 
 
 class ItemPermission:
-    """The check before every read, get and completion, and the notes of what came back."""
+    """The check before every read, get and completion, and the flow labels of the answer."""
 
     def __init__(self, approval: ApprovalStep, guard: FlowGuard) -> None:
         self._approval = approval
         self.guard = guard
 
     def check(self, found: ResolvedItem, view: View) -> Decision:
-        """Return the decision, where it is not a denial.
+        """Return the decision, unless it is a denial.
 
         Raises:
             UnknownResource, UnknownPrompt, UnknownSkill: a denial that is hidden from this agent.
-            ItemRefused: a denial that is not, or a token without the scopes for it.
+            ItemRefused: a visible denial, or a token without the scopes for it.
         """
         decision = decided(found, view)
         if decision.visible:
@@ -75,8 +75,8 @@ class ItemPermission:
     async def in_conversation(
         self, found: ResolvedItem, view: View, request: Request
     ) -> tuple[Decision, CallFlow | None]:
-        """Return the decision about an item in the conversation of a request, where it is not a denial, and what the
-        item brings there.
+        """Return the decision about an item in the conversation of a request, unless it is a denial, and the item's
+        flow.
 
         Raises:
             UnknownResource, UnknownPrompt, ItemRefused: it is a denial.
@@ -96,12 +96,12 @@ class ItemPermission:
             raise ItemRefused.by(refused) from refused
 
     async def without_asking(self, found: ResolvedItem, view: View, request: Request) -> CallFlow | None:
-        """Return what an item brings to the conversation, where no person is asked: values for its arguments, which are
-        wanted with every key that one presses, the entry of a skill, what a directory holds.
+        """Return the flow of an item that is read without confirmation: values for its arguments, which hosts request
+        at every keystroke, the entry of a skill, the content of a directory.
 
         Raises:
-            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied, or a flow rule wants a person
-                to agree.
+            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied, or a flow rule requires
+                confirmation.
         """
         decision, flow = await self.in_conversation(found, view, request)
         if decision.told:
@@ -110,8 +110,8 @@ class ItemPermission:
         return flow
 
     async def watched(self, found: ResolvedItem, view: View, host: Host) -> Decision | None:
-        """Return why a host may not have its server watch a resource, after what was read: None if it may. Its URI goes
-        to the server, and no person is asked.
+        """Return the denial for a subscription under the flow rules, or None. The server sees the URI, and nobody
+        confirms.
         """
         if view.rulebook is None or not view.rulebook.has_flow:
             return None
@@ -123,9 +123,9 @@ class ItemPermission:
         return await self.guard.stricter(decided(found, view), flow, call)
 
     async def obtain(self, found: ResolvedItem, view: View, request: Request) -> ItemPermit:
-        """Return the permission to have an item, or the question for the host.
+        """Return the permission to read an item, or the question for the host.
 
-        A request that continues a parked one was checked before: the relay knows who agreed to it.
+        A request that continues a parked one was checked before: the relay knows who confirmed it.
 
         Raises:
             UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied.
@@ -155,16 +155,16 @@ class ItemPermission:
         return ItemPermit(interim, confirm, flow)
 
     def questions(self, flow: CallFlow | None, request: Request) -> QuestionFlow | None:
-        """Return the flow of questions of an item's server; None where no policy has flow rules."""
+        """Return the flow of questions of an item's server; None if no policy has flow rules."""
         assert request.entry is not None, "whatever gets here is on record"
         return self.guard.questions(flow, request.entry.record)
 
     async def noted(self, flow: CallFlow | None, request: Request, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Return what an upstream answers, once it is noted what that brings to the conversation.
+        """Return an upstream's answer, after recording its flow labels.
 
         Raises:
-            ItemRefused: it cannot be written, and the operator wants no answer without a record.
-            Exception: as `answer` does.
+            ItemRefused: recording failed, and the operator wants no answer without a record.
+            Exception: any error of `answer`.
         """
         if flow is None:
             return await answer
@@ -188,7 +188,7 @@ class ItemPermission:
 
 
 def may_have(found: ResolvedItem, view: View) -> bool:
-    """Return whether an item is visible, and the agent's token has the scopes for it."""
+    """Tell whether an item is visible, and the agent's token has the scopes for it."""
     try:
         require_scopes(found, view)
     except InsufficientScope:
@@ -203,10 +203,10 @@ def decided(found: ResolvedItem, view: View) -> Decision:
 
 
 def require_scopes(found: ResolvedItem, view: View) -> None:
-    """Check that the agent's token has the scopes that rules want for an item.
+    """Check that the agent's token has the scopes that rules require for an item.
 
     Raises:
-        InsufficientScope: it has not.
+        InsufficientScope: it lacks some.
     """
     server = found.upstream.config
     view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
@@ -218,7 +218,7 @@ def _item_flow(found: ResolvedItem, view: View) -> ToolFlow:
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:
-    """Return an item as the tool that a person is asked about, under a name that no tool has."""
+    """Return an item in the form of a tool for the confirmation, under a name that no tool has."""
     server: ServerConfig = found.upstream.config
     kind = "prompt" if found.kind == "prompt" else "resource"
     name = f"{kind}:{server.prefix or server.id}.{found.own}"

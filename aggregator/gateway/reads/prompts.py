@@ -103,7 +103,7 @@ class Prompts:
         self._refuse_held(view, name)
         nearest = self._agent_items.of(view).prompts.nearest(name, view.style(request.host.style))
         for record in self._agent_items.all.prompt(name):
-            # The prompt exists, so the check raises: with the reason, where the agent may know of it.
+            # The prompt exists, so the check raises: with the reason, if the agent may know of it.
             request.about(record.server, record.own_name)
             try:
                 self._permission.check(

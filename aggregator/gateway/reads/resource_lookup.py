@@ -21,7 +21,7 @@ _DIRECTORY: Final = re.compile("[^?#]+")
 
 
 class ResourceLookup:
-    """The look-up by what is known now; it waits for nothing.
+    """The look-up in the current lists; it waits for nothing.
 
     A URI with a server's prefix names that server. Any other belongs to the server that lists it, or has a template for
     it.
@@ -35,10 +35,10 @@ class ResourceLookup:
         self._agent_items = agent_items
 
     def find_known(self, view: View, uri: str) -> ResolvedItem | None:
-        """Return the resource that a URI means by what is known now, readable or not.
+        """Return the resource of a URI by the current lists, readable or not.
 
         Raises:
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         items = self._agent_items.of(view)
         listed = items.listed(uri)
@@ -71,17 +71,17 @@ class ResourceLookup:
             return False
 
     def find_visible(self, view: View, uri: str) -> ResolvedItem | None:
-        """Return the resource that a URI means by what is known now; None also for a refused spelling."""
+        """Return the resource of a URI by the current lists; None also for a refused spelling."""
         try:
             return self.find_known(view, uri)
         except OddSpelling:
             return None
 
     def item(self, view: View, upstream: Upstream, own: str, requested: str) -> ResolvedItem:
-        """Return a resource by its server's own URI, with what the rulebook needs to know of it.
+        """Return a resource by its server's own URI, with the facts that the rulebook needs.
 
         Raises:
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         server = upstream.config.id
         if self._agent_items.of(view).lists(server, own):
@@ -99,10 +99,10 @@ class ResourceLookup:
         return ResolvedItem("resource", upstream, own, requested, listed=listed, also=also, skills=skills)
 
     def skill(self, view: View, uri: str) -> ResolvedItem | None:
-        """Return the skill whose SKILL.md a URI means by what is known now, readable or not, listed or not.
+        """Return the skill of a SKILL.md's URI by the current lists, readable or not, listed or not.
 
         Raises:
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         items = self._agent_items.of(view)
         record = items.skill(uri)
@@ -114,11 +114,11 @@ class ResourceLookup:
         return replace(found, kind="skill", skills=())
 
     def directory(self, view: View, uri: str) -> ResolvedItem | None:
-        """Return the directory that a URI means by what is known now. It is decided about as what lies in it, by its
-        URI with a slash at its end; requests have it without.
+        """Return the directory of a URI by the current lists. Rules see it like its content, by its URI with a slash at
+        its end; requests have it without.
 
         Raises:
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         bare = uri.rstrip("/")
         if not _DIRECTORY.fullmatch(bare):
@@ -134,7 +134,7 @@ class ResourceLookup:
         """Return a directory, by its server's own URI without a slash at its end.
 
         Raises:
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         found = self.item(view, upstream, f"{own}/", requested)
         return replace(found, also=(*found.also, found.own.removesuffix("/")))
@@ -146,10 +146,10 @@ class ResourceLookup:
 
 
 def spelled(view: View, uri: str, requested: str | None = None) -> str:
-    """Return the spelling of a URI that is decided about and sent: the canonical one where there are rules.
+    """Return the spelling of a URI for decisions and requests: the canonical one if there are rules.
 
     Raises:
-        OddSpelling: the URI could be taken for another one.
+        OddSpelling: the URI is ambiguous.
     """
     if view.open:
         return uri

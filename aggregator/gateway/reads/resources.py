@@ -105,7 +105,7 @@ class Resources:
         result = await for_each(result.get("contents"), in_contents, server.prefix, result, found.own, uri, elsewhere)
         if not request.modern:
             return result
-        # A result that depends on a person's answer is private to that request (S/server/utilities/caching).
+        # A result that depends on a user's answer is private to that request (S/server/utilities/caching).
         answered = "inputResponses" in request.params or "requestState" in request.params
         fresh = Freshness(0) if answered else narrowed(said(result) or Freshness(0), view)
         return {**result, **fresh.hints()}
@@ -133,11 +133,11 @@ class Resources:
         return {**result, **Freshness(0).hints()} if request.modern else result
 
     async def permitted(self, request: Request) -> ResolvedItem:
-        """Return the resource that the `uri` of a request means, if the agent may read it.
+        """Return the resource of a request's `uri`, if the agent may read it.
 
         Raises:
             UnknownResource, ItemRefused: there is none, or it is denied.
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
         """
         view = self._agent_items.view(request)
         found = await self.find(view, request.text("uri"))
@@ -151,11 +151,11 @@ class Resources:
         return found
 
     async def find(self, view: View, uri: str) -> ResolvedItem:
-        """Return the resource that a URI means; wait for starting servers where the URI does not name one.
+        """Return the resource of a URI; wait for starting servers if the URI does not name one.
 
         Raises:
             UnknownResource: none that this agent may know of.
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
             ItemHeld: its template or its skill waits for an approval.
         """
         found = self.lookup.find_known(view, uri)
@@ -170,7 +170,7 @@ class Resources:
 
 
 def _reads(upstream: Upstream) -> bool:
-    """Return whether a server has resources, as far as is known."""
+    """Tell whether a server has resources, as far as is known."""
     return upstream.negotiated is None or "resources" in upstream.negotiated.capabilities
 
 

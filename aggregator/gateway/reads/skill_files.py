@@ -1,4 +1,4 @@
-"""The files of skills as their entries have them: what is read of a skill is compared before a host gets it.
+"""The files of skills as declared in their entries: content is compared before a host gets it.
 
 Law: bytes that differ from the entry are in no answer and no error.
 """
@@ -32,7 +32,7 @@ class _Held(NamedTuple):
 
 
 class SkillFiles:
-    """The comparison of what was read with the entries of the skills that it belongs to."""
+    """The comparison of read contents with the entries of their skills."""
 
     def __init__(self, agent_items: AgentItems) -> None:
         self._agent_items = agent_items
@@ -45,10 +45,10 @@ class SkillFiles:
         self._got.put((server, name), entry)
 
     async def verify(self, found: ResolvedItem, result: Mapping[str, Any]) -> None:
-        """Compare what was read with every entry that has the file; have the list read again where it differs.
+        """Compare contents with every entry that has the file; request the list again if they differ.
 
         Raises:
-            SkillMismatch: it differs.
+            SkillMismatch: they differ.
         """
         for held in self._held(found):
             why = await self._difference(held, found.own, result["contents"])
@@ -69,7 +69,7 @@ class SkillFiles:
                 yield _Held(name, entry)
 
     async def _difference(self, held: _Held, own: str, contents: list[Any]) -> str | None:
-        """Return how what was read differs from an entry; None where it does not, or where the entry is without it."""
+        """Return how contents differ from an entry; None if they do not, or if the entry lacks the file."""
         files = manifest(held.entry)
         file = files.get(own) if files is not None else None
         is_root = own == held.entry["uri"]
@@ -79,7 +79,7 @@ class SkillFiles:
         if text is None:
             return "it was answered with other contents than those of one file"
         if file is not None and _long_enough(text, file.size):
-            # Nothing as long as that has this size: it is not worth decoding.
+            # A text of this size never matches: it is not worth decoding.
             return f"it has more than {file.size} bytes"
         if len(text.content) <= _SHORT and not is_root:
             return _compared(text, file, None)
@@ -112,7 +112,7 @@ def _long_enough(text: _FileText, size: int) -> bool:
 
 
 def _compared(text: _FileText, expected: SkillFile | None, entry: Mapping[str, Any] | None) -> str | None:
-    """Return how the bytes of a file differ from its size and digest, and those of a SKILL.md from its entry."""
+    """Return how the bytes of a file differ from its size and digest, and a SKILL.md from its entry."""
     try:
         raw = base64.b64decode(text.content) if text.encoded else text.content.encode()
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
 """Skills: the entry of one by its URI, and the directories of skills (SEP-2640).
 
-Law: what is shown of a listed skill is what the catalog has of it: a server's newer entry counts once its list is read.
+Law: a listed skill is shown as in the catalog: a server's newer entry counts after its list is read.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _SHOWN: Final = 1_000
 
 
 class Skills:
-    """The methods of the extension that ask a server; lists are those of `HostLists`."""
+    """The methods of the extension that query a server; lists are in `HostLists`."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class Skills:
         self._slices = slices
 
     async def get(self, request: Request) -> dict[str, Any]:
-        """Return the result of `skills/get`: the entry that the skill's server has now.
+        """Return the result of `skills/get`: the current entry of the skill's server.
 
         Raises:
             UnknownSkill, ItemRefused: there is none for this agent.
             ItemHeld: it waits for an approval.
-            OddSpelling: the URI could be taken for another one.
+            OddSpelling: the URI is ambiguous.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, uri = self._agent_items.view(request), request.text("uri")
@@ -151,12 +151,12 @@ class Skills:
     # -- directories
 
     async def read_directory(self, request: Request) -> dict[str, Any]:
-        """Return the result of `resources/directory/read`: what of a directory the agent may read.
+        """Return the result of `resources/directory/read`: the part of a directory that the agent may read.
 
         Raises:
             UnknownDirectory, ItemRefused: there is none for this agent.
-            ItemHeld: the skill that it is of waits for an approval.
-            OddSpelling: the URI could be taken for another one.
+            ItemHeld: its skill waits for an approval.
+            OddSpelling: the URI is ambiguous.
             UpstreamRpcError, UpstreamError: the error of its server, or the reason why there is no answer.
         """
         view, uri = self._agent_items.view(request), request.text("uri")
@@ -192,7 +192,7 @@ class Skills:
     async def _asked(
         self, found: ResolvedItem, own: str, request: Request, flow: CallFlow | None
     ) -> list[dict[str, Any]]:
-        """Return what a server says that a directory holds."""
+        """Return a server's listing of a directory."""
         server = found.upstream.config.id
         params: dict[str, Any] = {key: value for key, value in request.params.items() if key != "cursor"}
         params["uri"] = own
@@ -223,7 +223,7 @@ class Skills:
         return list(redaction.definitions(redaction.visible(held, "its directories"), named=False))
 
     def _known(self, found: ResolvedItem, own: str, view: View) -> list[dict[str, Any]]:
-        """Return what a directory holds by the entries of the listed skills round it.
+        """Return the content of a directory by the entries of the listed skills around it.
 
         Raises:
             UnknownDirectory: it is in none.
@@ -240,7 +240,7 @@ class Skills:
     def _visible(
         self, found: ResolvedItem, own: str, view: View, held: list[dict[str, Any]]
     ) -> Steps[list[dict[str, Any]]]:
-        """Return what the agent may read of a directory, under the URIs by which it does so, one in a step."""
+        """Return the part of a directory that the agent may read, under the URIs to read it by, one in a step."""
         seen: list[dict[str, Any]] = []
         prefix = found.upstream.config.prefix
         for one in held:
@@ -264,7 +264,7 @@ def _content(entry: Mapping[str, Any]) -> tuple[bytes, object]:
 
 
 def _settings(upstream: Upstream) -> Mapping[str, Any] | None:
-    """Return what a server declares of skills; nothing but that it has them, where it is not connected."""
+    """Return a server's declaration of skills; while it is disconnected, only that it has them."""
     if upstream.negotiated is None:
         return {}
     return declared_extension(upstream.negotiated.capabilities, SKILLS)

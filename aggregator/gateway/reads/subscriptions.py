@@ -1,6 +1,6 @@
-"""Subscriptions to resources: each upstream is subscribed to once, hosts are notified under the URI they subscribed to.
+"""Subscriptions to resources: one subscription at each upstream; hosts are notified under their own URI.
 
-Law: a host is notified only of what it subscribed to, and only while it may read it.
+Law: a host is notified only about its subscriptions, and only while it may read the resource.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Subscriptions:
             self._drop(subscriber, (found.upstream.config.id, found.own))
             server = found.upstream.config.id
             log.info("%s does not tell of changes of %.200r: %s", server, found.own, error)
-            # In our words: a subscription is no reading, so what the server says would have no label.
+            # In our words: a subscription is no read, so the server's text would have no label.
             said = f"{server} refused to tell of changes of this resource (JSON-RPC error {error.code})."
             raise HostError(INTERNAL_ERROR if is_hop_local(error.code) else error.code, said, about) from error
         except BaseException:
@@ -107,7 +107,7 @@ class Subscriptions:
             raise
 
     def resume(self, host: Host, found: Iterable[ResolvedItem], uris: Collection[str]) -> None:
-        """Have a host subscribed to these resources; end its subscriptions to others than `uris`."""
+        """Set the subscriptions of a host to these resources; end its subscriptions to others than `uris`."""
         subscriber = self._of_host(host)
         for key, uri in list(subscriber.uris.items()):
             if uri not in uris:
@@ -161,7 +161,7 @@ class Subscriptions:
         return [one for one, agrees in zip(found, answers, strict=True) if agrees]
 
     async def _agrees(self, found: ResolvedItem) -> bool:
-        """Return False if the upstream refuses; one that is away is asked when it is back."""
+        """Return False if the upstream refuses; one that is away gets the request when it is back."""
         try:
             await found.upstream.wait_subscribed(found.own, _PATIENCE)
         except UpstreamRpcError:
@@ -212,7 +212,7 @@ class Subscriptions:
 
 
 def can_tell(upstream: Upstream) -> bool:
-    """Return whether a server supports subscriptions to resources, as far as is known."""
+    """Tell whether a server supports subscriptions to resources, as far as is known."""
     if upstream.negotiated is None:
         return True
     offered = upstream.negotiated.capabilities.get("resources")

@@ -1,4 +1,4 @@
-"""Links that connect an account, taken out of what is recorded: who has one may use it until it ends."""
+"""Links that connect an account, removed from records: anyone who has a link may use it until it ends."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ _TAKEN_OUT: Final = "[a link to connect an account]"
 
 
 def without_link(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a result as it is recorded: the same, unless it hands out a link to connect an account."""
+    """Return a result in the form for the record: unchanged, unless it contains a link to connect an account."""
     asked = result.get("inputRequests")
     if isinstance(asked, Mapping) and CONNECT in asked:
         return {**result, "inputRequests": {**asked, CONNECT: _TAKEN_OUT}}

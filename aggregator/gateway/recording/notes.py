@@ -1,4 +1,4 @@
-"""The end of a call, as its record has it: by the result, or by what was raised."""
+"""The end of a call in its record: by the result, or by the exception."""
 
 import asyncio
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _PROBLEMS_TOLD: Final = 5
 
 
 def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
-    """Note how a call ended that has a result, good or bad."""
+    """Record the end of a call that has a result, good or bad."""
     record.result = result
     meta = result.get("_meta")
     if isinstance(meta, dict) and (details := meta.get(SHORTENED_KEY)) is not None and "tokens" in details:
-        # Only the aggregator can have set it: what an upstream puts under this key is removed before.
+        # Only the aggregator can have set it: an upstream's value under this key is removed before.
         record.shown = ShownPart(details["shown"], details["tokens"])
     if result.get("resultType", "complete") != "complete":
         record.result = without_link(result)
@@ -40,7 +40,7 @@ def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
     elif result.get("isError") is True:
         error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
         result = record.result = without_link(result)
-        # Only the aggregator can have set it: what an upstream puts under this key is removed before.
+        # Only the aggregator can have set it: an upstream's value under this key is removed before.
         code = error["code"] if error is not None else "tool_error"
         record.error_code, record.error_message = code, _said(error, result) if error is not None else None
         record.status = "invalid" if code == "invalid_arguments" else "error"
@@ -76,7 +76,9 @@ def note_failure(record: CallRecord, error: BaseException) -> None:
 
 
 def _said(error: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
-    """Return what the agent was told, without the values of the call: those are kept only where the config says so."""
+    """Return the message to the agent, without the values of the call: they are stored only if the configuration allows
+    it.
+    """
     if "problems" not in error:
         content = result.get("content")
         told = content[0].get("text") if isinstance(content, list) and content else None

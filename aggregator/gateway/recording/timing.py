@@ -11,7 +11,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.arguments import without_arguments
 
-# Characters of the sentence about an attempt that failed, and how many attempts of one call are told.
+# Characters of the sentence about a failed attempt, and recorded attempts of one call.
 _FAILURE: Final = 300
 _ATTEMPTS: Final = 20
 
@@ -41,7 +41,7 @@ class timed:
 
 
 class attempted(timed):
-    """Times one attempt to have a call answered, and notes its server and why it failed, where that says anything."""
+    """Times one attempt to answer a call, and records its server and the reason of its failure, if informative."""
 
     __slots__ = ("_server",)
 
@@ -60,7 +60,7 @@ class attempted(timed):
 
 
 def name_tool(record: CallRecord, tool: ToolRecord) -> None:
-    """Note which tool is meant."""
+    """Record the resolved tool."""
     record.server, record.tool, record.own_name, record.schema_version = (
         tool.server,
         tool.name,
@@ -73,7 +73,7 @@ def name_tool(record: CallRecord, tool: ToolRecord) -> None:
 
 
 def _why(error: BaseException | None, record: CallRecord) -> str | None:
-    """Return in one sentence why an attempt failed; None where it did not."""
+    """Return in one sentence why an attempt failed; None if it did not."""
     if error is None:
         return None
     if isinstance(error, UpstreamRpcError):

@@ -1,4 +1,4 @@
-"""A bounded cache of values that are valid while the objects they were made of are the same."""
+"""A bounded cache of values that are valid while the objects they were made of stay the same."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -18,12 +18,12 @@ class SnapshotCache(Generic[V]):
         return len(self._kept)
 
     def has(self, key: Hashable, made_of: tuple[object, ...]) -> bool:
-        """Return whether the value of `key` is cached and was made of these very objects."""
+        """Tell whether the value of `key` is cached and was made of these very objects."""
         known = self._kept.peek(key)
         return known is not None and _same(known[0], made_of)
 
     def get(self, key: Hashable, made_of: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value of `key`; make it anew if one of the objects it was made of is another one now."""
+        """Return the value of `key`; make it again if one of its source objects was replaced."""
         known = self._kept.get(key)
         if known is None or not _same(known[0], made_of):
             known = made_of, make()

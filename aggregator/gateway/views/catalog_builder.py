@@ -89,9 +89,9 @@ class Coverage(Protocol):
 
 
 class CatalogBuilder:
-    """The builder of the snapshots that are shown. `reserved` are names that no tool without a prefix may have.
+    """The builder of the snapshots. `reserved` are names that no tool without a prefix may have.
 
-    Items that are held by `pins` are in none of them, but for `held`. `slices` runs long work in pieces.
+    Items held by `pins` are in no snapshot except `held`. `slices` runs long work in pieces.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class CatalogBuilder:
             await self.examine(upstream, kind, upstream.lists[kind])
 
     def examined(self, upstream: Upstream, kind: Kind) -> JudgedList | None:
-        """Return what the pins mean for the list that was examined last, be it shown already or not."""
+        """Return the effect of the pins on the list that was examined last, whether or not it is shown already."""
         key = upstream.config.id, kind
         found = self._examined_ahead.get(key) or self._known.get(key)
         return found.judged if found is not None else None
@@ -169,7 +169,7 @@ class CatalogBuilder:
         for known in (self._known, self._examined_ahead):
             for key in [key for key in known if key[0] not in self._upstreams]:
                 del known[key]
-        # Whether a name reads as one of another server depends on all prefixes.
+        # Whether a name can be read as another server's depends on all prefixes.
         self._naming = _naming(prefixes, name_limit)
 
     # -- what there is
@@ -179,7 +179,7 @@ class CatalogBuilder:
         return Catalog(parts=[part for upstream in self._upstreams.values() if (part := self._part(upstream)).tools])
 
     def held(self) -> HeldItems:
-        """Return what is held of every enabled server; the same object while that does not change."""
+        """Return the held items of every enabled server; the same object until they change."""
         if self._pins is None:
             return self._held[1]
         enabled = [one for one in self._upstreams.values() if one.state != "disabled"]
@@ -194,7 +194,7 @@ class CatalogBuilder:
         return self._held[1]
 
     def absent(self) -> tuple[ToolRecord, ...]:
-        """Return the tools for hosts that are known of enabled servers, but that `tools` is without."""
+        """Return the known tools of enabled servers that `tools` lacks."""
         away = (one for one in self._upstreams.values() if not one.listed and one.state != "disabled")
         known = chain.from_iterable(self._current(upstream, "tool").part.listed for upstream in away)
         return tuple(tool for tool in known if not self._covers(tool))
@@ -330,7 +330,7 @@ class CatalogBuilder:
         return tuple(kept), warnings
 
     def _problems(self, kind: str, own: str, naming: _Naming) -> Iterator[str]:
-        """Yield the reasons why a name without a prefix cannot be shown as it is."""
+        """Yield the reasons why a name without a prefix cannot be shown unchanged."""
         if kind == "tool" and own in self._reserved:
             yield "its name is that of a tool of the aggregator"
         if kind in ("tool", "prompt") and reads_as_anothers(own, naming.prefixes):
@@ -352,15 +352,15 @@ def _judged(checked: _CheckedList) -> JudgedList:
 
 
 def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether two lists have the very same records."""
+    """Tell whether two lists have the very same records."""
     return len(one) == len(other) and all(mine is others for mine, others in zip(one, other, strict=True))
 
 
 def _listed_steps(
     kind: Kind, records: Iterable[Any], definitions: Iterable[Any]
 ) -> Steps[tuple[list[ListedItem], frozenset[str]]]:
-    """Return the records as they are compared with pins, by the definitions that the server gave, and the names of the
-    items that it lists besides and that are left out.
+    """Return the records for the comparison with pins, by the server's definitions, and the names of listed items that
+    are left out.
     """
     key = "name" if kind == "tool" else NAMED_BY[kind]
     given: dict[str, Any] = {}
@@ -379,7 +379,7 @@ def _listed_steps(
 
 
 def _apart(records: tuple[Any, ...], held: Mapping[str, HeldItem]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the records that are shown, and those that are held; no text of these is left in those."""
+    """Return the shown records, and the held ones; no text of the held ones remains in the shown ones."""
     if not held:
         return records, ()
     apart = tuple(record for record in records if record.own_name in held)

@@ -12,7 +12,7 @@ from aggregator.gateway.pins.state import HeldItem
 
 @dataclass(frozen=True, slots=True)
 class HeldItems:
-    """The held items of all servers: tools, prompts and templates as they would be listed, and why each is held.
+    """The held items of all servers: tools, prompts and templates in their listed form, and why each is held.
 
     The keys of `why` are a server's id, a kind of item and the own name.
     """
@@ -25,11 +25,11 @@ class HeldItems:
         return bool(self.why)
 
     def tool(self, tool: ToolRecord) -> HeldItem | None:
-        """Return why a tool is held, None if it is not."""
+        """Return why a tool is held, or None."""
         return self.why.get((tool.server, "tool", tool.own_name)) if self.why else None
 
     def item(self, item: ItemRecord) -> HeldItem | None:
-        """Return why a prompt or a template is held, None if it is not."""
+        """Return why a prompt or a template is held, or None."""
         return self.why.get((item.server, item.kind, item.own_name))
 
 
@@ -40,9 +40,9 @@ class CurrentCatalog:
         # The tools of all upstreams.
         self.tools = Catalog()
         self.resources = ItemCatalog()
-        # The tools that are known of servers which are away, and can neither be listed nor called now.
+        # The known tools of servers that are away; they can neither be listed nor called now.
         self.absent: tuple[ToolRecord, ...] = ()
-        # What is held: it is in no list, and cannot be called.
+        # The held items: they are in no list, and cannot be called.
         self.held = HeldItems()
         self._replaced = asyncio.Event()
 

@@ -1,8 +1,8 @@
 """Search in an agent's tools: by words, by name, by server or by the intent of a message. Nothing is called here.
 
-Law: every answer is made from the agent's own list, so that nothing can be found that may not be called.
+Law: every answer comes from the agent's own list, so that a search finds only callable tools.
 
-The engines of search and intent are imported where they are used: their tables take a while to load, and no start waits
+The engines of search and intent are imported at their first use: their tables take a while to load, and no start waits
 for them.
 """
 
@@ -44,15 +44,15 @@ log = logging.getLogger(__name__)
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _VIEWS_KEPT: Final = 64
-# The most tools that one search is made for.
+# The most tools that one search returns.
 MOST_FOUND: Final = 200
-# Among more tools, a search is made in a thread: it takes some milliseconds for each 10,000 that have its words.
+# Above this number of tools, a search runs in a thread: it takes some milliseconds for each 10,000 matching ones.
 _AT_ONCE: Final = 10_000
 # Seconds until what could not be indexed is tried again: the first time, and at most, since each pause is twice the one
 # before.
 _AGAIN: Final = 5.0
 _AGAIN_AT_MOST: Final = 600.0
-# Tools are indexed in growing parts, the first of this size; those of the first index are searchable at once.
+# Tools are indexed in growing parts, the first of this size, which is searchable at once.
 _FIRST_PART: Final = 250
 # Seconds to sleep after every few tools, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
@@ -161,7 +161,7 @@ class Finder:
         await self._fresh.wait()
 
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
-        """Return all tools that the agent may call, with the schemas it is held to."""
+        """Return all tools that the agent may call, with the schemas in force for it."""
         return self._views.listing(view, self._current.tools).tools
 
     def of_server(self, view: View, server: str) -> list[ToolRecord]:
@@ -227,7 +227,7 @@ class Finder:
         return await self._slices.run(listing.nearest_steps(name, style))
 
     async def tools_by_name(self, view: View) -> Mapping[str, ToolRecord]:
-        """Return the agent's tools by name, with the schemas it is held to."""
+        """Return the agent's tools by name, with the schemas in force for it."""
         return await self._slices.run(
             (await self._views.prepare_listing(view, self._current.tools, self._slices)).name_steps()
         )
@@ -252,7 +252,7 @@ class Finder:
         return replace(seen, unsearchable=True) if seen.tools and seen.config.id in self._unsearchable else seen
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
-        """Return the annotations of a tool that count: those of the operator and of a trusted server."""
+        """Return the annotations of a tool that count: the operator's and a trusted server's."""
         said = tool.definition.get("annotations") if self._config_of(tool).trusted else None
         counted = {key: value for key, value in said.items() if key.endswith("Hint")} if isinstance(said, dict) else {}
         return {**counted, "readOnlyHint": True} if view.read_only(tool) else counted
@@ -388,7 +388,7 @@ def check_search(config: Config) -> None:
 
 
 def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
-    """Return the hits, with the schemas that the agent is held to."""
+    """Return the hits, with the schemas in force for the agent."""
     from aggregator.catalog.search.index import search
 
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
@@ -401,7 +401,7 @@ def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likene
 
 
 def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Likeness) -> list[ToolRecord]:
-    """Return the hits by keywords and by meaning, with the schemas that the agent is held to."""
+    """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits
 

@@ -22,7 +22,7 @@ _DESCRIPTION: Final = 200
 _DESCRIPTION_SHORT: Final = 60
 # With more servers than this only names fit, and what else they say need not be tried.
 _MANY: Final = 60
-# Characters that are read of what a server says of itself.
+# Characters read of a server's description of itself.
 _READ: Final = 4_000
 
 HOW_TO_FIND: Final = (
@@ -38,7 +38,7 @@ _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
 
 class ToldServer(NamedTuple):
-    """A server as it is told of: its name, the operator's words and its own, on one line each."""
+    """A server in the instructions: its name, the operator's text and its own, on one line each."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ class ServerView(Protocol):
 
 
 def instructions_at_start(config: Config, view: ServerView | None) -> str:
-    """Return the text for a host over stdio while nothing is known of the servers. Without policies, `view` is None."""
+    """Return the text for a host over stdio before the servers are known. Without policies, `view` is None."""
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
     expose = config.stdio.expose or config.expose
     return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) in ("search", "code"))

@@ -16,7 +16,7 @@ from aggregator.gateway.views.server_seen import ServerSeen, server_seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.upstreams import Upstreams
 
-# Characters of a name that are compared loosely with those of servers.
+# Characters of a name that are compared loosely with the names of servers.
 _LONGEST: Final = 100
 _VIEWS_KEPT: Final = 64
 
@@ -98,7 +98,7 @@ class KnownServers:
         return server_seen(upstream, self._pins, seen.held.get(server, ()), *counts)
 
     def _held_of(self, view: View) -> Held:
-        """Return what is held of each server, as far as the agent would see it else."""
+        """Return the held items of each server that the agent would see otherwise."""
         held, found = self._current.held, dict[str, list[HeldItem]]()
         items = (held.item(item) for item in held.items.items if view.shows(item))
         tools = (held.tool(tool) for tool in held.tools.tools if view.is_visible(tool))

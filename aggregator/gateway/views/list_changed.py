@@ -26,7 +26,7 @@ Seen = Mapping[ListKind, SeenList]
 
 
 class ListSnapshot(Protocol):
-    """The lists of hosts. `lists_of` may take long unless `is_ready`; `prepare` makes it so.
+    """The lists of hosts. `lists_of` may take long unless `is_ready`; `prepare` computes them ahead.
 
     Hosts with the same `key_of` have the same lists.
     """
@@ -49,7 +49,7 @@ class NotifyListChanged(Protocol):
 
 
 class _Comparison:
-    """A comparison of many lists with no wait in between: what is the same for many hosts is worked out once."""
+    """A comparison of many lists without a wait in between: results common to many hosts are computed once."""
 
     def __init__(self, lists: ListSnapshot) -> None:
         self._lists = lists
@@ -75,8 +75,8 @@ class _Comparison:
 
 @dataclass(slots=True, eq=False)
 class _Listener:
-    """A host or stream to be notified about `kinds`. `seen` holds each list as it was last notified or requested; a
-    missing one has not been worked out for this host yet.
+    """A host or stream to notify about `kinds`. `seen` holds each list as of its last notification or request; a
+    missing one was not computed for this host yet.
     """
 
     host: Host
@@ -103,7 +103,7 @@ class HostObserver(Protocol):
     """A part that keeps state for hosts."""
 
     def host_left(self, host: Host) -> None:
-        """End what belongs to a host whose session is over."""
+        """Drop the state of a host whose session has ended."""
 
 
 class ListChanges:
@@ -180,7 +180,7 @@ class ListChanges:
             self._streams.discard(listener)
 
     def _note_lists(self, listener: _Listener) -> None:
-        """Note the lists of a listener now; where that takes long, with the next announcement."""
+        """Record the lists of a listener now; if that takes long, with the next announcement."""
         if not listener.compare(_Comparison(self._lists)):
             self.announce()
 
@@ -193,7 +193,7 @@ class ListChanges:
             self._notifying = self._tasks.start(self._notify_all(listeners))
 
     async def _notify_all(self, listeners: Sequence[_Listener]) -> None:
-        """Notify listeners, some in a turn of the loop; what has to be worked out for one is prepared in slices."""
+        """Notify listeners, some in one turn of the loop; missing lists are prepared in slices."""
         for start in range(0, len(listeners), _IN_A_TURN):
             await asyncio.sleep(0)
             comparison = _Comparison(self._lists)

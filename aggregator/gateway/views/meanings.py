@@ -1,6 +1,6 @@
-"""The search by meaning of one process: vectors of tools, made in the background, and those of queries.
+"""The search by meaning of one process: embeddings of tools, computed in the background, and of queries.
 
-Law: no search waits for the vectors of tools: as long as there are none, keywords alone are asked.
+Law: no search waits for the embeddings of tools: until there are some, it uses keywords alone.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ _QUERY_LENGTH: Final = 500
 
 
 class VectorStore(Protocol):
-    """The database of vectors; None where there is no database."""
+    """The database of vectors, or None without a database."""
 
     async def tool_vectors(self) -> "ToolVectors | None": ...
 
 
 class Meanings:
-    """The vectors of one process; `run` keeps them in step with the tools that `set_tools` is given."""
+    """The vectors of one process; `run` keeps them in step with the tools passed to `set_tools`."""
 
     def __init__(self, store: VectorStore | None = None) -> None:
         self._store = store
@@ -88,10 +88,10 @@ class Meanings:
                 log.error("some tools are found by keywords only, by an error of ours", exc_info=error)
 
     async def likeness_to(self, query: str) -> Likeness | None:
-        """Return how similar tools are to a query; None where keywords alone are to be asked.
+        """Return the similarity of tools to a query; None to use keywords alone.
 
-        That is so while the search by meaning is off or has no vectors, for a query that is not in Latin letters, and
-        where too many wait.
+        That is so while the search by meaning is off or has no vectors, for a query without Latin letters, and if too
+        many queries wait.
         """
         index, encoder = self._index, self._encoder
         if index is None or encoder is None or not len(index):
@@ -180,7 +180,7 @@ class Meanings:
             self._log_fault("vectors of tools are not kept for the next start", error)
 
     def _log_fault(self, what: str, error: StorageError) -> None:
-        """Log a fault of the database, once as long as it is the same one."""
+        """Log a fault of the database, once as long as it stays the same."""
         if self._logged != (said := f"{what}: {error}"):
             self._logged = said
             log.warning("%s", said)

@@ -17,10 +17,10 @@ UNSEARCHABLE: Final = "its tools cannot be found by words"
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server as an agent may know it, with the number of its visible tools, resources, templates, prompts and skills.
+    """A server in an agent's view, with the number of its visible tools, resources, templates, prompts and skills.
 
-    `since` is when it got into its state, in seconds since 1970; `answered_by` are the servers that answer its calls
-    now; `held` are the items that wait for an approval; `faults` say what is wrong with its lists and messages;
+    `since` is the time of its last change of state, in seconds since 1970; `answered_by` are the servers that answer
+    its calls now; `held` are the items that wait for an approval; `faults` describe errors in its lists and messages;
     `unsearchable`: its tools cannot be found by words.
     """
 
@@ -43,19 +43,19 @@ class ServerSeen:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what is amiss besides its state, in our own words."""
+        """Sentences about problems besides its state, in our own words."""
         search = UNSEARCHABLE if self.unsearchable else ""
         return tuple(filter(None, (held_note(self.held), *self.faults, search)))
 
     @property
     def name(self) -> str:
-        """The prefix of its tool names, or its id where they have none."""
+        """The prefix of its tool names, or its id if they have none."""
         return self.config.prefix or self.config.id
 
 
 def server_seen(upstream: Upstream, pins: PinBook | None, held: Iterable[HeldItem], *counts: int) -> ServerSeen:
-    """Return a server with the number of tools, resources, templates, prompts and skills that an agent may have, and
-    what is held of it.
+    """Return a server with the number of its visible tools, resources, templates, prompts and skills, and its held
+    items.
     """
     negotiated = upstream.negotiated
     version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")

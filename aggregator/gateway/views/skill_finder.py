@@ -1,6 +1,6 @@
-"""Search in an agent's skills, by words and by name, for models whose hosts do not know skills.
+"""Search in an agent's skills, by words and by name, for models whose hosts do not support skills.
 
-Law: as of tools, every answer is made from what the agent itself may have.
+Law: like a search for tools, every answer comes from the agent's own view.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class SkillFinder:
                 self._fresh.set()
 
     async def named(self, view: View, name: str) -> ItemRecord | None:
-        """Return the agent's skill of a name like `skill:docs.git-workflow`; None where there is none."""
+        """Return the agent's skill of a name like `skill:docs.git-workflow`, or None."""
         if not name.startswith(SKILL):
             return None
         items = await self._views.prepare_resources(view, self._current.resources, self._slices)
@@ -166,7 +166,7 @@ def _fitting(visible: "VisibleTools", query: str, limit: int, server: str | None
     return [] if judged.weak else hits[: min(limit, judged.fitting)]
 
 
-# Hits of which the server's are taken.
+# Hits that are filtered by server.
 _MOST: Final = 200
 
 

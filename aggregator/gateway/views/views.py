@@ -39,9 +39,9 @@ _AT_ONCE: Final = 200
 
 
 class ConfirmRule(NamedTuple):
-    """The way to a person's agreement: who agrees, and the fallback for hosts that cannot ask.
+    """The settings of confirmation: who confirms, and the fallback for hosts that cannot ask.
 
-    `wait` is how many seconds a call waits for an answer in the queue; None for what is built in.
+    `wait` is the number of seconds that a call waits in the queue; None for the default.
     """
 
     by: ConfirmBy = "host"
@@ -62,7 +62,7 @@ class View:
 
     @property
     def key(self) -> str:
-        """The rules of the agent as a text: another one for other rules, though the agents have one name."""
+        """The rules of the agent as a text: different for different rules, even if agents share a name."""
         return self._rules.key if self._rules is not None else f"{self.principal.agent_id} without rules"
 
     @property
@@ -82,14 +82,14 @@ class View:
 
     @property
     def confirming(self) -> ConfirmRule:
-        """The way to a person's agreement to a call of this agent."""
+        """The confirmation settings for calls of this agent."""
         rules = self._rules
         if rules is None:
             return ConfirmRule()
         return ConfirmRule(rules.confirm_by, rules.confirm_fallback, rules.confirm_wait)
 
     def style(self, frontend: Style) -> Style:
-        """Return the spelling of names in this agent's lists, given that of the frontend."""
+        """Return the spelling of names in this agent's lists; `frontend` has its default."""
         return self._rules.names or frontend if self._rules is not None else frontend
 
     def binding(self, name: str) -> str | None:
@@ -109,15 +109,16 @@ class View:
         return ruling
 
     def may_stand_in(self, tool: ToolRecord) -> bool:
-        """Return whether a tool may answer in place of another: nothing is asked for it, of a person or of a token."""
+        """Tell whether a tool may answer in place of another: it needs no confirmation and no scopes."""
         ruling, token = self.ruling(tool), self.principal.token
         return ruling.decision.verdict == "allow" and (token is None or not lacking(ruling.scopes, token.scopes))
 
     def require_scopes(self, name: str, wanted: tuple[str, ...], meant: ToolRecord | None = None) -> None:
-        """Check that the token of the agent, if it came with one, has the scopes that rules want for a tool or an item.
+        """Check that the token of the agent, if it came with one, has the scopes that rules require for a tool or an
+        item.
 
         Raises:
-            InsufficientScope: it has not; the error names all that a token for it needs.
+            InsufficientScope: it lacks some; the error names all required scopes.
         """
         token = self.principal.token
         missing = lacking(wanted, token.scopes) if token is not None else ()
@@ -135,7 +136,7 @@ class View:
         also: tuple[str, ...] = (),
         skills: tuple[str, ...] = (),
     ) -> None:
-        """Check the scopes for an item, as `require_scopes` does; the arguments are those of `decide`.
+        """Check the scopes for an item, as `require_scopes` does; the arguments are the same as for `decide`.
 
         Raises:
             InsufficientScope: they do not suffice.
@@ -154,8 +155,8 @@ class View:
         also: tuple[str, ...],
         skills: tuple[str, ...],
     ) -> ToolFlow:
-        """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it. The arguments are
-        those of `decide`.
+        """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it. The arguments are the
+        same as for `decide`.
         """
         if self._rules is None:
             return NO_FLOW
@@ -194,7 +195,7 @@ class View:
     ) -> Decision:
         """Return the decision about a resource or a skill, by its server's own URI, or about a prompt, by its own name.
 
-        `listed`, `also` and `skills` are those of `AgentRules.decide_resource`.
+        `listed`, `also` and `skills` are as for `AgentRules.decide_resource`.
         """
         return self._decide(kind, server.id, server.prefix, own, listed, also, skills)
 
@@ -262,7 +263,7 @@ class Views:
 
     @property
     def rulebook(self) -> Rulebook | None:
-        """The rules in force; None where there are none and everything is allowed."""
+        """The rules in force; None if there are none and everything is allowed."""
         return self._live.rulebook if self._live is not None else None
 
     def is_trusted(self, server: str) -> bool:
@@ -274,7 +275,7 @@ class Views:
         return View(principal, self.rulebook, self.trusted)
 
     def listing(self, view: View, catalog: Catalog) -> Listing:
-        """Return the tools that an agent may call, as they are shown to it."""
+        """Return the tools that an agent may call, in its listed form."""
         if view.open:
             return catalog.listed
         made_of = catalog, view.rulebook
@@ -360,7 +361,7 @@ def _target(
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:
-    """Return the tool with the schema this agent is held to: its own and those of the policy, in `allOf`."""
+    """Return the tool with the schema in force for this agent: its own and the policy's, in `allOf`."""
     schema: Mapping[str, Any] = tool.definition["inputSchema"]
     own = schema.get("allOf", [])
     if not rules or not isinstance(own, list):
