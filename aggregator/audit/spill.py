@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry, with_present_names
+from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
 from aggregator.storage.engine.lockfile import hold, is_held
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def _entry(line: Any) -> ChainEntry:
     kind, values = line
     if not isinstance(kind, str) or not all(isinstance(value, str | int | float) for value in values.values()):
         raise ValueError("these are no columns of a row")
-    return entry(kind, with_present_names(values))
+    return entry(kind, values)
 
 
 def _size(file: Path) -> int:

@@ -135,6 +135,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "database_set_aside": _code("warning", "a damaged database was set aside: its keys are lost"),
     "database_locked": _code("warning", "another program has locked the database"),
     "database_too_new": _code("error", "a newer version of the aggregator has changed the database"),
+    "database_too_old": _code("error", "the database is from before the first release, and cannot be upgraded"),
     "database_old": _code("note", "the next start brings the database up to date"),
     "database_unreachable": _code("error", "the database server does not answer"),
     "database_refused": _code("error", "the database server refuses the user, the database or TLS"),

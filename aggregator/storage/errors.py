@@ -35,6 +35,10 @@ class StorageTooNew(StorageError):
     """A newer version of the program has changed the schema."""
 
 
+class StorageTooOld(StorageError):
+    """A version from before the first release made the database, and it cannot be upgraded."""
+
+
 class NoSuchRow(OperatorError):
     """The row does not exist in the database, or its state no longer allows the request."""
 

@@ -16,11 +16,12 @@ from aggregator.storage.audit.search import CallSearch
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.console_sessions import ConsoleSessions
 from aggregator.storage.engine import postgres, sqlite
-from aggregator.storage.engine.create import STAMP, create_tables
+from aggregator.storage.engine.create import create_tables
 from aggregator.storage.engine.engine import Engine, RemakeFile
 from aggregator.storage.engine.files import is_empty, make_file, make_folder, set_aside, set_aside_before, unmake
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
+from aggregator.storage.engine.stamp import STAMP, refuse_unusable
 from aggregator.storage.errors import StorageDamaged, StorageError
 from aggregator.storage.flow import FlowLabels
 from aggregator.storage.group.change_log import ChangeLog
@@ -197,8 +198,10 @@ async def _ready(url: str, path: Path | None, remake: RemakeFile | None = None) 
             stamp = await _stamp(engine)
         elif stamp is None:
             stamp = REVISION
+        if stamp is not None:
+            refuse_unusable(stamp, path, engine.database)
         if stamp != REVISION:
-            await asyncio.to_thread(_upgrade, url, path, stamp)
+            await asyncio.to_thread(_upgrade, url, path)
     except BaseException as error:
         await engine.close()
         fault = engine.fault(error) if not isinstance(error, StorageError) else None
@@ -216,11 +219,11 @@ async def _is_created(engine: Engine) -> bool:
         return await connection.run_sync(create_tables)
 
 
-def _upgrade(url: str, path: Path | None, stamp: str | None) -> None:
+def _upgrade(url: str, path: Path | None) -> None:
     """Bring the schema up to date; a thread runs this, since Alembic is slow to import."""
     from aggregator.storage.engine.migrate import upgrade
 
-    upgrade(url, path, stamp, REVISION)
+    upgrade(url, path, REVISION)
 
 
 async def _stamp(engine: Engine) -> str | None:

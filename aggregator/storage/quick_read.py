@@ -85,7 +85,7 @@ def glance(path: Path, fingerprints: Iterable[str]) -> dict[str, KeptCatalog]:
 
 
 def _items(connection: sqlite3.Connection, fingerprint: str) -> dict[str, str]:
-    """Return the lists besides the tools. A file that an older version left has no table of them."""
+    """Return the lists besides the tools; a table of them that cannot be read costs them alone."""
     try:
         return dict(connection.execute(_KEPT_ITEMS, (fingerprint,)).fetchall())
     except sqlite3.Error:

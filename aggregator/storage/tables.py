@@ -35,8 +35,10 @@ __all__ = [
     "tool_vectors",
 ]
 
+# The first migration of a release. Databases with a lower stamp are from before it, and cannot be upgraded.
+FIRST_REVISION: Final = "1001"
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "0015"
+REVISION: Final = "1001"
 
 # Notifications between processes: one row for each change, numbered in the order of commits. `body` is JSON. `origin`
 # names the replica that wrote it, if one did.

@@ -333,6 +333,11 @@ def test_what_cannot_be_asked(url: str, path: Path) -> None:
     with pytest.raises(OperatorError, match="has no audit log"):
         audit_proof.verify(url)
     assert path.read_bytes() == before
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0002')")
+    with pytest.raises(OperatorError, match=r"before the first release \(schema 0002\)"):
+        audit.tail(url)
     path.write_bytes(b"This is no database. " * 500)
     with pytest.raises(OperatorError, match="is damaged"):
         audit.stats(url)

@@ -18,9 +18,10 @@ from aggregator.domain.errors import OperatorError
 from aggregator.storage.backup import archive as archives
 from aggregator.storage.backup.archive import ArchiveWriter, BackupHeader
 from aggregator.storage.backup.errors import ArchiveBroken, BackupError
-from aggregator.storage.errors import StorageTooNew
+from aggregator.storage.errors import StorageTooNew, StorageTooOld
 from tests.backup.archives import HEADER, made_by_hand, members_of, packed
 from tests.backup.databases import KEY, content, made_archive, restored, url_of
+from tests.storage.next_revision import UNKNOWN, add_next_revision
 
 GOOD_KEY: Final = {
     "key_id": "k",
@@ -98,7 +99,16 @@ async def test_newer_ones_name_the_version(tmp_path: Path) -> None:
     newer = made_by_hand([], {"format": 2, "aggregator": "9.0.0"})
     await refused(tmp_path, newer, r"newer version of aggregator made \('9.0.0'\)", BackupError)
     await refused(tmp_path, made_by_hand([], {"schema": "9999"}), "newer version of aggregator", StorageTooNew)
-    await refused(tmp_path, made_by_hand([], {"schema": "0000"}), "knows no schema 0000", BackupError)
+    older = made_by_hand([], {"schema": "0015"})
+    await refused(tmp_path, older, r"The backup was made .* before the first release \(schema 0015\)", StorageTooOld)
+
+
+async def test_a_schema_that_no_version_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: F23."""
+    folder = tmp_path / "target"
+    folder.mkdir()
+    add_next_revision(tmp_path / "migrations", monkeypatch)
+    await refused(folder, made_by_hand([], {"schema": UNKNOWN}), f"knows no schema {UNKNOWN}", BackupError)
 
 
 async def test_a_row_that_the_database_does_not_take(tmp_path: Path) -> None:

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from sqlalchemy import text
 
 from aggregator.audit.rows import row
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.backup.copying import back_up
 from aggregator.storage.backup.errors import BackupError, TargetInUse, TargetNotEmpty
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import migrate
-from aggregator.storage.engine.files import make_file
-from aggregator.storage.errors import StorageBusy, StorageError, StorageTooNew
+from aggregator.storage.errors import StorageBusy, StorageError, StorageTooNew, StorageTooOld
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
 from aggregator.storage.tables import REVISION
@@ -36,8 +35,8 @@ from tests.backup.databases import (
     url_of,
 )
 from tests.postgres.cluster import Cluster
+from tests.storage.next_revision import NEXT, add_next_revision
 from tests.storage.processes import other_process
-from tests.storage.test_migrations import REVISIONS
 
 OTHER: Final = KeyRecord("other", "bot", "h")
 
@@ -151,32 +150,43 @@ async def test_two_restores_at_once(tmp_path: Path, archive: bytes) -> None:
     assert await keys_of(url) == [KEY.key_id]
 
 
-@pytest.mark.parametrize("revision", sorted(REVISIONS))
 async def test_a_backup_of_an_older_version_is_brought_up_to_date(
-    tmp_path: Path, postgres_url: str, revision: str
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made by this version of a database that was not migrated yet, and restored into both kinds of store.
 
     Proves: F22
     """
-    make_file(tmp_path / "old.db")
     old = url_of(tmp_path / "old.db")
-    full = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}"
-    await asyncio.to_thread(migrate.upgrade, full, tmp_path / "old.db", None, revision)
-    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
-        connection.execute(
-            "INSERT INTO api_keys (key_id, agent_id, hash, label, created) VALUES ('k', 'a', 'h', '', 1)"
-        )
-        connection.commit()
+    async with open_database(old) as database:
+        await database.keys.add(KeyRecord("k", "a", "h"))
+    add_next_revision(tmp_path / "migrations", monkeypatch)
     archive = await backed_up(old)
     for url in (url_of(tmp_path / "new.db"), postgres_url):
         report = await restored(url, archive)
-        assert report.schema == revision
+        assert report.schema == REVISION
         assert await keys_of(url) == ["k"]
-        async with open_database(url) as database:
+        async with open_database(url) as database, database.engine.read() as connection:
             assert [key.agent_id for key in await database.keys.all()] == ["a"]
+            assert list(await connection.execute(text("SELECT key_id, note FROM api_keys"))) == [("k", None)]
+            assert await connection.scalar(text("SELECT version_num FROM alembic_version")) == NEXT
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (revision,)
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (REVISION,)
+
+
+async def test_a_database_from_before_the_first_release(tmp_path: Path, archive: bytes) -> None:
+    """Proves: F22. Nothing is taken from it; a restore puts it aside."""
+    path = tmp_path / "a.db"
+    await make_database(url_of(path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0014'")
+        connection.commit()
+    for reading in (backed_up(url_of(path)), migrated(url_of(path), url_of(tmp_path / "b.db"))):
+        with pytest.raises(StorageTooOld, match=rf"{path} was made by .* before the first release \(schema 0014\)"):
+            await reading
+    report = await restored(url_of(path), archive, replace=True)
+    assert report.replaced is not None
+    assert await keys_of(url_of(path)) == [KEY.key_id]
 
 
 async def test_a_database_of_a_newer_version_is_not_read(tmp_path: Path) -> None:

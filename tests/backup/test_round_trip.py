@@ -100,7 +100,7 @@ def test_sqlite_to_postgresql_and_back(postgres_cluster: Cluster, rows: Any, rec
 
 
 def test_what_belongs_to_an_entry_goes_both_ways(postgres_cluster: Cluster, tmp_path: Path) -> None:
-    """Pins with the entry that they are of, kept lists of all kinds, and how sessions began (migrations 0014, 0015).
+    """Pins with the entry that they are of, kept lists of all kinds, and how sessions began.
 
     Proves: F21
     """

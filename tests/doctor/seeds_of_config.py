@@ -5,7 +5,7 @@ import os
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -125,11 +125,13 @@ async def _lost_chain_key(place: Place) -> None:
     place.configure()
 
 
-async def _newer_schema(place: Place) -> None:
-    await _with_database(place)
-    with closing(sqlite3.connect(_database(place))) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
+def _stamped(stamp: str) -> Callable[[Place], Awaitable[None]]:
+    async def seed(place: Place) -> None:
+        await _with_database(place)
+        with closing(sqlite3.connect(_database(place))) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", (stamp,))
+
+    return seed
 
 
 def _other_database(place: Place, _: Examined) -> None:
@@ -347,7 +349,8 @@ SEEDS: Final = (
     Seed("key that ends soon", "key_expires_soon", _ending_key, None, "keys expire"),
     Seed("key that has ended", "key_expired", _ended_key, None, "keys expire"),
     Seed("key for an unknown agent", "key_agent_unknown", _strange_key, None, "keys revoke"),
-    Seed("newer schema", "database_too_new", _newer_schema, _other_database, '"storage"'),
+    Seed("newer schema", "database_too_new", _stamped("9999"), _other_database, '"storage"'),
+    Seed("schema from before the first release", "database_too_old", _stamped("0015"), _other_database, "mv "),
     Seed("damaged database", "database_damaged", _damaged, None, "mv "),
     Seed("damaged database set aside", "database_set_aside", _renamed_away, None, "rm "),
     Seed("locked database", "database_locked", _locked, _other_database, "End the program"),

@@ -142,7 +142,7 @@ def test_any_health_page_is_taken(report: dict[str, object]) -> None:
 
 
 def test_every_fault_of_the_database_is_told() -> None:
-    for fault in ("url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable"):
+    for fault in ("url", "folder", "read_only", "damaged", "locked", "too_new", "too_old", "unreachable"):
         (finding,) = of_storage(StorageFacts(PLACE, True, fault, "It is so."), audited=True)
         assert well_formed(finding)
     assert not list(of_storage(StorageFacts(PLACE, True, stamp="8", newest="8", free=2**40, mode=0o600), audited=True))

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,18 @@ async def test_check_of_a_database_that_cannot_be(tmp_path: Path, storage: str, 
     assert "hidden-word" not in ended.out + ended.err
     as_json = await run("check", "--json", "--config", str(path))
     assert said.removeprefix("storage: ") in json.loads(as_json.out)["storage"]
+
+
+async def test_check_of_a_database_from_before_the_first_release(tmp_path: Path) -> None:
+    """E9: `serve` would not start with it."""
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0015')")
+    path = write_config(tmp_path, {"box": raw_stdio_entry()}, storage="sqlite:///old.db")
+    ended = await run("check", "--json", "--config", str(path))
+    assert ended.code == 1
+    assert f"{tmp_path / 'old.db'} was made by a version" in json.loads(ended.out)["storage"]
+    assert "before the first release (schema 0015)" in json.loads(ended.out)["storage"]
 
 
 async def test_tools(one: str) -> None:

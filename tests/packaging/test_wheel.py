@@ -65,7 +65,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         "policy/files/policy.schema.json",
         "frontends/console/static/console.js",
         "frontends/console/templates/base.html",
-        "storage/migrations/versions/r0001_keys_and_approvals.py",
+        "storage/migrations/versions/r1001_first_release.py",
         "examples/legal/data/cases.json",
     ):
         assert f"aggregator/{needed}" in packed

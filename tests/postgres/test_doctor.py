@@ -50,8 +50,11 @@ async def test_what_is_in_the_way(
         ]
     finally:
         postgres_cluster.sql("DROP ROLE guest")
-    async with open_database(url(postgres_database)) as database, database.engine.write() as connection:
-        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    async with open_database(url(postgres_database)):
+        pass
+    postgres_cluster.sql("UPDATE alembic_version SET version_num = '9999'", postgres_database)
     assert list(await codes(url(postgres_database))) == ["database_too_new"]
+    postgres_cluster.sql("UPDATE alembic_version SET version_num = '0015'", postgres_database)
+    assert list(await codes(url(postgres_database))) == ["database_too_old"]
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     assert list(await codes(url(postgres_database))) == ["database_driver"]

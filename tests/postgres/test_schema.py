@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,11 +11,12 @@ from sqlalchemy import inspect, text
 
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import migrate
-from aggregator.storage.errors import StorageBusy, StorageTooNew
+from aggregator.storage.errors import StorageBusy, StorageTooNew, StorageTooOld
 from aggregator.storage.locate import full_url
 from aggregator.storage.records import KeyRecord
 from aggregator.storage.tables import REVISION
 from tests.postgres.cluster import Cluster
+from tests.storage.next_revision import add_next_revision
 from tests.storage.processes import other_process
 from tests.storage.test_migrations import REVISIONS, _differences
 
@@ -25,6 +27,12 @@ _OPEN: Final = """
         await database.keys.add(KeyRecord(str(__import__("os").getpid()), "bot", "h"))
         say("done")
 """
+_WITH_NEXT: Final = """
+    from pathlib import Path
+    from aggregator.storage import opening
+    from tests.storage.next_revision import add_next_revision
+    add_next_revision(Path({folder!r}))
+"""
 # All that a catalog of the server knows of our tables but the order of their columns.
 _CATALOG: Final = (
     "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default "
@@ -34,17 +42,14 @@ _CATALOG: Final = (
     "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
     "SELECT * FROM audit_heads ORDER BY 1",
 )
-# Written otherwise by the first steps, in the same meaning.
-_STATUS: Final = "ck_mcp_tool_call_log_status"
 
 
 async def _upgrade(url: str, revision: str) -> None:
-    await asyncio.to_thread(migrate.upgrade, full_url(url), None, None, revision)
+    await asyncio.to_thread(migrate.upgrade, full_url(url), None, revision)
 
 
 def _catalog(cluster: Cluster, database: str) -> list[list[str]]:
-    found = (cluster.sql(query, database).splitlines() for query in _CATALOG)
-    return [[line for line in lines if _STATUS not in line] for lines in found]
+    return [cluster.sql(query, database).splitlines() for query in _CATALOG]
 
 
 @pytest.fixture
@@ -73,13 +78,18 @@ async def test_a_new_database_is_made_as_the_migrations_make_it(
     assert _catalog(postgres_cluster, second_database) == _catalog(postgres_cluster, postgres_database)
 
 
-@pytest.mark.parametrize("first", [None, "0001", "0004"])
-async def test_processes_that_start_together(postgres_url: str, first: str | None) -> None:
+@pytest.mark.parametrize("first", [None, REVISION])
+async def test_processes_that_start_together(
+    postgres_url: str, first: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On an empty database, or on an old one: one makes or changes the tables, and none of them fails."""
+    script = _OPEN
     if first is not None:
         await _upgrade(postgres_url, first)
+        add_next_revision(tmp_path / "migrations", monkeypatch)
+        script = _WITH_NEXT.format(folder=str(tmp_path / "migrations")) + _OPEN
     with ExitStack() as stack:
-        processes = [stack.enter_context(other_process(postgres_url, _OPEN)) for _ in range(4)]
+        processes = [stack.enter_context(other_process(postgres_url, script)) for _ in range(4)]
         for process in processes:
             assert await asyncio.to_thread(process.read) == "ready"
         for process in processes:
@@ -117,6 +127,19 @@ async def test_a_newer_schema_is_left_alone(postgres_url: str) -> None:
     with pytest.raises(StorageTooNew, match="newer version"):
         async with open_database(postgres_url):
             pass
+
+
+async def test_a_schema_from_before_the_first_release_is_left_alone(
+    postgres_url: str, postgres_cluster: Cluster, postgres_database: str
+) -> None:
+    async with open_database(postgres_url):
+        pass
+    postgres_cluster.sql("UPDATE alembic_version SET version_num = '0015'", postgres_database)
+    before = _catalog(postgres_cluster, postgres_database)
+    with pytest.raises(StorageTooOld, match=f"The database {postgres_database} was made .* Make an empty one"):
+        async with open_database(postgres_url):
+            pass
+    assert _catalog(postgres_cluster, postgres_database) == before
 
 
 async def test_a_process_goes_on_beside_one_that_migrates(postgres_url: str) -> None:

@@ -19,16 +19,15 @@ from sqlalchemy import func, select, text
 from aggregator.app.catalog_sync import catalog_of, lists_of
 from aggregator.storage import catalogs as module
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import migrate, sqlite
-from aggregator.storage.engine.engine import Engine
-from aggregator.storage.engine.files import make_file
+from aggregator.storage.engine import sqlite
 from aggregator.storage.errors import StorageBusy, StorageFull, ValueTooLong
 from aggregator.storage.opening import Database, open_here
 from aggregator.storage.quick_read import glance
-from aggregator.storage.records import Definition, ItemList, KeptCatalog, ServerCatalog
+from aggregator.storage.records import Definition, ItemList, KeptCatalog, KeyRecord, ServerCatalog
 from aggregator.storage.tables import mcp_item_lists, mcp_servers, mcp_tool_versions, mcp_tools
 from aggregator.upstream.list_kinds import KEPT
 from aggregator.upstream.sessions.negotiate import Negotiated
+from tests.storage.next_revision import add_next_revision
 from tests.storage.processes import ROOT, other_process
 from tests.unit.strategies import ANY_TEXT, json_values
 
@@ -303,20 +302,20 @@ def test_a_file_that_has_nothing_to_show(tmp_path: Path, content: bytes | None) 
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == ({} if content is None else {"a.db": content})
 
 
-async def test_an_older_file_keeps_what_is_in_it(path: Path, url: str) -> None:
-    """Proves: F4. Keys and approvals outlive the step to this schema."""
-    make_file(path)
-    await asyncio.to_thread(migrate.upgrade, url, path, None, "0001")
-    assert glance(path, ["f"]) == {}
-    key = "INSERT INTO api_keys VALUES ('k', 'bot', 'h', '', 1, NULL, NULL, NULL)"
-    engine = Engine(url, path)
-    async with engine.write() as connection:
-        await connection.execute(text(key))
-    await engine.close()
+async def test_an_older_file_keeps_what_is_in_it(
+    path: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F4. Keys and catalogs outlive the step to the next schema."""
+    async with open_database(url) as database:
+        await database.keys.add(KeyRecord("k", "bot", "h"))
+        await database.catalogs.keep(had("a"), now=1.0)
+    add_next_revision(tmp_path / "migrations", monkeypatch)
+    assert names(glance(path, ["f"])["f"]) == ["a"]
     async with open_database(url) as database:
         assert [found.key_id for found in await database.keys.all()] == ["k"]
-        await database.catalogs.keep(had("a"), now=1.0)
-    assert names(glance(path, ["f"])["f"]) == ["a"]
+        assert names((await database.catalogs.fitting(["f"]))["f"]) == ["a"]
+        await database.catalogs.keep(had("b"), now=2.0)
+    assert names(glance(path, ["f"])["f"]) == ["b"]
 
 
 def test_a_file_that_could_not_be_begun_is_taken_away(path: Path, url: str) -> None:
@@ -400,21 +399,15 @@ async def test_other_lists_go_with_their_server(database: Database) -> None:
     assert await rows(database, mcp_item_lists) == module.CONFIGURATIONS
 
 
-async def test_a_file_of_an_older_version_has_tools_alone(path: Path, url: str) -> None:
-    """F4: it is read before it is brought up to date."""
-    make_file(path)
-    await asyncio.to_thread(migrate.upgrade, url, path, None, "0014")
+async def test_a_table_of_other_lists_that_cannot_be_read_costs_them_alone(path: Path, url: str) -> None:
+    """F4: a file that is damaged, or not ours, is read before it is opened."""
+    async with open_database(url) as database:
+        await database.catalogs.keep(replace(had("a"), items=(ItemList("prompt", "[]"),)), now=1.0)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            """INSERT INTO mcp_servers VALUES ('srv', 'f', 'stdio', '2025-11-25', '{}', '{}', NULL, 5.0, 1);
-            INSERT INTO mcp_tool_versions VALUES ('srv', 'd', 'a', 1.0, 1.0, 2, '{}');
-            INSERT INTO mcp_tools VALUES ('srv', 'f', 0, 'a', 'd')"""
-        )
+        connection.execute("DROP TABLE mcp_item_lists")
     found = glance(path, ["f"])["f"]
     assert names(found) == ["a"]
     assert found.items == {}
-    async with open_database(url) as database:
-        assert (await database.catalogs.fitting(["f"]))["f"] == found
 
 
 @pytest.mark.parametrize("text", ['{"name":', "{}", "null", b"[]", None, 5])

@@ -4,6 +4,8 @@
 
 import asyncio
 import os
+import re
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +20,7 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.slices import Slices
 from aggregator.storage.catalogs import Catalogs
 from aggregator.storage.database import open_database
-from aggregator.storage.errors import StorageReadOnly, StorageTooNew
+from aggregator.storage.errors import StorageReadOnly, StorageTooNew, StorageTooOld
 from aggregator.storage.records import KeyRecord
 from aggregator.upstream.lifecycle.states import StateAndReason
 from aggregator.upstream.list_kinds import Kind
@@ -101,6 +103,26 @@ async def test_a_newer_schema_is_left_alone(path: Path, url: str) -> None:
         async with open_database(url):
             pass
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("stamp", ["0001", "0015"])
+async def test_a_file_from_before_the_first_release_is_left_alone(path: Path, url: str, stamp: str) -> None:
+    """F4: the message names the file and the way out, which works."""
+    async with open_database(url) as database, database.engine.write() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = :stamp"), {"stamp": stamp})
+        await connection.execute(text("DROP TABLE pinned_items"))
+    before = path.read_bytes()
+    with pytest.raises(StorageTooOld) as caught:
+        async with open_database(url):
+            pass
+    assert path.read_bytes() == before
+    said = str(caught.value)
+    assert said.startswith(f"The database {path} was made by a version of aggregator before the first release")
+    (way,) = re.findall("`(mv .*?)`", said)
+    _, source, target = shlex.split(way)
+    os.rename(source, target)
+    async with open_database(url) as database:
+        assert await database.keys.all() == []
 
 
 async def test_a_folder_that_cannot_be_written(ordinary_folder: Path) -> None:

@@ -15,17 +15,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, inspect, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Connection, inspect, text
 
 from aggregator.storage import opening
 from aggregator.storage.database import open_database
-from aggregator.storage.engine import engine as engine_module
 from aggregator.storage.engine import migrate
 from aggregator.storage.engine.create import create_tables
 from aggregator.storage.engine.files import make_file
 from aggregator.storage.errors import StorageError
+from aggregator.storage.records import KeyRecord
 from aggregator.storage.tables import REVISION, metadata
+from tests.storage.next_revision import NEXT, UNKNOWN, add_next_revision
 
 SCRIPTS = ScriptDirectory(str(migrate.FOLDER))
 # Indexes for databases in which processes write at the same time, which SQLite does not have.
@@ -49,7 +49,7 @@ def _differences(connection: Connection) -> list[object]:
 async def test_every_way_up_leads_to_the_tables(path: Path, url: str, first: str | None) -> None:
     if first is not None:
         make_file(path)
-        await asyncio.to_thread(migrate.upgrade, url, path, None, first)
+        await asyncio.to_thread(migrate.upgrade, url, path, first)
     async with open_database(url) as database, database.engine.read() as connection:
         assert await connection.run_sync(_differences) == []
         constraints = await connection.run_sync(lambda sync: inspect(sync).get_check_constraints("approvals"))
@@ -61,7 +61,7 @@ async def test_every_way_up_leads_to_the_tables(path: Path, url: str, first: str
 async def test_a_new_database_is_made_as_the_migrations_make_it(path: Path, url: str) -> None:
     """But for the order of the columns, and the constraints that SQLite keeps as text."""
     make_file(path)
-    await asyncio.to_thread(migrate.upgrade, url, path, None, REVISION)
+    await asyncio.to_thread(migrate.upgrade, url, path, REVISION)
     migrated = _schema(path)
     await asyncio.to_thread(path.unlink)
     async with open_database(url):
@@ -116,10 +116,26 @@ async def test_a_new_database_needs_no_alembic(url: str, monkeypatch: pytest.Mon
         assert await database.keys.all() == []
 
 
-async def test_a_step_that_fails_changes_nothing(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_file(path)
-    await asyncio.to_thread(migrate.upgrade, url, path, None, REVISIONS[-1])
+async def test_the_next_step_keeps_what_is_there(
+    path: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F4: keys outlive a change of the schema."""
+    async with open_database(url) as database:
+        await database.keys.add(KeyRecord("k", "bot", "h"))
+    add_next_revision(tmp_path / "migrations", monkeypatch)
+    async with open_database(url) as database:
+        assert [key.agent_id for key in await database.keys.all()] == ["bot"]
+    assert _columns(path)[-1] == "note"
+    assert _stamp(path) == NEXT
+
+
+async def test_a_step_that_fails_changes_nothing(
+    path: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_database(url):
+        pass
     before = _schema(path)
+    add_next_revision(tmp_path / "migrations", monkeypatch)
 
     def fail(config: Config, revision: str) -> None:
         upgrade(config, revision)
@@ -127,14 +143,38 @@ async def test_a_step_that_fails_changes_nothing(path: Path, url: str, monkeypat
         raise RuntimeError("killed half-way")
 
     upgrade = command.upgrade
-    monkeypatch.setattr(command, "upgrade", fail)
-    with pytest.raises(RuntimeError, match="half-way"):
-        async with open_database(url):
-            pass
-    monkeypatch.undo()
+    with monkeypatch.context() as failing:
+        failing.setattr(command, "upgrade", fail)
+        with pytest.raises(RuntimeError, match="half-way"):
+            async with open_database(url):
+                pass
     assert _schema(path) == before
     async with open_database(url) as database:
         assert await database.keys.all() == []
+    assert _stamp(path) == NEXT
+
+
+async def test_a_stamp_that_no_version_wrote(
+    path: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_database(url) as database, database.engine.write() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = :stamp"), {"stamp": UNKNOWN})
+    add_next_revision(tmp_path / "migrations", monkeypatch)
+    before = _schema(path)
+    with pytest.raises(StorageError, match=r"cannot be brought up to date.*" + UNKNOWN):
+        async with open_database(url):
+            pass
+    assert _schema(path) == before
+
+
+def _columns(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [str(row[1]) for row in connection.execute("PRAGMA table_info(api_keys)")]
+
+
+def _stamp(path: Path) -> object:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
 
 
 async def test_two_stamps_are_refused(url: str) -> None:
@@ -150,56 +190,3 @@ async def test_migrating_is_quiet(url: str, caplog: pytest.LogCaptureFixture) ->
     async with open_database(url):
         pass
     assert caplog.text == ""
-
-
-def _status(path: Path, status: str) -> None:
-    """Write a row of the log with this status, and read the table whole."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        info = connection.execute("PRAGMA table_info(mcp_tool_call_log)").fetchall()
-        needed = {name: 0 for _, name, _, required, _, _ in info if required}
-        (seq,) = connection.execute("SELECT 1 + count(*) FROM mcp_tool_call_log").fetchone()
-        values = {**needed, "status": status, "seq": seq}
-        names, marks = ", ".join(values), ", ".join("?" * len(values))
-        connection.execute(f"INSERT INTO mcp_tool_call_log ({names}) VALUES ({marks})", [*values.values()])  # noqa: S608
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def _forbid(connection: Any, _: object) -> None:
-    """Forbid writes to the schema's text, as some builds of SQLite do."""
-
-    def ruling(action: int, *names: str | None) -> int:
-        forbidden = action == sqlite3.SQLITE_PRAGMA and names[:2] == ("writable_schema", "ON")
-        return sqlite3.SQLITE_DENY if forbidden else sqlite3.SQLITE_OK
-
-    connection.driver_connection._conn.set_authorizer(ruling)
-
-
-@pytest.mark.parametrize("forbidden", [False, True])
-async def test_a_status_more_leaves_the_rows_where_they_are(
-    path: Path, url: str, forbidden: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log may be large: its table is copied only where SQLite lets nobody change the text of a constraint."""
-    make_file(path)
-    await asyncio.to_thread(migrate.upgrade, url, path, None, "0004")
-    _status(path, "ok")
-    with pytest.raises(sqlite3.IntegrityError):
-        _status(path, "interrupted")
-    if forbidden:
-        made = engine_module._made
-
-        def forbidding(*given: Any, bounded: bool) -> AsyncEngine:
-            engine = made(*given, bounded=bounded)
-            event.listen(engine.sync_engine, "connect", _forbid)
-            return engine
-
-        monkeypatch.setattr(engine_module, "_made", forbidding)
-    async with open_database(url) as database, database.engine.read() as connection:
-        assert await connection.run_sync(_differences) == []
-    _status(path, "interrupted")
-    with pytest.raises(sqlite3.IntegrityError):
-        _status(path, "nonsense")
-    with closing(sqlite3.connect(path)) as read:
-        assert read.execute("SELECT status FROM mcp_tool_call_log ORDER BY seq").fetchall() == [
-            ("ok",),
-            ("interrupted",),
-        ]

@@ -10,7 +10,7 @@ from aggregator import DISTRIBUTION
 from aggregator.doctor.finding import CheckFinding, found
 
 DatabaseFault = Literal[
-    "url", "folder", "read_only", "damaged", "locked", "too_new", "unreachable", "refused", "driver"
+    "url", "folder", "read_only", "damaged", "locked", "too_new", "too_old", "unreachable", "refused", "driver"
 ]
 
 # Names in one sentence.
@@ -134,4 +134,13 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         said = f"The database {where} was changed by a newer version of the aggregator (schema {facts.stamp})."
         fix = 'Use that version, or name another file: "storage": "sqlite:///other.db".'
         return found("database_too_new", said, fix, path)
+    if facts.fault == "too_old":
+        where = path or "on the server"
+        said = (
+            f"The database {where} is from before the first release (schema {facts.stamp}) and cannot be upgraded: "
+            "nothing that uses it starts."
+        )
+        if path is None:
+            return found("database_too_old", said, "Make an empty database, and name it in `storage`.", "storage")
+        return found("database_too_old", said, f"Run `mv {shown} {shown}.old`, and make keys again.", path)
     return found("database_unreachable", facts.said, "Start the database server, or correct `storage`.", "storage")

@@ -3,6 +3,7 @@
 Rule: these functions wait for the disk: call them in a thread.
 """
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -18,9 +19,10 @@ from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
 from aggregator.domain.text.error_text import error_text
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import set_aside_before, unwritable
+from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.storage.tables import REVISION
+from aggregator.storage.tables import FIRST_REVISION, REVISION
 
 _PATIENCE: Final = 2.0
 _MONTH: Final = 30 * 86_400.0
@@ -91,8 +93,8 @@ async def ask_server(url: str) -> StorageFacts:
         async with engine.read() as connection:
             made, may_make = tuple[Any, ...]((await connection.exec_driver_sql(_SERVER)).one())
             stamp = (await connection.exec_driver_sql(_STAMP)).scalar() if made else None
-        if stamp is not None and str(stamp) > REVISION:
-            return StorageFacts(None, fault="too_new", stamp=str(stamp), newest=REVISION)
+        if fault_of_stamp := _stamp_fault(stamp):
+            return StorageFacts(None, fault=fault_of_stamp, stamp=str(stamp), newest=REVISION)
         if stamp != REVISION and not may_make:
             return StorageFacts(None, fault="read_only", said=_NO_TABLES)
         return StorageFacts(None, stamp=stamp, newest=REVISION)
@@ -110,6 +112,8 @@ async def storage_fault(url: str) -> str | None:
     try:
         path = sqlite_path(full_url(url))
         await Engine(full_url(url), path).close()
+        if path is not None and (stamp := await asyncio.to_thread(_stamp_of, path)) is not None:
+            refuse_unusable(stamp, path)
     except StorageError as error:
         return str(error)
     if path is None:
@@ -140,15 +144,14 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
         aside = ()
     if not path.stat().st_size:
         return StorageRead(StorageFacts(path, True, aside=aside, **common))
-    uri = f"file:{quote(str(path))}?mode=ro"
     try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
+        with closing(_connected(path)) as connection:
             connection.execute("BEGIN")
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             stamp = _one(connection, _STAMP) if "alembic_version" in tables else None
             facts = StorageFacts(path, True, stamp=stamp, aside=aside, **common)
-            if stamp is not None and stamp > REVISION:
-                return StorageRead(StorageFacts(path, True, "too_new", stamp=stamp, aside=aside, **common))
+            if fault_of_stamp := _stamp_fault(stamp):
+                return StorageRead(StorageFacts(path, True, fault_of_stamp, stamp=str(stamp), aside=aside, **common))
             if stamp != REVISION:
                 return StorageRead(facts)
             read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection, entries)
@@ -157,6 +160,28 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
         said = error_text(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
         return StorageRead(StorageFacts(path, True, fault, f"{said}.", aside=aside, **common))
+
+
+def _stamp_of(path: Path) -> str | None:
+    """Return the stamp of a file; None if it has none, or cannot be read, which shows elsewhere."""
+    try:
+        with closing(_connected(path)) as connection:
+            stamp = _one(connection, _STAMP)
+    except sqlite3.Error:
+        return None
+    return str(stamp) if stamp is not None else None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode=ro"
+    return sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+
+
+def _stamp_fault(stamp: object) -> DatabaseFault | None:
+    """Return why this version cannot use tables with this stamp; None if it can, or if there are none."""
+    if stamp is None:
+        return None
+    return "too_new" if str(stamp) > REVISION else "too_old" if str(stamp) < FIRST_REVISION else None
 
 
 def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:

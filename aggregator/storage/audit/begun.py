@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select
 
-from aggregator.storage.audit.chain import BEGUN, CALL, LATE, ChainEntry, entry, with_present_names
+from aggregator.storage.audit.chain import BEGUN, CALL, LATE, ChainEntry, entry
 from aggregator.storage.audit.inserts import CHAIN, PLACE
 from aggregator.storage.tables import audit_events, audit_under_way, mcp_tool_call_log
 
@@ -129,7 +129,7 @@ def _interrupted(connection: Connection, seq: int) -> ChainEntry | None:
     if details is None:
         log.error("the audit log does not say which call began in its row %d, so that has no row of its own", seq)
         return None
-    known = {name: value for name, value in with_present_names(details["call"]).items() if name in _CALLS}
+    known = {name: value for name, value in details["call"].items() if name in _CALLS}
     return entry(CALL, {**known, "status": INTERRUPTED, "error_code": INTERRUPTED, "error_message": _SAID})
 
 

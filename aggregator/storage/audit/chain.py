@@ -29,10 +29,6 @@ LATE: Final = "call_ended_late"
 TIMES: Final = ("started", "ended", "duration", "queued", "upstream_seconds", "at")
 MICRO: Final = 1_000_000
 
-# A column that had another name before revision 0006 of the schema. Digests of older rows, files beside the database
-# and the details of begin events still have the first name.
-FIRST_NAMES: Final = {"door": "frontend"}
-
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -129,17 +125,6 @@ def digested(kind: str, values: Mapping[str, Any]) -> tuple[str, int]:
             whole[name] = round(seconds * MICRO)
     text = _encoder.encode(whole)
     return sha256(text).hexdigest(), len(text)
-
-
-def with_present_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row under the names they have now."""
-    return {FIRST_NAMES.get(name, name): value for name, value in values.items()}
-
-
-def with_first_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row under the names they had when the first rows were digested."""
-    firsts = {present: first for first, present in FIRST_NAMES.items()}
-    return {firsts.get(name, name): value for name, value in values.items()}
 
 
 def link(previous: str, seq: int, content: str, key: ChainKey | None = None) -> str:

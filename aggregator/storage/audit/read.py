@@ -17,6 +17,7 @@ from aggregator.storage.audit.chain import BEGUN, CALL, Head
 from aggregator.storage.audit.inserts import CHAIN, PLACE
 from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.stamp import STAMP, refuse_old_database
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import audit_events, audit_heads, mcp_tool_call_log
@@ -230,7 +231,9 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         sqlite.only_look(engine.raw)
     try:
         async with engine.read() as connection:
-            missing, is_current = await connection.run_sync(_looked_over)
+            stamp, missing, is_current = await connection.run_sync(_looked_over)
+        if stamp is not None:
+            refuse_old_database(stamp, path, engine.database)
         if missing and len(missing) < len(_TABLES):
             raise StorageError(f"The audit log is NOT whole: its table {missing[0]} was removed from the database.")
         if missing:
@@ -242,14 +245,15 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         await engine.close()
 
 
-def _looked_over(connection: Connection) -> tuple[list[str], bool]:
-    """Return the missing tables of the log, and whether the others have every column."""
+def _looked_over(connection: Connection) -> tuple[str | None, list[str], bool]:
+    """Return the stamp, which tables of the log are missing, and whether the others have every column."""
     found = inspect(connection)
+    stamp = connection.scalar(select(STAMP.c.version_num)) if found.has_table(STAMP.name) else None
     missing = [table.name for table in _TABLES if not found.has_table(table.name)]
     columns = {
         table: {one["name"] for one in found.get_columns(table.name)} for table in _TABLES if table.name not in missing
     }
-    return missing, all(known >= set(table.c.keys()) for table, known in columns.items())
+    return stamp, missing, all(known >= set(table.c.keys()) for table, known in columns.items())
 
 
 async def ends(connection: AsyncConnection) -> dict[int, LogBounds]:

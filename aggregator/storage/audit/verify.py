@@ -7,7 +7,7 @@ program with an older state of the database can restore it. Only notes kept else
 
 import hmac
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,7 +23,6 @@ from aggregator.storage.audit.chain import (
     genesis,
     link,
     trimmed_by,
-    with_first_names,
 )
 from aggregator.storage.audit.read import AuditReader, LogBounds, LogRow, ends, next_rows
 from aggregator.storage.errors import StorageError
@@ -256,8 +255,9 @@ class _OneChain:
         return ChainVerdict(self._number, self._rows, self.last, self.trimmed, self._keyed_from, faults)
 
     def _changed(self, row: LogRow) -> bool:
-        """Return whether a row is not what its digest says, under its present names or its first ones."""
-        return not any(self._fits(row, content) for content in _contents(row))
+        """Return whether a row is not what its digest says."""
+        content = _content(row)
+        return content is None or not self._fits(row, content)
 
     def _fits(self, row: LogRow, content: str) -> bool:
         """Tell whether the digest of a row fits this content in its place."""
@@ -326,15 +326,13 @@ def _seq_of(head: Head) -> int:
     return head.seq
 
 
-def _contents(row: LogRow) -> Iterator[str]:
-    """Yield the possible digests of a row's columns; none if the gateway writes no such row."""
+def _content(row: LogRow) -> str | None:
+    """Return the digest of the columns of a row; None if the gateway writes no such row."""
     try:
         for name, value in row.values.items():
             if isinstance(value, bytes) or (name in TIMES and round(value, 6) != value):
-                return  # digested as something else, which the value may have been
-        for values in (row.values, with_first_names(row.values)):
-            content, size = digested(row.kind, values)
-            if size == row.size:
-                yield content
+                return None  # digested as something else, which the value may have been
+        content, size = digested(row.kind, row.values)
     except (TypeError, ValueError, OverflowError):
-        return  # a value that no row of the gateway holds
+        return None  # a value that no row of the gateway holds
+    return content if size == row.size else None

@@ -5,9 +5,9 @@ from typing import Final
 
 from sqlalchemy import Connection, MetaData, Table, inspect, select
 
-from aggregator.storage.engine.create import STAMP
-from aggregator.storage.errors import StorageError, StorageTooNew
-from aggregator.storage.tables import REVISION, metadata
+from aggregator.storage.engine.stamp import STAMP
+from aggregator.storage.errors import StorageError
+from aggregator.storage.tables import metadata
 
 # Tables whose rows are valid only briefly or for the life of a process, or can be recomputed.
 LEFT_OUT: Final = {
@@ -48,16 +48,6 @@ def revision_of(connection: Connection) -> str | None:
     if len(stamps) > 1:
         raise StorageError("The database carries more than one schema version; it was changed by something else.")
     return stamps[0] if stamps else None
-
-
-def refuse_newer(revision: str, what: str) -> None:
-    """Refuse tables that a newer version made. Revisions are numbers that count up.
-
-    Raises:
-        StorageTooNew: a newer version made them.
-    """
-    if revision > REVISION:
-        raise StorageTooNew(f"{what} was made by a newer version of aggregator (schema {revision}). Use that version.")
 
 
 def tables_with_rows(connection: Connection, leave_out: Collection[str] = _FIRST_ROWS) -> list[str]:

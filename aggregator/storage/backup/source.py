@@ -8,10 +8,11 @@ from typing import Any, Final
 from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from aggregator.storage.backup.contents import kept_tables, refuse_newer, revision_of
+from aggregator.storage.backup.contents import kept_tables, revision_of
 from aggregator.storage.backup.errors import BackupError
 from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import full_url, sqlite_path
 
@@ -47,7 +48,7 @@ async def open_snapshot(url: str, *, audit: bool = True) -> AsyncIterator[Databa
     """Give the current database behind `url`; it is not created, repaired or migrated for this.
 
     Raises:
-        StorageError: there is none, or it cannot be read, or a newer version made it.
+        StorageError: there is none, or it cannot be read, or this version cannot use its tables.
     """
     url = full_url(url)
     path = sqlite_path(url)
@@ -61,7 +62,7 @@ async def open_snapshot(url: str, *, audit: bool = True) -> AsyncIterator[Databa
             schema = await connection.run_sync(revision_of)
             if schema is None:
                 raise BackupError("The database has no tables of aggregator: there is nothing to take from it.")
-            refuse_newer(schema, f"The database {path or ''}".rstrip())
+            refuse_unusable(schema, path, engine.database)
             tables = await connection.run_sync(lambda sync: kept_tables(sync, audit=audit))
             yield DatabaseSnapshot(connection, schema, tables)
     finally:

@@ -19,14 +19,15 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.read import AuditReader
 from aggregator.storage.audit.verify import Verdict, verify
-from aggregator.storage.backup.contents import kept_tables, refuse_newer, revision_of, tables_with_rows
+from aggregator.storage.backup.contents import kept_tables, revision_of, tables_with_rows
 from aggregator.storage.backup.errors import BackupError, TargetInUse, TargetNotEmpty
 from aggregator.storage.engine import postgres_tables, sqlite
-from aggregator.storage.engine.create import STAMP, create_tables
+from aggregator.storage.engine.create import create_tables
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import make_file, put_in_place, unmake
 from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.migrate import is_known, upgrade_within
+from aggregator.storage.engine.stamp import STAMP, refuse_newer, refuse_older
 from aggregator.storage.errors import StorageDamaged, StorageError, StorageReadOnly
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.tables import REVISION, metadata
@@ -120,6 +121,7 @@ async def open_target(url: str, schema: str, *, replace: bool) -> AsyncIterator[
     """
     if not is_known(schema):
         refuse_newer(schema, "The backup")
+        refuse_older(schema, "The backup", "Restore it with the version that made it; its rows cannot be taken over.")
         raise BackupError(f"This version of aggregator knows no schema {schema}, which the backup has.")
     url = full_url(url)
     path = sqlite_path(url)

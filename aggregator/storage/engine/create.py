@@ -1,21 +1,15 @@
-"""The tables of a new database, made at once: no file of ours exists that the migrations would have to change.
+"""The tables of a new database, made at once, as the migrations would make them.
 
 Alembic is slow to import and takes 12 MiB; so only a database of an older version pays for it.
 """
 
 from typing import Final
 
-from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect
+from sqlalchemy import Connection, insert, inspect
 
+from aggregator.storage.engine.stamp import STAMP
 from aggregator.storage.tables import REVISION, audit_heads, metadata
 
-# Alembic's own table.
-STAMP: Final = Table(
-    "alembic_version",
-    MetaData(),
-    Column("version_num", String(32), nullable=False),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
 _NO_DIGEST: Final = "0" * 64
 
 

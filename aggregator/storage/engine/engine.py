@@ -73,6 +73,11 @@ class Engine:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
 
     @property
+    def database(self) -> str:
+        """The name of the database on its server, empty for a file."""
+        return self.server.database if self.server is not None else ""
+
+    @property
     def raw(self) -> AsyncEngine:
         """The engine below, for opening and migrating."""
         return self._engine

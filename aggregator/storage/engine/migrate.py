@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
-from aggregator.storage.errors import StorageTooNew
+from aggregator.storage.errors import StorageError
 
 FOLDER: Final = Path(__file__).parents[1] / "migrations"
 
@@ -21,14 +21,13 @@ FOLDER: Final = Path(__file__).parents[1] / "migrations"
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
-def upgrade(url: str, path: Path | None, stamp: str | None, revision: str) -> None:
-    """Run the steps from `stamp` to `revision`, all or none of them. It takes a while: call it off the event loop.
+def upgrade(url: str, path: Path | None, revision: str) -> None:
+    """Run the steps that are missing up to `revision`, all or none. It takes a while: call it off the event loop.
 
     Raises:
-        StorageTooNew: the stamp is not one we know.
         StorageError: the database cannot do it; nothing has changed.
     """
-    asyncio.run(_upgrade(url, path, stamp, revision))
+    asyncio.run(_upgrade(url, path, revision))
 
 
 def upgrade_within(connection: Connection, revision: str) -> None:
@@ -40,7 +39,10 @@ def upgrade_within(connection: Connection, revision: str) -> None:
 
 def is_known(revision: str) -> bool:
     """Return whether there is a step to this revision."""
-    return _known(_config(), revision)
+    try:
+        return ScriptDirectory.from_config(_config()).get_revision(revision) is not None
+    except CommandError:
+        return False
 
 
 def _config() -> Config:
@@ -50,14 +52,7 @@ def _config() -> Config:
     return config
 
 
-async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str) -> None:
-    config = _config()
-    if stamp is not None and not _known(config, stamp):
-        raise StorageTooNew(
-            f"The database {path or ''} was made by a newer version of aggregator (schema {stamp}). "
-            "Use that version, or name another file with `storage`."
-        )
-
+async def _upgrade(url: str, path: Path | None, revision: str) -> None:
     def run(connection: Connection) -> None:
         upgrade_within(connection, revision)
 
@@ -70,12 +65,8 @@ async def _upgrade(url: str, path: Path | None, stamp: str | None, revision: str
                 await connection.execute(postgres.wait_for_locks(postgres.MIGRATING))
                 await connection.execute(postgres.lock(postgres.SCHEMA))
             await connection.run_sync(run)
+    except CommandError as error:
+        # No step leads from the stamp, which no version of the program wrote.
+        raise StorageError(f"The database cannot be brought up to date: {error}") from error
     finally:
         await engine.close()
-
-
-def _known(config: Config, stamp: str) -> bool:
-    try:
-        return ScriptDirectory.from_config(config).get_revision(stamp) is not None
-    except CommandError:
-        return False

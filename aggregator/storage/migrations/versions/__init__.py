@@ -1,1 +1,1 @@
-"""One file per change of the schema; none is ever edited after a release."""
+"""One file per change of the schema, `rNNNN_WHAT.py`; none is edited or removed after its release."""
