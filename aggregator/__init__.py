@@ -18,8 +18,7 @@ __version__ = "0.1.0"
 DISTRIBUTION = "aggregator-mcp"
 
 # The import layers of the package, top to bottom. A module imports from rows below its own, never from a neighbour in
-# the same row and never upwards; tests/test_layers.py reads this plan. `examples` are upstream servers of their own:
-# they import nothing of the package, and the package nothing of them.
+# the same row and never upwards; tests/test_layers.py reads this plan.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "adapters"),
     ("doctor",),

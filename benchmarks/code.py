@@ -26,8 +26,8 @@ from benchmarks.report import Table
 from benchmarks.systems import python_server, write_config
 
 _SERVERS: Final = {
-    "amap": python_server("-m", "aggregator.examples.amap", "--stdio"),
-    "legal": python_server("-m", "aggregator.examples.legal"),
+    "amap": python_server("-m", "examples.amap", "--stdio"),
+    "legal": python_server("-m", "examples.legal"),
     "time": python_server("-m", "mcp_server_time"),
 }
 

@@ -1,6 +1,6 @@
 """The areas of `scripts/mutate`: which parts of the package, and which tests are to notice a fault there.
 
-Rule: every module of the package belongs to one area, and every folder of tests to at least one.
+Rule: every module of the package and the examples belongs to one area, and every folder of tests to at least one.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "doctor": _area("doctor cli/doctor cli/check.py", "doctor first_steps"),
     "domain": _area("domain", "unit passthrough bounds direct access oauth"),
     "editing": _area("editing", "editing adding install"),
-    "examples": _area("examples", "examples"),
+    "examples": Area(("examples",), ("tests/examples",)),
     "flow": _area("gateway/flow policy/flow cli/flow storage/flow.py", "flow flow_corpus direct"),
     "frontends": _area("frontends", "unit bounds end_to_end direct faults passthrough deploy"),
     "gateway": _area("gateway", "server_requests access passthrough meta observability faults"),
@@ -86,10 +86,10 @@ AREAS: Final[Mapping[str, Area]] = {
 
 
 def modules(folder: Path) -> dict[str, str]:
-    """Return the area of each module of the package in `folder`, by its path there; empty if no area names it."""
+    """Return the area of each module in `folder`, of the package or an example, by its path; empty if none names it."""
     named = [(path, name) for name, area in AREAS.items() for path in area.code]
     found = {}
-    for module in sorted((folder / "aggregator").rglob("*.py")):
+    for module in sorted(module for top in ("aggregator", "examples") for module in (folder / top).rglob("*.py")):
         path = module.relative_to(folder).as_posix()
         own = [(len(code), name) for code, name in named if path == code or path.startswith(f"{code}/")]
         found[path] = max(own, default=(0, ""))[1]

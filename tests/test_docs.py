@@ -68,8 +68,7 @@ def test_the_map_has_every_package() -> None:
         str(package)
         for package in packages
         if len(package.parts) > 1
-        and "examples" not in package.parts[2:]
         and not re.search(rf"`(?:[\w/]+/)?{package.name}`", tree)
-        and package.parts[-2] not in ("migrations", "examples")
+        and package.parts[-2] != "migrations"
     ]
     assert not missing

@@ -132,7 +132,7 @@ def names(path: Path, root: Path = ROOT) -> Iterator[Name]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree))
     yield from _in_tree(shown, tree, nodes)
-    if shown.startswith(f"{PACKAGE}/") and not shown.startswith(f"{PACKAGE}/examples/"):
+    if shown.startswith(f"{PACKAGE}/"):
         yield from _members(shown, nodes)
 
 

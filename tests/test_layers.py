@@ -26,8 +26,6 @@ from aggregator import INNER_LAYERS, LAYERS
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
 
-# Folders on no layer: upstream servers that are programs of their own.
-EXAMPLES: Final = f"{PACKAGE}.examples"
 # Alembic loads what is in here, by its own rules.
 LOADED_BY_ALEMBIC: Final = "storage.migrations"
 # `python -m aggregator` stands above all layers.
@@ -174,10 +172,6 @@ class Module:
     def tree(self) -> ast.Module:
         return _parsed(self.path)
 
-    @property
-    def is_example(self) -> bool:
-        return f"{self.name}.".startswith(f"{EXAMPLES}.")
-
     def place(self, line: int = 1) -> str:
         """Return a place in this file as editors and terminals follow it."""
         return f"{self.path.relative_to(ROOT)}:{line}"
@@ -195,7 +189,7 @@ def _modules() -> dict[str, Module]:
 
 
 MODULES: Final = _modules()
-OURS: Final = [module for module in MODULES.values() if not module.is_example and module.name != PACKAGE]
+OURS: Final = [module for module in MODULES.values() if module.name != PACKAGE]
 
 
 def _module_of(name: str) -> str:
@@ -306,15 +300,6 @@ def test_every_module_is_on_one_layer() -> None:
 
 def test_the_package_itself_imports_nothing() -> None:
     assert not imports(MODULES[PACKAGE])
-
-
-def test_examples_and_the_rest_do_not_know_each_other() -> None:
-    assert not [
-        f"{found.place}: {found.target}"
-        for module in MODULES.values()
-        for found in _ours(module)
-        if MODULES[found.target].is_example != module.is_example
-    ]
 
 
 def test_strings_name_things_that_are_there() -> None:

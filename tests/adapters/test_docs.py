@@ -17,7 +17,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     """Proves: E6, E11, C14. With the legal example as a server in the same process."""
     ConfigFolder(
         tmp_path,
-        {"legal": {"target": "aggregator.examples.legal.server:build_server"}},
+        {"legal": {"target": "examples.legal.server:build_server"}},
         {"agents": {"shop": {"allow": ["legal.search_*"]}}},
     )
     monkeypatch.chdir(tmp_path)

@@ -67,7 +67,7 @@ def test_the_program_of_the_page_runs(
 ) -> None:
     """Proves: E6, E11. As it stands in docs/python.md#agent-frameworks."""
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
-    target = {"legal": {"target": "aggregator.examples.legal.server:build_server"}}
+    target = {"legal": {"target": "examples.legal.server:build_server"}}
     ConfigFolder(tmp_path, target, {"agents": {"shop": {"allow": ["legal.search_*"]}}})
     monkeypatch.chdir(tmp_path)
     (program,) = re.findall(r"```python\n([^`]*adapters\.openai_agents import.*?)```", PAGE, re.DOTALL)

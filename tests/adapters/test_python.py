@@ -18,7 +18,7 @@ from tests.peers.toolbox import Json, text_result
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").partition("\n## Agent frameworks\n")[0]
-LEGAL: Final[Json] = {"legal": {"target": "aggregator.examples.legal.server:build_server"}}
+LEGAL: Final[Json] = {"legal": {"target": "examples.legal.server:build_server"}}
 
 
 def test_the_program_of_the_page_runs(

@@ -35,7 +35,7 @@ class AmapProcess:
         if key is not None:
             environment["AMAP_EXAMPLE_KEY"] = key
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "aggregator.examples.amap", "--port", "0", *args],
+            [sys.executable, "-m", "examples.amap", "--port", "0", *args],
             cwd=ROOT,
             env=environment | {"PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
@@ -115,7 +115,7 @@ async def legal() -> AsyncIterator[Client]:
     done = asyncio.Event()
 
     async def hold() -> None:
-        async with Client(stdio_server("aggregator.examples.legal")) as client:
+        async with Client(stdio_server("examples.legal")) as client:
             connected.set_result(client)
             await done.wait()
 

@@ -241,5 +241,5 @@ async def test_without_a_key_in_the_environment_the_key_is_demo_key(start_amap: 
 
 
 async def test_speaks_stdio_when_asked() -> None:
-    async with Client(stdio_server("aggregator.examples.amap", "--stdio")) as client:
+    async with Client(stdio_server("examples.amap", "--stdio")) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == PARAMETERS.keys()

@@ -197,5 +197,5 @@ async def test_query_syntax_has_no_power(legal: Client, query: str) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_both_protocol_eras_are_served(mode: str) -> None:
-    async with Client(stdio_server("aggregator.examples.legal"), mode=mode) as client:
+    async with Client(stdio_server("examples.legal"), mode=mode) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS

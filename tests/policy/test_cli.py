@@ -209,7 +209,7 @@ def test_explain_knows_what_a_server_had_when_it_was_connected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: C12. From the database, without starting anything; and with --connect, what it has now."""
-    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"]}
+    legal = {"command": sys.executable, "args": ["-m", "examples.legal"]}
     config = tmp_path / "gateway.json"
     config.write_text(json.dumps({"mcpServers": {"legal": legal}, "storage": "sqlite:///kept.db"}), encoding="utf-8")
     (tmp_path / "policies").mkdir()
@@ -254,7 +254,7 @@ def test_the_cases_of_the_example(example: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.slow
 def test_connected_to_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"], "trusted": True}
+    legal = {"command": sys.executable, "args": ["-m", "examples.legal"], "trusted": True}
     config = tmp_path / "aggregator.json"
     config.write_text(json.dumps({"mcpServers": {"legal": legal}}), encoding="utf-8")
     (tmp_path / "policies" / "cases").mkdir(parents=True)

@@ -136,7 +136,7 @@ def test_tools_that_have_a_label_are_left_out() -> None:
 
 @pytest.mark.slow
 def test_the_command_prints_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    legal = {"command": sys.executable, "args": ["-m", "aggregator.examples.legal"]}
+    legal = {"command": sys.executable, "args": ["-m", "examples.legal"]}
     config = tmp_path / "gateway.json"
     config.write_text(json.dumps({"mcpServers": {"legal": legal}}), encoding="utf-8")
     before = sorted(path.name for path in tmp_path.rglob("*"))

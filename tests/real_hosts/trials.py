@@ -20,7 +20,8 @@ from tests.real_hosts.stranger import Ended, Failed, Stranger, must, run
 _HOST_BOUND: Final = 120.0
 _READY_BOUND: Final = 30.0
 _PAUSE: Final = 0.05
-# In every answer of this tool of the bundled example server.
+_ROOT: Final = Path(__file__).resolve().parents[2]
+# In every answer of this tool of the example server.
 _TOOL: Final = "search_cases"
 _QUESTION: Final[Mapping[str, Any]] = {"query": "合同", "limit": 1}
 _ANSWERED: Final = "SAMPLE-"
@@ -60,8 +61,9 @@ class Place:
 
     @property
     def server(self) -> dict[str, Any]:
-        """The entry of the bundled example server."""
-        return {"command": str(self.stranger.venv / "bin" / "python"), "args": ["-m", "aggregator.examples.legal"]}
+        """The entry of the example server, whose files are those of this tree."""
+        python = self.stranger.venv / "bin" / "python"
+        return {"command": str(python), "args": ["-m", "examples.legal"], "cwd": str(_ROOT)}
 
     def configure(self, policy: str | None = None, **settings: Any) -> None:
         """Write our configuration and, where there is one, a policy file."""

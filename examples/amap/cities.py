@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from typing import Any
 
-from aggregator.examples.amap.atlas import Atlas
+from examples.amap.atlas import Atlas
 
 Answer = dict[str, Any]
 

@@ -6,8 +6,8 @@ from importlib.resources import files
 from ipaddress import IPv4Network, ip_address, ip_network
 from typing import Any
 
-from aggregator.examples.amap.geometry import Point, metres
-from aggregator.examples.amap.refusals import Refusal, near
+from examples.amap.geometry import Point, metres
+from examples.amap.refusals import Refusal, near
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Atlas:
 
 def load_atlas() -> Atlas:
     """Read the bundled table; about a millisecond."""
-    data: dict[str, Any] = json.loads((files("aggregator.examples.amap") / "data/places.json").read_text("utf-8"))
+    data: dict[str, Any] = json.loads((files("examples.amap") / "data/places.json").read_text("utf-8"))
     cities = {item["name"]: _city(item) for item in data["cities"]}
     return Atlas(
         cities=tuple(cities.values()),

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from aggregator.examples.amap.atlas import Atlas
-from aggregator.examples.amap.geometry import Point, heading, metres, parse_point
-from aggregator.examples.amap.refusals import Refusal
+from examples.amap.atlas import Atlas
+from examples.amap.geometry import Point, heading, metres, parse_point
+from examples.amap.refusals import Refusal
 
 Answer = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp.types import Tool, ToolAnnotations
 
-from aggregator.examples.amap import cities, places, routes
+from examples.amap import cities, places, routes
 
 _ORIGIN = "起点坐标，写成「经度,纬度」"
 _DESTINATION = "终点坐标，写成「经度,纬度」"

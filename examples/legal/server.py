@@ -5,8 +5,8 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 
-from aggregator.examples.legal.library import load_library
-from aggregator.examples.legal.tools import LegalTools
+from examples.legal.library import load_library
+from examples.legal.tools import LegalTools
 
 _INSTRUCTIONS = (
     "离线的法律知识示例服务：法条检索、示例案例检索、文书模板。"

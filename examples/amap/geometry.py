@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from aggregator.examples.amap.refusals import Refusal
+from examples.amap.refusals import Refusal
 
 _EARTH_RADIUS = 6_371_000.0
 _COMPASS = ("北", "东北", "东", "东南", "南", "西南", "西", "西北")

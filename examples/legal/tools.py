@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aggregator.examples.legal.answers import (
+from examples.legal.answers import (
     CaseAnswer,
     CaseItem,
     Placeholder,
@@ -13,10 +13,10 @@ from aggregator.examples.legal.answers import (
     TemplateAnswer,
     TemplateName,
 )
-from aggregator.examples.legal.arguments import MAX_LIMIT, checked_limit, checked_query, chosen
-from aggregator.examples.legal.library import Article, Case, Library, Template
-from aggregator.examples.legal.search import Entry, Found, FullText, Hit
-from aggregator.examples.legal.texts import runs, snippet
+from examples.legal.arguments import MAX_LIMIT, checked_limit, checked_query, chosen
+from examples.legal.library import Article, Case, Library, Template
+from examples.legal.search import Entry, Found, FullText, Hit
+from examples.legal.texts import runs, snippet
 
 _STATUTE_SOURCE = "随示例服务附带的法律条文摘录（国家法律，不受著作权保护）"
 _STATUTE_NOTICE = "只收录部分条文；引用前请核对国家公布的现行文本。"

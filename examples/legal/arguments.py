@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from aggregator.examples.legal.texts import fold, runs
+from examples.legal.texts import fold, runs
 
 MAX_LIMIT = 20
 MAX_QUERY = 200

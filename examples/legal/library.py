@@ -68,7 +68,7 @@ class Library:
 
 def load_library() -> Library:
     """Read the bundled JSON files; about a millisecond, no network."""
-    data = files("aggregator.examples.legal") / "data"
+    data = files("examples.legal") / "data"
     laws = sorted((data / "statutes").iterdir(), key=lambda file: file.name)
     return Library(
         articles=tuple(article for file in laws if file.name.endswith(".json") for article in _articles(_read(file))),

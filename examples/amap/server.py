@@ -14,9 +14,9 @@ from mcp.types import (
     TextContent,
 )
 
-from aggregator.examples.amap.atlas import Atlas, load_atlas
-from aggregator.examples.amap.catalog import CATALOG, Entry
-from aggregator.examples.amap.refusals import Refusal, near
+from examples.amap.atlas import Atlas, load_atlas
+from examples.amap.catalog import CATALOG, Entry
+from examples.amap.refusals import Refusal, near
 
 _NOTICE = "演示数据：固定内容，不是高德的实时结果。"
 

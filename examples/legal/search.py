@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aggregator.examples.legal.texts import pairs, phrases, runs, tokens
+from examples.legal.texts import pairs, phrases, runs, tokens
 
 _TITLE_WEIGHT, _BODY_WEIGHT = 2.0, 1.0
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from aggregator.examples.amap.atlas import Atlas, City, Poi
-from aggregator.examples.amap.geometry import metres, parse_point
-from aggregator.examples.amap.refusals import Refusal, near
+from examples.amap.atlas import Atlas, City, Poi
+from examples.amap.geometry import metres, parse_point
+from examples.amap.refusals import Refusal, near
 
 Answer = dict[str, Any]
 

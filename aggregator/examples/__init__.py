@@ -1,1 +1,0 @@
-"""Upstream MCP servers that run offline, to try the product with: they import nothing else of this package."""
