@@ -3,7 +3,6 @@
 from aggregator.editing.document import EditableDocument, Format
 from aggregator.editing.errors import EditError
 from aggregator.editing.json_document import JsonDocument
-from aggregator.editing.toml_document import TomlDocument
 from aggregator.editing.yaml_document import YamlDocument
 
 
@@ -20,5 +19,7 @@ def open_document(text: str, format: Format, name: str) -> EditableDocument:
     if format == "json":
         return JsonDocument(text, name)
     if format == "toml":
+        from aggregator.editing.toml_document import TomlDocument
+
         return TomlDocument(text, name)
     return YamlDocument(text, name)

@@ -81,8 +81,11 @@ class TextDocument(ABC):
         except (EditError, ValueError, RecursionError):
             same = False
         if not same:
-            raise EditError(f"{self._name} is written in a form that cannot be edited safely. Edit it by hand.")
+            raise self._unsafe()
         self._text, self._root = text, root
+
+    def _unsafe(self) -> EditError:
+        return EditError(f"{self._name} is written in a form that cannot be edited safely. Edit it by hand.")
 
     def _holds(self, root: dict[str, Any], expected: dict[str, Any]) -> bool:
         return root == expected
