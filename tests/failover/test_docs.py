@@ -33,9 +33,10 @@ def test_its_figures_are_those_of_the_program() -> None:
     health = json.loads(CONFIGS[0])["mcpServers"]["maps"]["health"]
     assert health == {"interval": "30s", "timeout": "10s", "failures": 3}
     assert (KEPT, WINDOW, SLOW, TRIALS) == (512, 300, 0.2, 3)
-    assert "512 calls at most" in TEXT
-    assert "a fifth of the last calls" in TEXT
-    assert "After three such tries in vain" in TEXT
+    flat = " ".join(TEXT.split())
+    assert "512 calls at most" in flat
+    assert "a fifth of the last calls" in flat
+    assert "After three such tries in vain" in flat
     circuit = CircuitBreaker(1)
     circuit.fail(0, 10, 0.999)
     assert circuit.retry - 10 < 1, "pauses begin with less than a second"
