@@ -72,7 +72,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "frontends.web": (
         ("streamable_http", "sse", "known_posts", "connection_limits"),
-        ("forward",),
+        ("forwarder",),
         ("sessions",),
         (".",),
     ),
@@ -164,6 +164,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "durations"),
     ),
     "storage": (
+        ("lazy_database",),
         ("opening", "database", "backup"),
         ("retention",),
         ("audit", "hosts", "group", "vault", "results", "."),

@@ -10,14 +10,12 @@ from typing import Any, Final
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
-from aggregator.app.database import LazyDatabase
 from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
-from aggregator.app.replication import Replication
 from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
@@ -32,6 +30,8 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.flow.states import FlowStates
 from aggregator.grants.ports import RunningGrants
 from aggregator.policy.live import LivePolicies
+from aggregator.replicas.replication import Replication
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.upstream.upstream import Upstream

@@ -14,7 +14,6 @@ from typing import Final, Protocol
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.database import LazyDatabase
 from aggregator.app.key_sync import KeySync
 from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.parts.lists import Lists, build_lists
@@ -26,7 +25,6 @@ from aggregator.app.reload.group_facts import POLICIES, GroupFacts
 from aggregator.app.reload.policy_changes import PolicyChanges
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
-from aggregator.app.replication import Replication
 from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
@@ -73,6 +71,8 @@ from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
+from aggregator.replicas.replication import Replication
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import base_path
 from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
 from aggregator.telemetry.hops import INSIDE, NetworkHop, hop_to

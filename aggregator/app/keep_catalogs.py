@@ -6,8 +6,8 @@ import os
 from typing import Final
 
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.database import LazyDatabase
 from aggregator.config.load import Loaded
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import default_url
 from aggregator.upstream.supervisor import Supervisor
 

@@ -8,9 +8,9 @@ import logging
 import time
 from typing import Final, Protocol
 
-from aggregator.app.database import LazyDatabase
 from aggregator.config.settings import AuditConfig
 from aggregator.storage.errors import StorageError
+from aggregator.storage.lazy_database import LazyDatabase
 
 log = logging.getLogger(__name__)
 

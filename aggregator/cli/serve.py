@@ -15,7 +15,7 @@ from aggregator.app.build import build_app
 from aggregator.app.console import console_parts
 from aggregator.app.pins.locked import lock_beside
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
-from aggregator.app.reports.gather import GroupReports, Siblings
+from aggregator.app.reports import GroupReports, Siblings
 from aggregator.cli.runtime.collector import spare_catalogs, spare_start
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.logs import is_json, name_worker

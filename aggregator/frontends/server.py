@@ -29,7 +29,7 @@ from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.credentials import CHALLENGE, refuse, request_facts
-from aggregator.frontends.web.forward.forwarder import Forwarder
+from aggregator.frontends.web.forwarder import Forwarder
 from aggregator.frontends.web.host_guard import (
     WRITE_WHOLE,
     App,

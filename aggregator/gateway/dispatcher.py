@@ -50,7 +50,7 @@ from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.upstream.list_kinds import declared_extension
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.codec import Raw
@@ -96,7 +96,7 @@ class Dispatcher:
         subscriptions: Subscriptions,
         playground: Playground,
         listening: ListenStreams,
-        group: GroupPart,
+        group: Replication,
     ) -> None:
         self.group = group
         self.views = views

@@ -8,6 +8,6 @@ Terms:
   peer listener: the socket at which a replica takes hops; never the public one
   group clock: the database's clock, as each replica estimates it
 
-Entry point: `Membership`, made by `app/replication.py`.
+Entry point: `replication.Replication`.
 Must not import: the packages above it, so that each of them can use it; tests/test_layers.py holds that.
 """

@@ -7,14 +7,14 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import Change
 
 if TYPE_CHECKING:
-    from aggregator.storage.group.change_log import ChangeLog
+    from aggregator.storage.group import ChangeLog
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +24,9 @@ _AFTER_A_FAULT: Final = 1.0
 # Seconds without a look after which changes may be gone: less than they are kept for (`storage/retention`).
 _MISSED_AFTER: Final = 1800.0
 
-
-class OnReplicaChange(Protocol):
-    """A function that is called for a change of its subject, be it this replica's own or another's.
-
-    After the database was restored or replaced, or this process was halted for long, it is called once with an empty
-    body: anything may have changed.
-    """
-
-    def __call__(self, change: Change, /) -> None: ...
+# Called for a change of its subject, of this replica or another. After the database was restored or replaced, or this
+# process was halted for long, it is called once with an empty body: anything may have changed.
+OnReplicaChange = Callable[[Change], None]
 
 
 class ChangesTail:

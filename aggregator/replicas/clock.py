@@ -1,13 +1,10 @@
 """The time that all replicas agree on, within the time of one query: that of the database's clock."""
 
 import time
-from typing import Protocol
+from collections.abc import Callable
 
-
-class Monotonic(Protocol):
-    """A clock that never goes back; seconds."""
-
-    def __call__(self) -> float: ...
+# A clock that never goes back; seconds.
+Monotonic = Callable[[], float]
 
 
 class GroupClock:

@@ -16,7 +16,7 @@ RENEW_EVERY: Final = 0.2
 
 
 class SeenLease(Protocol):
-    """A row of the table of leases, such as `aggregator.storage.group.leases.LeaseRecord`."""
+    """A row of the table of leases, such as `aggregator.storage.records.LeaseRecord`."""
 
     @property
     def owner(self) -> str | None: ...

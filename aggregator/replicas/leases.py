@@ -8,11 +8,11 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
-from aggregator.domain.bounds.kept_work import KeptWork
+from aggregator.domain.bounds.kept_work import KeptWork, Work
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.clock import GroupClock, Monotonic
 from aggregator.replicas.lease_rules import RENEW_EVERY, Observation, OwnTime
@@ -36,7 +36,7 @@ _BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class LeaseTable(Protocol):
-    """The table of leases, such as `aggregator.storage.group.leases.LeaseRows`."""
+    """The table of leases, such as `aggregator.storage.group.LeaseRows`."""
 
     async def read(self, names: Collection[str]) -> Mapping[str, LeaseRecord]: ...
 
@@ -77,10 +77,8 @@ class Held:
             self.lost.set_result(why)
 
 
-class OnLeaseChanged(Protocol):
-    """A function that is called when a lease has another owner, or this replica got or lost it."""
-
-    def __call__(self) -> None: ...
+# Called if a lease has another owner, or this replica got or lost it.
+OnLeaseChanged = Callable[[], None]
 
 
 class _Candidate:
@@ -166,7 +164,7 @@ class Leases:
                 candidate.in_use = False
             self._wake.set()
 
-    async def run_alone(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
+    async def run_alone(self, name: str, work: Work) -> None:
         """Do `work` whenever this replica has the lease, and cancel it when the lease is lost; until cancelled."""
         self.want(name)
         try:
@@ -174,7 +172,7 @@ class Leases:
                 while (held := self.held(name)) is None:
                     await self.changed(name)
                 async with self.using(held), Tasks(name) as tasks:
-                    doing = tasks.start(_awaited(work(held)))
+                    doing = tasks.start(work())
                     await asyncio.wait({doing, held.lost}, return_when=asyncio.FIRST_COMPLETED)
                     if not held.lost.done():
                         # The work ended early: it failed, which `Tasks` has logged.
@@ -315,7 +313,3 @@ class Leases:
     def _call_listeners(self, candidate: _Candidate) -> None:
         for listener in list(candidate.listeners):
             listener()
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from aggregator import __version__
@@ -19,7 +19,7 @@ EVERY: Final = 1.0
 
 
 class HeartbeatTable(Protocol):
-    """The table in which replicas write that they are there, such as `storage.group.replicas.ReplicaRows`."""
+    """The table in which replicas write that they are there, such as `storage.group.ReplicaRows`."""
 
     async def beat(self, me: ReplicaRecord) -> Beat: ...
 
@@ -28,22 +28,12 @@ class HeartbeatTable(Protocol):
     async def last_seen(self) -> Mapping[str, float]: ...
 
 
-class OwnReport(Protocol):
-    """A function that returns what this replica says of itself to the others; plain JSON, small."""
-
-    def __call__(self) -> Mapping[str, Any]: ...
-
-
-class OnReplicasChanged(Protocol):
-    """A function that is called when a replica came or went."""
-
-    def __call__(self) -> None: ...
-
-
-class ReplicaTest(Protocol):
-    """A function that says whether a replica is the one that is looked for."""
-
-    def __call__(self, record: ReplicaRecord, /) -> bool: ...
+# Returns what this replica says of itself to the others: plain JSON, small.
+OwnReport = Callable[[], Mapping[str, Any]]
+# Called if a replica came or went.
+OnReplicasChanged = Callable[[], None]
+# Returns whether a replica is the one that is looked for.
+ReplicaTest = Callable[[ReplicaRecord], bool]
 
 
 class Membership:

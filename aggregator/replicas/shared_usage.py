@@ -20,7 +20,7 @@ from aggregator.replicas.clock import GroupClock
 from aggregator.replicas.membership import Membership
 from aggregator.replicas.usage import MINUTE, Usage, UsageLevel, UsageWindow, Used
 from aggregator.storage.errors import StorageError
-from aggregator.storage.group.usage_rows import UsageRow
+from aggregator.storage.records import UsageRow
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ CONVERSATION_OVER: Final = 24 * 3600.0
 
 
 class UsageTable(Protocol):
-    """The table of usage, such as `aggregator.storage.group.limit_usage.LimitUsage`."""
+    """The table of usage, such as `aggregator.storage.group.LimitUsage`."""
 
     async def report(self, replica: str, number: int, rows: Sequence[UsageRow]) -> None: ...
 

@@ -24,11 +24,7 @@ from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.engine.stamp import STAMP, refuse_unusable
 from aggregator.storage.errors import StorageDamaged, StorageError
 from aggregator.storage.flow import FlowLabels
-from aggregator.storage.group.change_log import ChangeLog
-from aggregator.storage.group.leases import LeaseRows
-from aggregator.storage.group.limit_usage import LimitUsage
-from aggregator.storage.group.replicas import ReplicaRows
-from aggregator.storage.group.shared_keys import SharedKeys
+from aggregator.storage.group import ChangeLog, LeaseRows, LimitUsage, ReplicaRows, SharedKeys
 from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys

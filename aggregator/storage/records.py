@@ -323,3 +323,19 @@ class Change:
     subject: str
     origin: str | None
     body: Mapping[str, Any]
+
+
+# Pairs of a moment, in seconds since 1970 by the group's clock, and the calls made up to it, oldest first.
+UsageTimes = tuple[tuple[float, int], ...]
+
+
+class UsageRow(NamedTuple):
+    """The calls that one replica has charged to one counter; they count until `expires`, by the group's clock.
+
+    `times` is None where only the number counts.
+    """
+
+    counter: str
+    used: int
+    times: UsageTimes | None
+    expires: float

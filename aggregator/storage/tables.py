@@ -111,7 +111,7 @@ host_sessions: Final = Table(
     Index(None, "expires"),
 )
 
-# What each replica has used of a limit. `times` is JSON, see `storage/group/usage_rows.py`. `report` counts the
+# What each replica has used of a limit. `times` is JSON, see `storage/records.py`. `report` counts the
 # reports of one replica: an older one never replaces a newer.
 limit_usage: Final = Table(
     "limit_usage",

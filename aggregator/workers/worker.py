@@ -11,8 +11,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final
 
 from aggregator.workers import orders
 from aggregator.workers.kept_counters import KeptCounters
@@ -25,11 +25,8 @@ _LAST_SECONDS: Final = 10.0
 # prctl(2): the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG: Final = 1
 
-
-class Act(Protocol):
-    """A function without arguments."""
-
-    def __call__(self) -> None: ...
+# Follows one order of the supervisor.
+Act = Callable[[], None]
 
 
 class InheritedWorker:

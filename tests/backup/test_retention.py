@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import insert, select, text
 
-from aggregator.app.database import LazyDatabase
 from aggregator.app.retention import Retention
 from aggregator.audit.rows import row
 from aggregator.config.settings import AuditConfig
@@ -19,6 +18,7 @@ from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import verify
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy, StorageError
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.opening import Database
 from aggregator.storage.retention import prune as pruning
 from aggregator.storage.retention.prune import RetentionRules, prune, would_prune

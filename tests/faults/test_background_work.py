@@ -9,9 +9,8 @@ import pytest
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.key_sync import KeySync
+from aggregator.app.merged_report import Told, merge_reports
 from aggregator.app.reload.policy_reload import PolicyReload
-from aggregator.app.replication import Replication
-from aggregator.app.reports.merged_report import Told, merge_reports
 from aggregator.app.retention import Retention
 from aggregator.audit.log import AuditLog
 from aggregator.audit.writer import Writer
@@ -30,6 +29,7 @@ from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.leases import Leases
 from aggregator.replicas.membership import Membership
+from aggregator.replicas.replication import Replication
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.storage.records import ReplicaRecord
 from aggregator.upstream.health.health import Health

@@ -10,9 +10,9 @@ import tempfile
 from contextlib import AsyncExitStack
 from typing import Final, Literal
 
-from aggregator.app.database import LazyDatabase
 from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
 from aggregator.gateway.flow.states import FlowStates
+from aggregator.storage.lazy_database import LazyDatabase
 from tests.flow.flow_harness import MovedClock
 from tests.flow.reference import Place, Reference
 

@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 
-from aggregator.app.database import LazyDatabase
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.server_config import ServerConfig
@@ -25,6 +24,7 @@ from aggregator.grants.credentials import GrantCredentials
 from aggregator.grants.grants import Grants
 from aggregator.grants.ports import GrantSettings
 from aggregator.grants.values import ConnectOutcome
+from aggregator.storage.lazy_database import LazyDatabase
 from tests.authorization.authorization_server import AuthorizationServer, authorization_server
 from tests.authorization.protected_mcp_server import ProtectedServer, protected_mcp_server
 

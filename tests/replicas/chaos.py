@@ -294,7 +294,7 @@ class Chaos:
             body = await answer.read()
         self.outcome.waits.append(time.monotonic() - began)
         if answer.content_type == "text/event-stream":
-            datas = re.findall(rb"^data: (.*?)\r?$", body, re.MULTILINE)
+            datas = re.findall(rb"^data: ([^\r\n]+)\r?$", body, re.MULTILINE)
             found = [one for one in map(json.loads, datas) if one.get("id") == name]
             if not found:
                 raise aiohttp.ClientPayloadError("the stream ended without an answer")

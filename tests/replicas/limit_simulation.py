@@ -18,7 +18,7 @@ from aggregator.replicas.clock import GroupClock
 from aggregator.replicas.membership import Membership, OnReplicasChanged
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.group.usage_rows import UsageRow
+from aggregator.storage.records import UsageRow
 
 LEASE: Final = 6.0
 Fault = Literal["slow", "lost", "late"]

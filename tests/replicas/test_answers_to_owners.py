@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from aggregator.frontends.web.forward import forwarder
+from aggregator.frontends.web import forwarder
 from aggregator.replicas.hop_client import HopClient, HopFailed, HopResponse
 from aggregator.replicas.membership import HeartbeatTable
 from aggregator.storage.errors import StorageBusy

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,8 +19,7 @@ from aggregator.replicas.shared_key import SharedKey
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.replicas.usage import MINUTE, UsageWindow, Used
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.group.usage_rows import UsageRow
-from aggregator.storage.records import Beat, Change, ReplicaRecord
+from aggregator.storage.records import Beat, Change, ReplicaRecord, UsageRow
 from tests.replicas.limit_simulation import simulated
 
 LEASE: Final = 6.0
@@ -125,6 +125,10 @@ async def test_a_replica_takes_the_slot_that_the_table_gives_it(time: Time) -> N
     assert [one.id for one in here.others()] == ["third"]
 
 
+def has_id(id: str, one: ReplicaRecord) -> bool:
+    return one.id == id
+
+
 async def test_a_silent_replica_may_be_reached_and_is_not_there(time: Time) -> None:
     rows = Beats(time)
     here = Membership(GroupClock(time), LEASE)
@@ -135,7 +139,7 @@ async def test_a_silent_replica_may_be_reached_and_is_not_there(time: Time) -> N
     assert [one.id for one in here.others()] == ["other"]
     assert here.count == 2
     for id in ("other", "silent"):
-        found = await here.find(lambda one, id=id: one.id == id)
+        found = await here.find(partial(has_id, id))
         assert found is not None
         assert found.id == id
     rows.silent = []

@@ -227,7 +227,7 @@ def test_work_that_fails_is_not_begun_again_at_once() -> None:
     async def work() -> None:
         begun: list[float] = []
 
-        async def fail(held: Held) -> None:
+        async def fail() -> None:
             begun.append(now())
             raise ZeroDivisionError("a bug")
 

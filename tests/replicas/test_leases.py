@@ -1,17 +1,18 @@
 """Leases over one SQLite file: taken by one, renewed, handed over, and stopped in time while the database is away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from aggregator.domain.bounds.kept_work import Work
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.leases import Held, Leases
+from aggregator.replicas.leases import Leases
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.group.leases import LeaseRows
+from aggregator.storage.group import LeaseRows
 from aggregator.storage.opening import Database
 from aggregator.storage.records import LeaseRecord
 from tests.polling import until
@@ -75,8 +76,8 @@ async def test_an_owner_stops_before_another_begins_when_its_database_is_away(da
     table = FailingTable(database.engine, "main")
     doing: list[str] = []
 
-    def work(name: str) -> Callable[[Held], object]:
-        async def do(held: Held) -> None:
+    def work(name: str) -> Work:
+        async def do() -> None:
             assert doing == []
             doing.append(name)
             try:
@@ -88,10 +89,10 @@ async def test_an_owner_stops_before_another_begins_when_its_database_is_away(da
 
     async with Tasks("replicas") as tasks:
         first = replica("first", database, tasks, table)
-        tasks.start(first.run_alone("thing", work("first")))  # type: ignore[arg-type]
+        tasks.start(first.run_alone("thing", work("first")))
         await until(lambda: doing == ["first"])
         second = replica("second", database, tasks)
-        tasks.start(second.run_alone("thing", work("second")))  # type: ignore[arg-type]
+        tasks.start(second.run_alone("thing", work("second")))
         second.want("thing")
         await second.changed("thing")
         table.away = True
@@ -113,7 +114,7 @@ async def test_a_lease_is_not_taken_again_while_its_old_work_still_ends(database
     def clock() -> float:
         return now
 
-    async def work(held: Held) -> None:
+    async def work() -> None:
         nonlocal begun
         begun += 1
         try:
@@ -175,11 +176,11 @@ async def test_only_the_row_that_was_seen_is_taken(database: Database) -> None:
     assert await rows.take("thing", "b", first, 0.0) is None
     assert await rows.renew("b", {"thing": 1}, 1.0) == frozenset()
     assert await rows.renew("a", {"thing": 2}, 1.0) == frozenset()
-    seen = await rows.all()
-    assert [one.renewals for one in seen] == [1]
+    seen = (await rows.read(["thing"]))["thing"]
+    assert seen.renewals == 1
     await rows.release("a", {"thing": 1})
-    assert await rows.take("thing", "b", seen[0], 0.0) is None
-    released = (await rows.all())[0]
+    assert await rows.take("thing", "b", seen, 0.0) is None
+    released = (await rows.read(["thing"]))["thing"]
     assert released.owner is None
     assert await rows.take("thing", "b", released, 0.0) is not None
 
@@ -188,4 +189,4 @@ async def test_groups_have_leases_of_their_own(database: Database) -> None:
     one, other = database.leases("one"), database.leases("other")
     assert await one.take("thing", "a", None, 0.0) is not None
     assert await other.take("thing", "b", None, 0.0) is not None
-    assert [lease.owner for lease in await one.all()] == ["a"]
+    assert {name: lease.owner for name, lease in (await one.read(["thing"])).items()} == {"thing": "a"}

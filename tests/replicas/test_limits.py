@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from aggregator.replicas.shared_usage import PATIENCE
-from aggregator.storage.group.usage_rows import UsageRow
+from aggregator.storage.records import UsageRow
 from tests.replicas.limit_simulation import (
     LEASE,
     Fault,

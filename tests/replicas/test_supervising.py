@@ -13,8 +13,14 @@ from typing import Any, Final
 import pytest
 
 from aggregator.workers import orders, supervisor, worker
-from aggregator.workers.child import WorkerProcess
-from aggregator.workers.supervisor import LONGEST_PAUSE, SETTLE_AFTER, START_AFTER, STEADY, WorkerSupervisor
+from aggregator.workers.supervisor import (
+    LONGEST_PAUSE,
+    SETTLE_AFTER,
+    START_AFTER,
+    STEADY,
+    WorkerProcess,
+    WorkerSupervisor,
+)
 from aggregator.workers.table import WorkerTable, make_table_file
 from aggregator.workers.worker import BEAT_EVERY, InheritedWorker
 from tests.polling import until
@@ -420,7 +426,7 @@ def test_the_line_of_a_worker_that_ended_is_free(monkeypatch: pytest.MonkeyPatch
     def popen(*_: object, **__: object) -> object:
         return SimpleNamespace(pid=77, poll=lambda: codes[-1], send_signal=signals.append)
 
-    monkeypatch.setattr("aggregator.workers.child.subprocess.Popen", popen)
+    monkeypatch.setattr("aggregator.workers.supervisor.subprocess.Popen", popen)
     shared = make_table_file(2)
     table, other = WorkerTable(shared), WorkerTable(shared)
     for _ in range(5):
@@ -454,7 +460,7 @@ def test_a_worker_is_told_and_one_that_could_not_be_started_leaves_nothing(monke
             raise PermissionError(1, "not permitted")
         return SimpleNamespace(pid=77)
 
-    monkeypatch.setattr("aggregator.workers.child.subprocess.Popen", popen)
+    monkeypatch.setattr("aggregator.workers.supervisor.subprocess.Popen", popen)
     shared = make_table_file(2)
     one = WorkerProcess("group", 1, [], WorkerTable(shared), shared, None)
     one.send(orders.HAND_OVER)

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.replicas.usage import MINUTE, UsageLevel, UsageWindow, Used
-from aggregator.storage.group.usage_rows import UsageRow
+from aggregator.storage.records import UsageRow
 from tests.replicas.limit_simulation import SimulatedReplica, SimulatedTable, simulated
 
 LEASE = 10.0

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app.database import LazyDatabase
-from aggregator.app.replication import Replication
 from aggregator.config.replicas import ReplicasConfig
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.used_once import NotKnown
+from aggregator.replicas.replication import Replication
 from aggregator.storage.errors import StorageBusy
+from aggregator.storage.lazy_database import LazyDatabase
 
 
 class Process:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.app.reports.merged_report import Told, merge_reports
+from aggregator.app.merged_report import Told, merge_reports
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
 from aggregator.workers import kept_counters, orders, worker

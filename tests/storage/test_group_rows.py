@@ -6,11 +6,9 @@ from typing import Any, Final
 import pytest
 
 from aggregator.storage.flow import LISTED, FlowClear, FlowRow
-from aggregator.storage.group.limit_usage import LimitUsage
-from aggregator.storage.group.replicas import ReplicaRows
-from aggregator.storage.group.usage_rows import UsageRow
+from aggregator.storage.group import LimitUsage, ReplicaRows
 from aggregator.storage.opening import Database
-from aggregator.storage.records import ReplicaRecord
+from aggregator.storage.records import ReplicaRecord, UsageRow
 
 # -- usage of limits
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aggregator.app.database import LazyDatabase
 from aggregator.audit.single_event import note
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
@@ -22,6 +21,7 @@ from aggregator.grants.grants import Grants
 from aggregator.grants.ports import GrantSettings, HideCredentials, TokenEventKind, TokenEvents
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.errors import StorageError
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import default_url, full_url, sqlite_path
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.redaction import ServerRedaction

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.host_cleanup import HostCleanup
-from aggregator.app.replication import Replication
 from aggregator.config.model import Config
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.agent_items import AgentItems
@@ -24,6 +23,7 @@ from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.views import Views
+from aggregator.replicas.replication import Replication
 from aggregator.upstream.upstreams import Upstreams
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.config.model import Config
 from aggregator.policy.live import LivePolicies
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import Change
 
@@ -38,7 +38,7 @@ class LooksNow(Protocol):
 class GroupFacts:
     """The digests of what this replica has loaded, beside those of the others."""
 
-    def __init__(self, group: GroupPart, live: LivePolicies | None, in_force: LoadedConfig) -> None:
+    def __init__(self, group: Replication, live: LivePolicies | None, in_force: LoadedConfig) -> None:
         self._group = group
         self._live = live
         self._in_force = in_force

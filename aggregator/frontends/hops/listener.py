@@ -8,9 +8,9 @@ import logging
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -34,11 +34,8 @@ _LOG_EVERY: Final = 10.0
 # Seconds that a request may take to arrive: nothing that was not signed holds a connection for longer.
 _ARRIVING: Final = 30.0
 
-
-class ServeHop(Protocol):
-    """An ASGI application for hops: it gets who asks and the whole body. `receive` then only tells of the end."""
-
-    async def __call__(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send, /) -> None: ...
+# Answers a hop: gets who asks and the whole body. `receive` then only tells of the end.
+ServeHop = Callable[[Hop, Scope, bytes, Receive, Send], Awaitable[None]]
 
 
 class HopListener:

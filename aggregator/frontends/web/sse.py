@@ -17,7 +17,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
-from aggregator.frontends.web.forward.forwarder import MESSAGES, Forwarder
+from aggregator.frontends.web.forwarder import MESSAGES, Forwarder
 from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.admission import TooMany

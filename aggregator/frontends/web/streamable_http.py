@@ -25,7 +25,7 @@ from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, Unread
 from aggregator.frontends.web.credentials import refuse_for_now
 from aggregator.frontends.web.event_stream import end_when_gone
 from aggregator.frontends.web.exchange import Exchange
-from aggregator.frontends.web.forward.forwarder import HTTP, Forwarder
+from aggregator.frontends.web.forwarder import HTTP, Forwarder
 from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.known_posts import BEGUN, KnownPosts

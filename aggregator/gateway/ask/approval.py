@@ -21,7 +21,7 @@ from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.views.views import ConfirmRule
 from aggregator.redaction.redactor import Redactor
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.storage.digest import argument_digest, canonical_json
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import AboutCall, Approval
@@ -101,7 +101,7 @@ class ApprovalStep:
     `watch` are the calls that wait for an answer in the queue.
     """
 
-    def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents, group: GroupPart) -> None:
+    def __init__(self, store: ApprovalStore, redactor: Redactor, events: ApprovalEvents, group: Replication) -> None:
         self._store = store
         self._redactor = redactor
         self._events = events

@@ -18,7 +18,7 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INF
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.host import Host
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class ConfirmationReply:
 class HostPrompt:
     """The way of yes-or-no questions to the person at a host."""
 
-    def __init__(self, group: GroupPart) -> None:
+    def __init__(self, group: Replication) -> None:
         self._sealer = StateSealer(STATE_KIND, group)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.flow.call_flow import AskedFlow
 from aggregator.gateway.revocation import RevocableTasks
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.storage.digest import argument_digest
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Resumption:
 class InputRequests:
     """The requests that wait for their host: their sealed states, and in `parking` the parked calls."""
 
-    def __init__(self, revocable: RevocableTasks, group: GroupPart) -> None:
+    def __init__(self, revocable: RevocableTasks, group: Replication) -> None:
         self._sealer = StateSealer("request", group)
         self.parking = ParkedCalls(revocable)
 

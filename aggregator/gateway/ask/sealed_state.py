@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aggregator.gateway.ask.used_once import UsedOnce
 from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.replicas.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
 
@@ -27,7 +27,7 @@ class StateSealer:
     `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.
     """
 
-    def __init__(self, kind: str = "state", group: GroupPart | None = None) -> None:
+    def __init__(self, kind: str = "state", group: Replication | None = None) -> None:
         self._prefix = f"{kind}."
         self._key = group.key if group is not None else SharedKey()
         self._clock = group.clock if group is not None else GroupClock()

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from typing import Final
 
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class NotKnown(Exception):
 class UsedOnce:
     """The states that were used at this replica, and in the database those of all."""
 
-    def __init__(self, group: GroupPart | None = None) -> None:
+    def __init__(self, group: Replication | None = None) -> None:
         self._group = group
         self._used: dict[str, float] = {}
         self._unwritten: dict[str, float] = {}

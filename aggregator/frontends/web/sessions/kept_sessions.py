@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.group_part import GroupPart
+from aggregator.replicas.replication import Replication
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import SESSIONS_SUBJECT, Change, HostSessionChange, HostSessionRecord
 
@@ -48,7 +48,7 @@ class OnSessionNews(Protocol):
 class KeptSessions:
     """The state that is kept of all sessions. `listen` before `run`. Without a database nothing is."""
 
-    def __init__(self, group: GroupPart) -> None:
+    def __init__(self, group: Replication) -> None:
         self._group = group
         self._news: OnSessionNews | None = None
         self._to_read: dict[str, None] = {}

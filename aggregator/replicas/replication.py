@@ -5,13 +5,12 @@ Rule: one process alone on its database has the key and nothing else; no loop ru
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from aggregator.app.database import LazyDatabase
 from aggregator.config.replicas import ReplicasConfig
-from aggregator.domain.bounds.kept_work import KeptWork
+from aggregator.domain.bounds.kept_work import KeptWork, Work
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.clock import GroupClock
@@ -22,13 +21,12 @@ from aggregator.replicas.membership import Membership
 from aggregator.replicas.shared_key import SharedKey
 from aggregator.replicas.shared_usage import SharedUsage
 from aggregator.storage.errors import StorageError
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.records import LEASES
 
 if TYPE_CHECKING:
-    from aggregator.storage.opening import Database
-
-if TYPE_CHECKING:
     from aggregator.storage.audit.log import AuditRows
+    from aggregator.storage.opening import Database
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +37,8 @@ _PATIENCE_OF_REPLICA: Final = 15.0
 _AGAIN: Final = 1.0
 
 
-class WorkAlone(Protocol):
-    """A function that works until it is cancelled, and that one replica of a group is enough for."""
-
-    def __call__(self) -> Awaitable[None]: ...
-
-
 class Replication:
-    """The parts of a replica. `enabled`: this process is one; it is set before `running`."""
+    """A process as one of its group. `enabled`: it is one of several, or may be; set before `running`."""
 
     def __init__(self, config: ReplicasConfig, database: LazyDatabase) -> None:
         self.config = config
@@ -70,16 +62,16 @@ class Replication:
 
     @property
     def stored(self) -> bool:
-        """See `GroupPart`."""
+        """True if there is a database."""
         return self._database.url is not None
 
     @property
     def awaited(self) -> bool:
-        """See `GroupPart`."""
+        """True if the key of the group cannot be read yet, so that ids made by others are not recognized."""
         return self._started and not self._ready and self.config.key is None
 
     async def entered(self, within: float) -> bool:
-        """See `GroupPart`."""
+        """Wait until the key of the group is known, at most so many seconds; return whether it is."""
         try:
             async with asyncio.timeout(within):
                 await self._known.wait()
@@ -88,7 +80,7 @@ class Replication:
         return True
 
     async def database(self) -> "Database":
-        """See `GroupPart`.
+        """Return the database.
 
         Raises:
             StorageError: there is none, or it cannot be used now.
@@ -98,10 +90,10 @@ class Replication:
             raise StorageError("The database is not open yet.")
         return database
 
-    async def alone(self, name: str, work: "WorkAlone") -> None:
+    async def alone(self, name: str, work: Work) -> None:
         """Do some work until cancelled, in one replica of the group at a time."""
         if self.enabled:
-            await self.leases.run_alone(name, lambda _: work())
+            await self.leases.run_alone(name, work)
         else:
             await work()
 

@@ -4,12 +4,15 @@ Rule 1: a request is forwarded once at most: what came by a hop is answered wher
 Rule 2: the end of the owner ends the wait for it, and so does the end of this replica.
 Rule 3: an answer of a host is brought to its owner, or refused so that the host can send it again; it is dropped only
 once the owner is gone.
+Rule 4: no credential of a host goes from one replica to another.
 """
 
 import asyncio
+import itertools
 import logging
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -17,12 +20,13 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import AnswerLost, OwnerNotReached, StaleState
 from aggregator.domain.principal import Principal
-from aggregator.frontends.web.forward.question_ids import QuestionIds
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.gateway.drain import Drain
-from aggregator.replicas.group_part import GroupPart
 from aggregator.replicas.hop_client import HopFailed, HopResponse
+from aggregator.replicas.membership import Membership
+from aggregator.replicas.replication import Replication
+from aggregator.storage.records import ReplicaRecord
 from aggregator.wire.codec import encode
 from aggregator.wire.headers import LAST_EVENT
 from aggregator.wire.message import sane_id
@@ -31,6 +35,10 @@ from aggregator.wire.sse import format_event
 
 log = logging.getLogger(__name__)
 
+# Ids are whole numbers that any host reads and writes without loss: a prefix of the process, and a count.
+_PREFIXES: Final = 9_000_000
+_COUNTED: Final = 10**8
+_FACT: Final = "asks"
 # In the scope of a request that came by a hop.
 FORWARDED: Final = "aggregator.forwarded"
 # The paths of the other end.
@@ -67,10 +75,39 @@ _OWN_FAULT: Final = 500
 _ANSWERED: Final = frozenset({"content-type", "cache-control", "x-accel-buffering", "retry-after"})
 
 
+class QuestionIds:
+    """The ids of this process. No other one asks with the same, so that an answer is never taken for another's."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._prefix = 1 + secrets.randbelow(_PREFIXES)
+        self.numbers: Iterator[int] = itertools.count(self._prefix * _COUNTED + 1)
+        membership.say(self._facts)
+
+    def __repr__(self) -> str:
+        return f"<QuestionIds from {self._prefix * _COUNTED}>"
+
+    def asker(self, request_id: object) -> int | None:
+        """Return the prefix of the other process that asked with this id; None if no other can have."""
+        if isinstance(request_id, str) and request_id.isascii() and request_id.isdecimal() and len(request_id) < 16:
+            request_id = int(request_id)
+        if not isinstance(request_id, int):
+            return None
+        prefix = request_id // _COUNTED
+        return prefix if 1 <= prefix <= _PREFIXES and prefix != self._prefix else None
+
+    async def owner(self, asker: int) -> ReplicaRecord | None:
+        """Return the replica that has this prefix; None if it is gone. Waits while the database cannot say."""
+        return await self._membership.find(lambda one: one.facts.get(_FACT) == asker)
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {_FACT: self._prefix}
+
+
 class Forwarder:
     """The requests that this replica forwards. `questions` are the ids by which answers find their way."""
 
-    def __init__(self, group: GroupPart, drain: Drain) -> None:
+    def __init__(self, group: Replication, drain: Drain) -> None:
         self._group = group
         self._drain = drain
         self.questions = QuestionIds(group.membership)

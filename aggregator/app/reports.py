@@ -5,16 +5,16 @@ Rule: a replica that does not answer takes nothing from the answer but its own p
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Final
 
-from aggregator.app.replication import Replication
-from aggregator.app.reports.merged_report import Told, merge_reports, name_of
+from aggregator.app.merged_report import Told, merge_reports, name_of
 from aggregator.frontends.hops.listener import HopListener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.calls.running_calls import MOST, OpenCall, RunningCalls
 from aggregator.replicas.hop_client import HopFailed
 from aggregator.replicas.hops import Hop
+from aggregator.replicas.replication import Replication
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
 from aggregator.wire.codec import decode
@@ -26,29 +26,14 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 1.0
 _LARGEST: Final = 64 * 2**20
 
-
-class OwnStatus(Protocol):
-    """A function that returns whether this replica is ready, and the details that say so."""
-
-    def __call__(self) -> tuple[bool, Mapping[str, Any]]: ...
-
-
-class OwnSessions(Protocol):
-    """A function that returns the number of sessions by frontend."""
-
-    def __call__(self) -> Mapping[str, int]: ...
-
-
-class OwnPage(Protocol):
-    """A function that yields the metrics of this replica in pieces."""
-
-    def __call__(self) -> Iterator[bytes]: ...
-
-
-class OwnRunning(Protocol):
-    """A function that returns the calls that run in this replica, of which it tells at most so many."""
-
-    def __call__(self, most: int, /) -> RunningCalls: ...
+# Returns whether this replica is ready, and the details that say so.
+OwnStatus = Callable[[], tuple[bool, Mapping[str, Any]]]
+# Returns the number of sessions by frontend.
+OwnSessions = Callable[[], Mapping[str, int]]
+# Yields the metrics of this replica in pieces.
+OwnPage = Callable[[], Iterator[bytes]]
+# Returns the calls that run in this replica; at most so many of them in full.
+OwnRunning = Callable[[int], RunningCalls]
 
 
 class Siblings:
