@@ -1,10 +1,10 @@
-"""Asking the host, and a person behind it, in the way of each era: agreement to a call, and questions of upstreams.
+"""Questions to the host and its user, in the form of each era: confirmation of a call, and questions of upstreams.
 
 Terms:
-  confirm: ask the person at the host whether a call may go ahead (`confirm.py`).
+  confirm: ask the user at the host whether a call may go ahead (`confirm.py`).
   approval: the agreement to a call, at the host or through the queue in the database (`approval.py`).
   input request: a request of an upstream to the host during a call: elicitation, sampling, roots.
-  round: the input requests of one answer, as the host is to get them (`next_round.py`, which only decides).
+  round: the input requests of one answer, in the form for the host (`next_round.py`, which only decides).
   parked call: a call that goes on while its host of 2026-07-28 is away with a question (`parked_calls.py`).
   sealed state: the `requestState` that brings such a host back to its call (`sealed_state.py`).
 

@@ -1,13 +1,13 @@
-"""The way of a host to an account that a server wants: its person is sent to a page where it is connected.
+"""The way of a host to an account that a server requires: its user visits a page that connects it.
 
 | host | what it gets |
 | --- | --- |
 | handshake eras, can open pages | the page, while its request waits; then the request is sent |
 | 2026-07-28, can open pages | the page as an input request; it comes back, and the request waits for the account |
-| any other | a result that says so in one sentence, with the link |
+| any other | a result with one sentence about it, and the link |
 
-Law: a link goes to the agent that it was made for, and into no log. It connects an account of that caller alone; one
-that all agents share is an operator's.
+Law: a link goes only to its own agent, and into no log. It connects an account of that caller alone; an operator
+connects an account that all agents share.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ REPORT_EVERY: Final = 10.0
 _PROGRESS: Final = 1e-6
 # Who may connect an account that all agents use.
 _OPERATOR: Final = "operator"
-# Grants for which the server's issuer wants the token of the person behind a call.
+# Grants for which the server's issuer requires the token of the calling user.
 _EXCHANGED: Final = frozenset({"token_exchange", "enterprise"})
 
 
@@ -59,7 +59,7 @@ class Connecting(Protocol):
         ...
 
     async def wait(self, owner: GrantOwner, server: ServerConfig, seconds: float) -> bool:
-        """Wait until the owner has an account that can be used, and is newer than this call; False: in vain."""
+        """Wait until the owner has a usable account that is newer than this call; False on timeout."""
         ...
 
 
@@ -79,7 +79,7 @@ class MissingAccounts:
             self._connecting.saw(target.principal)
 
     async def to_list(self, upstream: Upstream, principal: Principal) -> LoginRequired | None:
-        """Return the error with a link, where a server can be listed once this caller has connected an account."""
+        """Return the error with a link, if a server can be listed after this caller has connected an account."""
         server = upstream.config
         if self._connecting is None or server.auth is None or not upstream.needs_account:
             return None
@@ -98,12 +98,12 @@ class MissingAccounts:
     async def obtain(
         self, target: CallTarget, caller: RequestCaller, missing: LoginRequired, *, resumed: bool
     ) -> Round | None:
-        """Return None once the account is connected, so that the request can be sent; or a round that asks the host.
+        """Return None after the account is connected, so that the request can be sent; or a round that asks the host.
 
-        resumed: the host has been asked, and came back.
+        resumed: the host has come back after the question.
 
         Raises:
-            LoginRequired: neither can be; it says what to do.
+            LoginRequired: neither is possible; it contains the next step.
         """
         server = target.upstream.config
         if self._connecting is None or server.auth is None:
@@ -139,10 +139,10 @@ class MissingAccounts:
     async def _visited(
         self, owner: GrantOwner, server: ServerConfig, caller: RequestCaller, page: dict[str, Any]
     ) -> bool:
-        """Send the person to the page while the request waits; return True once the account is connected."""
+        """Send the user to the page while the request waits; return True after the account is connected."""
         assert self._connecting is not None
         async with Tasks("an account that is being connected") as tasks:
-            # Before the host is asked: it may answer only when all is done.
+            # Before the question to the host: it may answer only after everything is done.
             waiting = tasks.start(self._connecting.wait(owner, server, PATIENCE + WAIT))
             try:
                 answer = await caller.ask_for_us(server.id, ELICIT, page)

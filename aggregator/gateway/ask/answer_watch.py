@@ -67,7 +67,7 @@ class AnswerWatch:
         self._wake.set()
 
     def close(self) -> None:
-        """End every wait: each call is answered with what is known now. May be called twice."""
+        """End every wait: each call is answered with the current state. May be called twice."""
         self._closed = True
         for waiting in self._waiting:
             waiting.answered.set()
@@ -87,7 +87,7 @@ class AnswerWatch:
         return found
 
     def enter(self, agent: str) -> WaitingCall | None:
-        """Return a place for one call to wait in, to be given back with `leave`; None if it may not wait."""
+        """Return a place for one call to wait in, to be returned with `leave`; None if it may not wait."""
         if self._closed or len(self._waiting) >= WAITING_AT_MOST:
             return None
         if sum(waiting.agent == agent for waiting in self._waiting) >= WAITING_OF_ONE:
@@ -161,7 +161,7 @@ class AnswerWatch:
         if not ids:
             return
         answered = await approvals.answered(ids, now=time.time())
-        # The newest first: of several calls that are the same, an older one may have been given up by its host.
+        # The newest first: of several equal calls, the host may have given up an older one.
         for waiting in reversed(list(self._waiting)):
             if waiting.id in answered:
                 waiting.answered.set()

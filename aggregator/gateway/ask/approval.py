@@ -1,4 +1,4 @@
-"""A person's agreement to one call: asked for at the host, or queued until an approver answers."""
+"""Confirmation of one call: requested at the host, or queued until an approver answers."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 # How long a queued question waits for its answer, and the answer for the call.
 QUEUED_FOR: Final = 24 * 3600.0
-# An approver does not read more than this: such a call is not queued, so that none agrees to what is not shown.
+# An approver does not read more than this: a longer call is not queued, so that approvals cover displayed text only.
 QUEUED_BYTES: Final = 256 * 1024
 # Seconds that a call waits for the answer. Many hosts give a call up after a minute in which they hear nothing of it.
 WAIT: Final = 50.0
@@ -63,9 +63,9 @@ class ApprovalEvents(Protocol):
 
 @dataclass(slots=True)
 class _Asking:
-    """A call that asks for an answer in the queue; `bound` are the agent, the tool and the digest of the arguments.
+    """A call that waits for an answer in the queue; `bound` are the agent, the tool and the digest of the arguments.
 
-    `shown` are the question and the arguments as a person is shown them.
+    `shown` are the displayed question and arguments.
     """
 
     resolved: ResolvedCall
@@ -79,7 +79,7 @@ class _Asking:
 
 
 class _Report:
-    """A report to the host, as progress of its call, that it waits for a person."""
+    """A report to the host, as progress of its call, that it waits for confirmation."""
 
     def __init__(self, caller: RequestCaller, id: str) -> None:
         self._caller = caller
@@ -87,7 +87,7 @@ class _Report:
 
     def __call__(self, seconds: float) -> None:
         caller = self._caller
-        # It has to rise, and to stay below what the server reports later (S/basic/patterns/progress).
+        # It has to rise, and to stay below the server's later progress (S/basic/patterns/progress).
         caller.reported = (caller.reported or 0.0) + _PROGRESS
         if caller.channel is not None:
             said = f"Waits for a person to agree ({self._id}), {seconds:.0f} s."
@@ -96,7 +96,7 @@ class _Report:
 
 
 class ApprovalStep:
-    """The agreement of a person to a call. Secrets are taken out of the arguments that wait in the queue.
+    """The confirmation of a call. Secrets are removed from the arguments in the queue.
 
     `watch` are the calls that wait for an answer in the queue.
     """
@@ -117,12 +117,12 @@ class ApprovalStep:
         caller: RequestCaller,
         record: CallRecord,
     ) -> dict[str, Any] | None:
-        """Return None once a person has agreed, else the interim result that carries the question to the host.
+        """Return None after the confirmation, else the interim result that carries the question to the host.
 
-        The record gets who agreed (`host:NAME`, or who approved it in the queue), and the entry of the queue.
+        The record gets the confirmer (`host:NAME`, or the approver in the queue), and the entry of the queue.
 
         Raises:
-            NotConfirmed: the person said no, or no person can be asked.
+            NotConfirmed: the user declined, or no user can be asked.
             WaitsForApproval: the question is queued, and not answered yet.
         """
         call, tool, host = resolved.call, resolved.tool, caller.host
@@ -180,12 +180,12 @@ class ApprovalStep:
                 self.watch.leave(waiting)
 
     async def _answer(self, asking: "_Asking", *, repeated: bool) -> str | None:
-        """Return who agreed to this very call, once the agreement is used for it; None where no answer counts.
+        """Return the confirmer of exactly this call, after using up the confirmation; None if no answer counts.
 
-        `repeated`: the call has not waited for the answer, so that a no is one that the agent was told before.
+        `repeated`: the call has not waited for the answer, so that a denial is one that the agent knows.
 
         Raises:
-            NotConfirmed: a person said no.
+            NotConfirmed: a user declined.
         """
         approvals, bound, needed, record = asking.approvals, asking.bound, asking.decision.people, asking.record
         for _ in range(_ANSWERS_TRIED):
@@ -202,14 +202,14 @@ class ApprovalStep:
                 record.approval_id = answer.id
                 log.info("%s: approval %s of %s is used for %s", bound[0], answer.id, answer.decided_by, bound[1])
                 return answer.decided_by or answer.id
-            # Another call used it up, or it was taken back.
+            # Another call used it up, or it was withdrawn.
         return None
 
     async def _fit_to_show(self, asking: "_Asking") -> None:
-        """Make what a person is shown.
+        """Render the displayed text.
 
         Raises:
-            NotConfirmed: it is more than a person reads.
+            NotConfirmed: it is more than a user reads.
         """
         size = len(await going_through(asking.arguments, encode_in_pieces, asking.arguments))
         if size > QUEUED_BYTES:
@@ -274,7 +274,7 @@ def _people_left(queued: Approval) -> str:
 
 
 def _denied(answer: Approval, now: float) -> NotConfirmed:
-    """Return the refusal of a call that a person said no to. The person is not named."""
+    """Return the refusal of a denied call. It does not name the user."""
     said = f": {escaped(answer.note[:_NOTE_TOLD])}" if answer.note else ""
     refused = NotConfirmed(
         answer.tool,
@@ -296,9 +296,9 @@ def _patience(confirming: ConfirmRule, caller: RequestCaller) -> float:
 
 
 def _message(resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Decision) -> str:
-    """Return the question for the person: a host shows one server, so the upstream is named (S/client/elicitation).
+    """Return the question for the user: a host shows one server, so the upstream is named (S/client/elicitation).
 
-    Where that was decided by what happened before, the reason is told.
+    If earlier reads led to the question, it contains the reason.
     """
     tool = resolved.tool
     agent, name = _plain(resolved.call.principal.agent_id), _plain(tool.own_name)
@@ -313,8 +313,8 @@ def _message(resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Dec
 
 
 def _of_person(digest: str, principal: Principal) -> str:
-    """Return the digest of arguments, or of them and the person whose token the call came with: what was agreed to for
-    one person is not agreed to for another who is the same agent.
+    """Return the digest of arguments, or of them and the user whose token came with the call: a confirmation for one
+    user does not count for another with the same agent.
     """
     if principal.token is None:
         return digest

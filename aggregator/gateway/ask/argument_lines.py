@@ -1,7 +1,7 @@
-"""The arguments of a call as a person is asked about them: one a line, none of which can pass for another.
+"""The arguments of a call for a confirmation: one a line, none of which can pass for another.
 
-Rule: what the tool declares comes first and in its own order, and what it does not declare is marked. Names and values
-are JSON, with an escape for every character that cannot be seen.
+Rule: declared arguments come first and in the tool's order, undeclared ones are marked. Names and values are JSON, with
+an escape for every invisible character.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ LINES: Final = 60
 # Of one value, and of one name.
 VALUE_SHOWN: Final = 200
 NAME_SHOWN: Final = 80
-# A list of so many plain values stands on one line. What is nested deeper than this is written as it is.
+# A list of so many plain values fits on one line. A value nested deeper than this is written as plain JSON.
 _INLINE: Final = 20
 _DEPTH: Final = 6
 
@@ -32,7 +32,7 @@ class _Line(NamedTuple):
 
 
 def shown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any] | None) -> list[str]:
-    """Return the lines; what is left out is counted. Without a schema nothing is known to be declared or not."""
+    """Return the lines; omitted ones are counted. Without a schema, none counts as declared or undeclared."""
     parts = list(islice(_parts(arguments, schema, schema), LINES))
     lines: list[str] = []
     for declared, name, value, inner in parts:
@@ -51,7 +51,7 @@ def _parts(value: Mapping[str, Any], schema: Any, root: Any) -> Iterator[tuple[b
     found = resolve_reference(schema, root)
     declared = found.get("properties") if isinstance(found, Mapping) else None
     if not isinstance(declared, Mapping):
-        # Nothing is said of a value without a schema; a schema that names no fields declares none.
+        # A value without a schema is not judged; a schema that names no fields declares none.
         known = not isinstance(found, Mapping) or "$ref" in found
         yield from ((known, name, item, None) for name, item in value.items())
         return
@@ -86,7 +86,7 @@ def _value(value: Any) -> str:
 
 
 def _quoted(text: str, space: int = NAME_SHOWN) -> str:
-    """Return a text as JSON; what is left out of it stands behind the quotes."""
+    """Return a text as JSON; the count of omitted characters follows the quotes."""
     left_out = len(text) - space
     quoted = escaped(_json(text[:space]))
     return quoted if left_out <= 0 else f"{quoted}… ({left_out} more characters)"

@@ -1,7 +1,7 @@
-"""Asking the person at the host whether a call may go ahead, in the way of each era.
+"""Confirmation of a call by the user at the host, in the form of each era.
 
-Before 2026-07-28 the host is asked while its call waits; since then the call is answered with the question and comes
-again with the answer, so every step before this one runs twice.
+Before 2026-07-28 the host gets the question while its call waits; since then the call is answered with the question and
+repeated with the answer, so every step before this one runs twice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 
 log = logging.getLogger(__name__)
 
-# How long a person may take.
+# Seconds that a user may take.
 PATIENCE: Final = 300.0
 _KEY: Final = "confirm"
 _FIELD: Final = "allow"
@@ -34,7 +34,7 @@ STATE_KIND: Final = "consent"
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A call that a person is to agree to. `digest` is that of the arguments, which the answer is bound to."""
+    """A call that needs confirmation. `digest` is the digest of the arguments, which the answer is bound to."""
 
     agent_id: str
     tool: str
@@ -44,10 +44,10 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationReply:
-    """A person's reply: `agreed`, and the `reason` where it is no.
+    """A user's reply: `agreed`, and the `reason` of a refusal.
 
-    `interim` is the result to give the host instead, where it has to come back with the answer. `unable`: the question
-    reached no person, although the host had declared that it would.
+    `interim` is the result for the host instead, if it has to come back with the answer. `unable`: the question reached
+    no user, although the host had declared elicitation.
     """
 
     agreed: bool
@@ -57,13 +57,13 @@ class ConfirmationReply:
 
 
 class HostPrompt:
-    """The way of yes-or-no questions to the person at a host."""
+    """Yes-or-no questions to the user at a host."""
 
     def __init__(self, group: Replication) -> None:
         self._sealer = StateSealer(STATE_KIND, group)
 
     def can_ask(self, host: Host, version: str, params: Mapping[str, Any]) -> bool:
-        """Return whether this host can put a form to a person."""
+        """Tell whether this host can show a form to a user."""
         meta = params.get("_meta")
         modern = era_of(version) == "modern"
         capabilities = meta.get(META_CLIENT_CAPABILITIES) if modern and isinstance(meta, dict) else host.capabilities
@@ -72,7 +72,7 @@ class HostPrompt:
     async def ask(
         self, confirmation: Confirmation, version: str, params: Mapping[str, Any], channel: Channel
     ) -> ConfirmationReply:
-        """Return the person's reply, or the interim result that carries the question to them."""
+        """Return the user's reply, or the interim result that carries the question to them."""
         if era_of(version) == "modern":
             return await self._ask_modern(confirmation, params)
         try:
@@ -99,7 +99,7 @@ class HostPrompt:
         return ConfirmationReply(False, "a person has to agree first", interim)
 
     async def _is_asked(self, state: Any, bound: Mapping[str, Any]) -> bool:
-        """Return whether a state is that of this very question, and comes for the first time."""
+        """Tell whether a state belongs to exactly this question, and comes for the first time."""
         try:
             return await self._sealer.open(state, bound) is not None
         except NotKnown:

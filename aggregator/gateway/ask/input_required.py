@@ -1,4 +1,4 @@
-"""Input requests: all that has to be asked of a host for one request to an upstream, between all eras.
+"""Input requests: all questions to a host for one request to an upstream, between all eras.
 
 | upstream | host | the input request |
 | --- | --- | --- |
@@ -7,7 +7,7 @@
 | handshake eras | 2026-07-28 | parks the request (`parked_calls`) |
 | handshake eras | handshake eras | goes to the host while its request waits (`upstream_caller`) |
 
-`next_round` decides what an answer asks; `gateway/calls/relay.py` has the loop over the rounds.
+`next_round` decides about the questions in an answer; `gateway/calls/relay.py` has the loop over the rounds.
 """
 
 import logging
@@ -44,8 +44,8 @@ STATE_LIFETIME: Final = 900.0
 class Resumption:
     """A host that came back with answers.
 
-    `parked` is the call that waits for them. Where none does, `more` are the params that the upstream gets in addition.
-    `agreed` says who had agreed to the call, where a person had to.
+    `parked` is the call that waits for them. If none does, `more` are the params that the upstream gets in addition.
+    `agreed` names the confirmer of the call, if confirmation was required.
     """
 
     agreed: str | None
@@ -68,7 +68,7 @@ class InputRequests:
         return self._sealer.claims(params.get("requestState"))
 
     def parked_at(self, params: Mapping[str, Any]) -> str | None:
-        """Return the replica at which the call waits that a request goes on with; None where none does."""
+        """Return the replica with the parked call that a request continues, or None."""
         state = self._sealer.peek(params.get("requestState"))
         by = state["by"] if state is not None and "parked" in state else None
         return by if isinstance(by, str) else None
@@ -85,7 +85,7 @@ class InputRequests:
         return AskedFlow.from_wire(sealed) if sealed is not None else None
 
     def give_up(self, params: Mapping[str, Any], principal: Principal) -> None:
-        """End the call that waits for an answer which may not be given."""
+        """End the call that waits for a forbidden answer."""
         state = self._sealer.peek(params.get("requestState"))
         parked = self.parking.get(state["parked"]) if state is not None and "parked" in state else None
         if state is not None and parked is not None and state["who"] == _who(principal):
@@ -94,18 +94,18 @@ class InputRequests:
     async def resumption(
         self, target: AnswerTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
     ) -> Resumption | None:
-        """Return the answers that a host came back with; None if it did not, or only with the agreement that `confirm`,
-        who has to agree, calls for.
+        """Return the answers that a host came back with; None if it did not, or only with the confirmation that
+        `confirm` requires.
 
         Raises:
             StaleState: its state is not good for this request, by this agent, now; nothing is run.
-            NotAnswered, RpcError: it was to send a person to a page, and that person did not go.
+            NotAnswered, RpcError: its user had to visit a page, and did not.
         """
         state = params.get("requestState")
         if state is None or not caller.modern:
             return None
         if not self._sealer.claims(state):
-            # Nothing has been run that waits for this one: at worst a person is asked again.
+            # No running work waits for this answer: at worst the user gets the question again.
             if confirm is not None or (isinstance(state, str) and state.startswith(f"{CONFIRMATION}.")):
                 return None
             raise StaleState("it is none of ours")
@@ -148,9 +148,9 @@ class InputRequests:
     # -- a request that goes to an upstream
 
     def parks(self, target: CallTarget, caller: RequestCaller) -> bool:
-        """Return whether the request must be able to go on without its host.
+        """Tell whether the request must be able to continue without its host.
 
-        Only a parked call can be asked by a result alone while its upstream asks by a request.
+        Only a parked call allows a question by result while its upstream asks by request.
         """
         if not caller.modern or caller.abilities == NOTHING or target.method not in MAY_ASK:
             return False
@@ -195,7 +195,7 @@ class InputRequests:
     async def pass_on(
         self, target: AnswerTarget, caller: RequestCaller, input_round: Round, agreed: str | None
     ) -> dict[str, Any]:
-        """Return the result by which a host of 2026-07-28 is asked, the upstream's state sealed inside ours."""
+        """Return the result that asks a host of 2026-07-28, with the upstream's state sealed inside ours."""
         state = {
             **await going_through(target.arguments, _bond, target),
             **_flow(caller),
@@ -211,7 +211,7 @@ class InputRequests:
 
 
 def unasked_answers(target: CallTarget, caller: RequestCaller, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers that a host gives before it is asked: for its upstream to take or leave."""
+    """Return answers that a host gives without a question: its upstream may use or ignore them."""
     given = params.get("inputResponses")
     if not isinstance(given, dict) or not caller.modern or "requestState" in params:
         return {}
@@ -237,7 +237,7 @@ async def ask_while_waiting(target: CallTarget, caller: RequestCaller, input_rou
 
 
 async def _answer_of_host(target: CallTarget, caller: RequestCaller, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the host's answer. One that cannot ask its person has dismissed the question."""
+    """Return the host's answer. A host that cannot ask its user has dismissed the question."""
     server, method = target.upstream.config.id, request["method"]
     try:
         return await caller.ask(server, method, request["params"])
@@ -249,7 +249,7 @@ async def _answer_of_host(target: CallTarget, caller: RequestCaller, request: Ma
 
 
 def _answers(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """Return the answers under these keys, without what belongs to the host's hop."""
+    """Return the answers under these keys, without hop-local members."""
     return {key: answered(given[key]) for key in keys if isinstance(given.get(key), dict)}
 
 

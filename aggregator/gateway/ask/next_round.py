@@ -1,4 +1,4 @@
-"""The decision on an upstream's answer: the input requests in it, as this host may be given them.
+"""The decision on an upstream's answer: the input requests in it, in the form for this host.
 
 Law: this file decides; it awaits nothing, reads no clock and sends nothing.
 """
@@ -76,10 +76,10 @@ class AnswerTarget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of input requests: `requests` by key, as the host is to get them, and the upstream's own `state`.
+    """One round of input requests: `requests` by key, in the form for the host, and the upstream's own `state`.
 
-    `result` is what the upstream answered. `pages`: it answered with an error that sends a person to pages, so the
-    request is to be sent again as it was.
+    `result` is the upstream's answer. `pages`: the answer was an error that sends the user to pages, so the request is
+    repeated unchanged.
     """
 
     requests: Mapping[str, dict[str, Any]]
@@ -97,7 +97,7 @@ def next_round(target: CallTarget, caller: RequestCaller, result: Mapping[str, A
     """Return the input requests of a result that is not complete.
 
     Raises:
-        UpstreamBadAnswer: such a result may not be given here, or it asks for what the host did not declare.
+        UpstreamBadAnswer: the result is not allowed here, or it asks for something that the host did not declare.
     """
     server, kind = target.upstream.config.id, result["resultType"]
     requests, state = result.get("inputRequests", {}), result.get("requestState")
@@ -115,15 +115,15 @@ def next_round(target: CallTarget, caller: RequestCaller, result: Mapping[str, A
 
 
 def round_of_error(target: CallTarget, caller: RequestCaller, error: UpstreamRpcError) -> Round:
-    """Return the round that an upstream's error stands for: it says that a person has to visit pages first.
+    """Return the round of an upstream's error that requires the user to visit pages first.
 
     Raises:
         UpstreamRpcError: it is any other error.
-        CallRefused, RpcError: this host cannot do what is missing.
+        CallRefused, RpcError: this host cannot do that.
     """
     server = target.upstream.config.id
     if caller.modern and caller.lacked is not None:
-        # The host's era has an error for what its server could only be refused (S/basic/index, Capabilities).
+        # The host's era has an error for a refusal of the server's question (S/basic/index, Capabilities).
         said = f"{server} had to ask something that this request does not declare: {error.message}"
         raise RpcError(
             MISSING_CAPABILITY, said, {"requiredCapabilities": caller.lacked, "error": error.to_wire()}
@@ -152,10 +152,10 @@ def not_answered(target: AnswerTarget, why: str) -> AggregatorError:
 
 
 def _checked(target: CallTarget, caller: RequestCaller, requests: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return input requests as the host is to get them.
+    """Return input requests in the form for the host.
 
     Raises:
-        UpstreamBadAnswer: one is none, or asks for what the host did not declare.
+        UpstreamBadAnswer: one is invalid, or asks for something that the host did not declare.
     """
     server = target.upstream.config.id
     checked = {}
@@ -167,7 +167,7 @@ def _checked(target: CallTarget, caller: RequestCaller, requests: Mapping[str, A
         missing = lacking(caller.abilities, method, params)
         if missing is not None:
             raise UpstreamBadAnswer(server, f"{server} asked for {', '.join(missing)}, which this host did not offer.")
-        # A handshake-era host is asked through its `RequestCaller`, which words the request.
+        # The `RequestCaller` of a handshake-era host words the request.
         params = target.upstream.redaction.visible(params, "its questions")
         worded_params = worded(server, method, params, modern=True) if caller.modern else params
         checked[key] = {**request, "params": worded_params}
@@ -175,7 +175,7 @@ def _checked(target: CallTarget, caller: RequestCaller, requests: Mapping[str, A
 
 
 def _cannot_visit(target: CallTarget, caller: RequestCaller, pages: list[dict[str, Any]]) -> AggregatorError:
-    """Return the error for a host that cannot send a person to these pages."""
+    """Return the error for a host that cannot send a user to these pages."""
     server = target.upstream.config.id
     needs: dict[str, Any] = {"elicitation": {"url": {}}}
     named = ", ".join(str(page["url"]) for page in pages[:_PAGES_NAMED])

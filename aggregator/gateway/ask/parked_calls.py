@@ -1,6 +1,6 @@
-"""Calls that go on while their host of 2026-07-28 is asked something by a server of the handshake eras.
+"""Calls that continue while their host of 2026-07-28 answers a question of a server of the handshake eras.
 
-Law: a call is run once. A host that comes back finds it where it is, or is told that it is gone.
+Law: a call runs once. A host that comes back finds it, or learns that it is gone.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ TOGETHER: Final = 0.02
 
 
 class ParkableWork(Protocol):
-    """The rest of a call: all that is still to be done until there is a result."""
+    """The rest of a call: all remaining work until its result."""
 
     def __call__(self) -> Awaitable[dict[str, Any]]: ...
 
@@ -79,10 +79,10 @@ class ParkedCall:
             self._open.pop(key, None)
 
     async def wait(self) -> dict[str, Any] | None:
-        """Return the result; None once there is something to ask the host. To give up waiting ends the call.
+        """Return the result, or None at a question for the host. Cancelling the wait ends the call.
 
         Raises:
-            Exception: what the call ended with.
+            Exception: the error of the call.
         """
         try:
             while self._outcome is None and not self._open:
@@ -101,7 +101,7 @@ class ParkedCall:
         return self._outcome
 
     def leave(self, patience: float) -> dict[str, Any]:
-        """Return what the host is asked; it is expected back within `patience` seconds."""
+        """Return the questions for the host; it is expected back within `patience` seconds."""
         self.id = self.id or secrets.token_urlsafe(16)
         self.caller.channel = self.caller.token = None
         self._home.keep(self)
@@ -109,7 +109,7 @@ class ParkedCall:
         return {key: request for key, (request, _) in self._open.items()}
 
     def come_back(self, caller: RequestCaller, answers: Mapping[str, Any]) -> None:
-        """Take the answers of a host that is here again, with another request; what it did not answer stays asked."""
+        """Deliver the answers of a host that is back with another request; unanswered questions stay open."""
         self._stop_expiry()
         self.caller.channel, self.caller.token = caller.channel, caller.token
         for key, answer in answers.items():
@@ -125,7 +125,7 @@ class ParkedCall:
         self._task.cancel()
 
     def shut_out(self) -> None:
-        """End the call of a host that would not be let in any more."""
+        """End the call of a host that has lost its access."""
         away = self._expiry is not None
         self.end()
         if away:

@@ -1,8 +1,8 @@
-"""A server's question as the host is to get it, and the host's answer as the server is. No waiting, no state.
+"""A server's question in the form for the host, and the host's answer in the form for the server. No waiting, no state.
 
-Rule 1: the host is told which server asks, since all it sees is one (S/client/elicitation).
-Rule 2: a page's address is never touched, and never visited.
-Rule 3: a form that asks for a password or key is marked: servers must not do that (S/client/elicitation).
+Rule 1: the question names the asking server, since the host sees only one (S/client/elicitation). Rule 2: a page's
+address is never changed, and never visited. Rule 3: a form that asks for a password or key is marked: servers must not
+do that (S/client/elicitation).
 """
 
 import re
@@ -18,21 +18,21 @@ from aggregator.gateway.eras import onward, received
 # Names the server in the `_meta` of a question; in a form's or a page's words it stands in front.
 ASKER_KEY: Final = "aggregator/server"
 
-# Words that mark a field of a form as one for a secret, as a person may write them.
+# Words that mark a field of a form as one for a secret, in the spellings of users.
 _SECRET: Final = re.compile(
     r"\b(?:pass ?(?:words?|phrase|code|key)|passwd|pwd|secrets?|token|credentials?|pin|otp|2fa|mfa|cvv2?|cvc)\b"
     r"|\b(?:api|access|private) ?keys?\b|\bone time\b|\bcard ?number\b|密码|口令|令牌|密钥|验证码|パスワード|비밀번호"
     r"|mot de passe|passwort|contraseñ|парол",
     re.IGNORECASE,
 )
-# A description that tells a person to keep a secret out of a field is no question for one.
+# A description that warns against entering a secret is no request for one.
 _WARNED: Final = re.compile(
     r"\b(?:do not|don['’]t|never) (?:enter|put|type|give|provide|send|share|write|include|use)\b[^.!?;:()]*",
     re.IGNORECASE,
 )
 # The boundary between two words of a name.
 _JOINT: Final = re.compile(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])")
-# Of the fields of a form: how many are looked at, and how much of each text.
+# Fields of a form that are read, and characters of each text.
 _FIELDS: Final = 100
 _LOOKED_AT: Final = 2_000
 
@@ -53,7 +53,7 @@ def worded(server: str, method: str, params: Mapping[str, Any], *, modern: bool)
 
 
 def _mark(server: str, asked: Mapping[str, Any]) -> str:
-    """Return what a person is told before the message of a form that asks for a secret; nothing for any other."""
+    """Return the warning before the message of a form that asks for a secret; empty for any other."""
     if asked.get("mode") == "url":
         return ""
     schema = asked.get("requestedSchema")
@@ -77,7 +77,7 @@ def page_id(server: str, own: str) -> str:
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The host's answer, without what belongs to its hop."""
+    """The host's answer, without hop-local members."""
     return received({key: value for key, value in answer.items() if key != "resultType"})
 
 
@@ -88,6 +88,6 @@ def renamed(server: str, data: Any) -> Any:
 
 
 def pages_of(data: Any) -> list[dict[str, Any]]:
-    """The pages that an error -32042 of 2025-11-25 sends a person to; what is no page is left out."""
+    """The pages that an error -32042 of 2025-11-25 sends a user to; invalid entries are dropped."""
     found = data.get("elicitations") if isinstance(data, Mapping) else None
     return [page for page in (found if isinstance(found, list) else ()) if isinstance(page, dict) and "url" in page]

@@ -1,7 +1,7 @@
-"""State that travels through a host and comes back: signed, bound to who may bring it, short-lived, used once.
+"""State that travels through a host and comes back: signed, bound to its bearer, short-lived, used once.
 
-A host must be taken for an attacker here (S/basic/patterns/mrtr): nothing is believed that was not signed with the key
-of the group, which all replicas have.
+A host counts as an attacker here (S/basic/patterns/mrtr): only values signed with the key of the group, which all
+replicas share, are trusted.
 """
 
 import base64
@@ -22,9 +22,9 @@ _SIGNATURE_BYTES: Final = 32
 
 
 class StateSealer:
-    """The sealing of states with the key of the group; without a `group`, with one of this object.
+    """The sealing of states with the key of the group; without a `group`, with a key of this object.
 
-    `kind` stands before what it seals: by that states of other kinds are told apart, not trusted.
+    `kind` precedes the sealed value: it distinguishes kinds of states, and is not trusted.
     """
 
     def __init__(self, kind: str = "state", group: Replication | None = None) -> None:

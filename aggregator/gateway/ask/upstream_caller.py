@@ -1,4 +1,4 @@
-"""The host of a running call, as its upstream may reach it: what it can be asked, and the channel to it."""
+"""The host of a running call, as seen by its upstream: its abilities, and the channel to it."""
 
 import asyncio
 import logging
@@ -34,11 +34,11 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 
 
 class RequestCaller:
-    """A `Caller`: one request of a host. Of a request that is parked the `channel` comes and goes.
+    """A `Caller`: one request of a host. For a parked request, the `channel` comes and goes.
 
-    `parked` puts a question where the host finds it with the result of its request. `lacked` is what the host would
-    have had to declare to be asked what its upstream wanted to ask. `reported` is the last progress that the host was
-    told while its call waited for a person. `flow` decides about questions of the upstream, where there are flow rules.
+    `parked` stores a question that the host gets with the result of its request. `lacked` is the capability that an
+    upstream's question would have required. `reported` is the last progress sent to the host while its call waited for
+    confirmation. `flow` decides about questions of the upstream, if there are flow rules.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class RequestCaller:
         return owner_of(self.host.principal, per)
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """See `Caller`. A handshake-era host is asked while its call waits, another when that is answered."""
+        """See `Caller`. A handshake-era host gets the question while its call waits, another with the answer."""
         self.lacked = lacking(self.abilities, method, params) or self.lacked
         if self.flow is None:
             return await self.ask_for_us(server, method, params)
@@ -126,7 +126,7 @@ class RequestCaller:
         return await self.parked(method, question)
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
-        """See `Caller`. A host of 2026-07-28 gets what it asked for with the request, and nothing else."""
+        """See `Caller`. A host of 2026-07-28 gets only the levels that it requested."""
         channel, level = self.channel, rank(params.get("level"))
         wanted = rank(self.level or (None if self.modern else DEFAULT))
         if channel is None or level is None or wanted is None or level < wanted:
@@ -156,9 +156,9 @@ class RequestCaller:
 
 
 class SessionCaller:
-    """A `Caller` for what belongs to no request: a host of the handshake eras, by its session.
+    """A `Caller` outside of any request: a host of the handshake eras, by its session.
 
-    `flow` is that of the call with which its connection began, where there are flow rules.
+    `flow` is the flow of the call that its connection began with, if there are flow rules.
     """
 
     def __init__(self, host: Host, abilities: HostCapabilities, flow: QuestionFlow | None = None) -> None:
@@ -228,10 +228,10 @@ def _bearer(principal: Principal) -> Hashable:
 
 
 def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str, Any]) -> None:
-    """Only what the host declared may be asked.
+    """Refuse a question that the host did not declare.
 
     Raises:
-        RpcError: it did not declare what this needs.
+        RpcError: it did not declare the required capability.
     """
     missing = lacking(abilities, method, params)
     if missing is not None:
@@ -240,10 +240,10 @@ def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str,
 
 
 async def put(ask: AskHost | None, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a handshake-era host; a person who does not answer in time has dismissed the question.
+    """The answer of a handshake-era host; a user who does not answer in time has dismissed the question.
 
     Raises:
-        RpcError: there is no way to it, or it answered with an error.
+        RpcError: there is no channel to it, or it answered with an error.
     """
     if ask is None:
         raise RpcError(INVALID_REQUEST, "There is no way to the host now.")

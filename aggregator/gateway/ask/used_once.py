@@ -1,6 +1,6 @@
 """The states that hosts have brought back: each counts once, over all replicas and across restarts.
 
-Rule: where the database cannot say whether a state was used, another replica may have taken it; it is not taken here.
+Rule: if the database cannot tell whether a state was used, another replica may have used it; it is refused here.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from aggregator.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
-# States that are remembered here; with more, all that were made so far are worthless.
+# States remembered here; beyond that, all states made so far become invalid.
 USED_AT_MOST: Final = 100_000
 # Seconds that an answer waits for the database.
 _PATIENCE: Final = 2.0
@@ -23,7 +23,7 @@ class NotKnown(Exception):
 
 
 class UsedOnce:
-    """The states that were used at this replica, and in the database those of all."""
+    """The states used at this replica, and those of all replicas in the database."""
 
     def __init__(self, group: Replication | None = None) -> None:
         self._group = group
@@ -46,12 +46,12 @@ class UsedOnce:
         return True
 
     async def use(self, nonce: str, expires: float, made: float, now: float, *, here: bool) -> bool:
-        """Return whether a state is used for the first time; it is used from now on. Times are by the group's clock.
+        """Use a state; return whether this is its first use. Times are by the group's clock.
 
         `here`: it was made by this process.
 
         Raises:
-            NotKnown: it cannot be told now.
+            NotKnown: the database cannot tell now.
         """
         if not self.use_here(nonce, expires, made, now):
             return False
@@ -85,6 +85,6 @@ class UsedOnce:
             return
         self._used = {nonce: expires for nonce, expires in self._used.items() if expires >= now}
         if len(self._used) >= USED_AT_MOST:
-            # What was made before is not taken any more, so that none of it has to be remembered.
+            # Older states are refused from now on, so that none of them has to be remembered.
             self._since = now
             self._used.clear()

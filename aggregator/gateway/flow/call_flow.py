@@ -1,4 +1,4 @@
-"""The flow of one call: what it was decided by, and what waits with a question of its server.
+"""The flow of one call: the basis of its decision, and the state kept while a question of its server waits.
 
 This file decides.
 """
@@ -15,7 +15,7 @@ _ALLOWED: Final = Decision("allow", "", "")
 
 
 class CallFlow(NamedTuple):
-    """The flow of one call: its scope, the labels of what it calls, by which name, and for how long at its key.
+    """The flow of one call: its scope, the labels of its target, the name used, and the decay of its key.
 
     `decisive` are the labels after which any rule holds.
 

@@ -1,7 +1,7 @@
-"""The conversation that a call belongs to, as flow labels are kept for it.
+"""The conversation of a call, by which its flow labels are kept.
 
-This file decides. Only what a model cannot change counts: a session that the gateway made, a trace that the host's own
-program began, or the key. What cannot be told apart is one conversation.
+This file decides. Only signs that a model cannot change count: a session made by the gateway, a trace begun by the
+host's own program, or the key. Indistinguishable conversations count as one.
 """
 
 from typing import Final
@@ -11,12 +11,12 @@ from aggregator.domain.principal import Principal
 from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
 from aggregator.gateway.host import Host
 
-# The frontends on which a session has an id of its own.
+# The frontends whose sessions have an id of their own.
 _WITH_SESSIONS: Final = frozenset({"http", "sse"})
 
 
 def owner_of_labels(principal: Principal) -> ScopeOwner:
-    """Return the agent and how it was known, equal for those that `Principal.is_same_caller` is true of."""
+    """Return the agent and its identification, equal if `Principal.is_same_caller` holds."""
     return ScopeOwner(
         principal.agent_id, principal.key_id, principal.token.bearer if principal.token is not None else None
     )

@@ -1,6 +1,6 @@
-"""The use of flow states for calls: the decision before one is sent, and the labels of what came back.
+"""The use of flow states for calls: the decision before one is sent, and the labels of its answer.
 
-Law: a call without flow rules in the policies costs one look at an attribute, and nothing of this runs.
+Law: without flow rules in the policies, a call costs one attribute look-up, and no code here runs.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class FlowGuard:
         name: str,
         within: TraceContext | None = None,
     ) -> CallFlow:
-        """Return what a call of a tool, or a read of an item, has to do with flow labels."""
+        """Return the flow of a tool call or of a read of an item."""
         scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
         if scope.kind == "session":
             # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
@@ -81,14 +81,14 @@ class FlowGuard:
         asked: AskedFlow | None = None,
     ) -> tuple[Decision, CallFlow]:
         """Return the decision about a call in its conversation, `base` or a stricter one that is no denial, and its
-        flow with what it was decided by.
+        flow with the basis of the decision.
 
-        The labels of the conversation are noted in the record. `params` are those of the request; one that goes on with
-        a question is decided as strictly as when it was asked. `asked`: what waited with a question of the server that
-        the host answers now.
+        The labels of the conversation are written to the record. `params` are the request's; a request that continues
+        after a question is decided as strictly as before it. `asked`: the flow that waited with the server's question
+        which the host answers now.
 
         Raises:
-            FlowDenied: a flow rule forbids the call, or that the answer is sent.
+            FlowDenied: a flow rule forbids the call, or sending the answer.
             FlowUnknown: the database cannot be read.
         """
         decides = bool(flow.rules) and base.verdict != "deny"
@@ -113,11 +113,11 @@ class FlowGuard:
         return replace(decision, told=True), call
 
     def questions(self, call: CallFlow | None, record: CallRecord) -> QuestionFlow | None:
-        """Return the flow of the questions of a call's server; None where no policy has flow rules."""
+        """Return the flow of the questions of a call's server; None if no policy has flow rules."""
         return QuestionFlow(self, call, record) if call is not None else None
 
     def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
-        """Return the labels of a conversation in which a call is allowed, if that is known at once; else None."""
+        """Return the labels of a conversation in which a call is allowed, if known without waiting; else None."""
         decides = bool(flow.rules)
         state = self.states.at_once(scope, decides=decides)
         if state is None or (decides and decide_flow(base, flow, state, self.states.now()) is not base):
@@ -126,7 +126,7 @@ class FlowGuard:
 
     async def may_stand_in(self, base: Decision, flow: ToolFlow, call: CallFlow) -> bool:
         """Return whether a tool with this decision and flow may answer in place of the one that is called: no flow rule
-        forbids it, or wants a person.
+        forbids it or requires confirmation.
 
         Raises:
             FlowUnknown: the database cannot be read.
@@ -134,7 +134,7 @@ class FlowGuard:
         return not flow.rules or await self.stricter(base, flow, call) is None
 
     async def stricter(self, base: Decision, flow: ToolFlow, call: CallFlow) -> Decision | None:
-        """Return the decision of a flow rule that makes one stricter; None where none does.
+        """Return the decision of a flow rule that is stricter, or None.
 
         Raises:
             FlowUnknown: the database cannot be read.
@@ -144,7 +144,7 @@ class FlowGuard:
         return decision if decision is not base else None
 
     def known(self, rulebook: Rulebook | None, host: Host, trace: TraceContext) -> frozenset[str]:
-        """Return the labels of a conversation as far as they are in memory; none without flow rules."""
+        """Return the labels of a conversation that are in memory; none without flow rules."""
         if rulebook is None or not rulebook.has_flow:
             return frozenset()
         scope = scope_of(host, trace, by_key=rulebook.one_conversation)
@@ -153,9 +153,9 @@ class FlowGuard:
     # -- results
 
     async def note(self, call: CallFlow, result: Mapping[str, Any] | None, record: CallRecord) -> frozenset[str]:
-        """Note what came back, before the host gets it: a result, or None for an error of the upstream.
+        """Record the labels of an answer before the host gets it: of a result, or None for an error of the upstream.
 
-        Return the labels that it has.
+        Return these labels.
 
         Raises:
             FlowWithheld: they cannot be written, and other processes would decide without them.
@@ -169,7 +169,7 @@ class FlowGuard:
         return labels
 
     def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
-        """Note what came back if it is short, has nothing new in it and needs no row; else return False."""
+        """Record the labels of an answer if it is short, brings no new label and needs no row; else return False."""
         if any(is_long(result.get(name)) for name in _LISTS):
             return False
         labels = call.labels | said_labels(result)
@@ -178,7 +178,7 @@ class FlowGuard:
         return self.states.brings_nothing_new(call.scope, labels, call.name, trace_id, call.decay)
 
     async def bring(self, call: CallFlow, labels: frozenset[str], record: CallRecord) -> None:
-        """Note labels of what the host is about to get.
+        """Record labels of an answer that the host is about to get.
 
         Raises:
             FlowWithheld, NotRecorded: as of `note`.
@@ -198,7 +198,7 @@ class FlowGuard:
 
 
 def labels_told(state: FlowState) -> str | None:
-    """Return the labels of a state as a record has them; None where there are none."""
+    """Return the labels of a state in the form of a record, or None."""
     return " ".join(sorted(state)) if state else None
 
 

@@ -1,8 +1,9 @@
-"""The questions of a server to the host during a call: they bring what it brings, and answers go out as calls do.
+"""The questions of a server to the host during a call: they bring the call's labels, and answers need the same
+decision.
 
-Law: the labels of a call are noted before its server's question or message reaches the host, and committed where other
-processes decide by them; an answer is sent to the server only if the call would be allowed in the conversation as it is
-when the answer has come.
+Law: the labels of a call are recorded before its server's question or message reaches the host, and committed if other
+processes decide by them; an answer is sent to the server only if the call would be allowed in the conversation at the
+time of the answer.
 """
 
 import logging
@@ -23,7 +24,7 @@ _HELD: Final = 100
 
 
 class NotesLabels(Protocol):
-    """The part of the gateway that notes labels of what a host is about to get (`FlowGuard`)."""
+    """The part of the gateway that records the labels of an answer before the host gets it (`FlowGuard`)."""
 
     @property
     def states(self) -> FlowStates: ...
@@ -73,11 +74,11 @@ class QuestionFlow:
         return QuestionFlow(self._guard, self._call, blank)
 
     async def ask(self) -> None:
-        """Note what the call brings, before a question of its server reaches the host.
+        """Record the labels of the call before a question of its server reaches the host.
 
         Raises:
             FlowUnknown: the database cannot be read.
-            FlowWithheld, NotRecorded: it cannot be written, and has to be.
+            FlowWithheld, NotRecorded: the labels cannot be written, and have to be.
         """
         call, states = self._call, self._guard.states
         if not call.labels:
@@ -89,9 +90,9 @@ class QuestionFlow:
         self._own.update({label: after[label] for label in mine if label in after})
 
     def say(self, deliver: Deliver) -> None:
-        """Note what the call brings, and pass a message of its server on to the host.
+        """Record the labels of the call, and forward a message of its server to the host.
 
-        Where other processes decide by the labels, the message waits until they are committed.
+        If other processes decide by the labels, the message waits until they are committed.
         """
         call, states = self._call, self._guard.states
         if call.labels:
@@ -133,7 +134,7 @@ class QuestionFlow:
         self._guard.states.release(self)
 
     async def answer(self) -> None:
-        """Decide whether an answer of the host may be sent to the server, in the conversation as it is now.
+        """Decide whether an answer of the host may be sent to the server, in the current conversation.
 
         Raises:
             FlowDenied: a flow rule holds by now that did not when the call was decided.

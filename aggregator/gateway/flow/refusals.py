@@ -7,7 +7,7 @@ from aggregator.domain.records import ToolRecord
 
 
 class FlowDenied(CallRefused):
-    """A flow rule forbids the call after what was read in the conversation."""
+    """A flow rule forbids the call after earlier reads in the conversation."""
 
     code = "flow_denied"
     advice = "Do not repeat the call in this conversation; use another tool, or ask the person you work for."
@@ -26,7 +26,7 @@ class FlowDenied(CallRefused):
 
 
 class FlowUnknown(CallRefused):
-    """A flow rule speaks of the call, and the database cannot say now what was read in the conversation."""
+    """A flow rule applies to the call, and the database cannot tell the earlier reads of the conversation now."""
 
     code = "flow_unknown"
     status = 503
@@ -51,6 +51,6 @@ class FlowWithheld(CallRefused):
 
     @classmethod
     def of(cls, tool: str) -> "FlowWithheld":
-        """Return the refusal to pass on what a tool answered."""
+        """Return the refusal to forward a tool's answer."""
         said = f"What {tool} answered is withheld: it cannot be noted now that this conversation has read it."
         return cls(tool, said)

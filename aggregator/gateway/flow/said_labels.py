@@ -1,7 +1,7 @@
-"""The labels that a result says of itself: what its server tells of the data in it.
+"""The labels that a result declares: its server's description of the data in it.
 
-This file decides. Law: what a server says only adds labels; that it says nothing, or says "no", takes none away. So it
-is read of any server, trusted or not, and wherever one in the field writes it:
+This file decides. Law: a server's declaration only adds labels; silence, or a "no", removes none. So it is read from
+any server, trusted or not, in every known place:
 
 | by whom | where | what |
 | --- | --- | --- |
@@ -20,11 +20,11 @@ _META: Final = "_meta"
 _ANNOTATIONS: Final = "annotations"
 _TRUST: Final = "io.modelcontextprotocol/trust-annotations"
 _IFC: Final = ("ifc", "com.github.ifc/labels")
-# The members of a result that hold blocks, and those of a block that hold another.
+# The members of a result that contain blocks, and the members of a block that contain another.
 _LISTS: Final = ("content", "contents", "messages")
 _INNER: Final = ("resource", "content")
 _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
-# Words of one member that are looked at: those who may know something, or kinds of data. With more it is not public.
+# Words of one member that are read: permitted readers, or kinds of data. More words mean that it is not public.
 _WORDS: Final = 100
 
 
@@ -57,7 +57,7 @@ def _said(holder: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _hinted(said: Any) -> frozenset[str]:
-    """Return what the hints of SEP-1913 say."""
+    """Return the labels from the hints of SEP-1913."""
     if not isinstance(said, dict):
         return _NOTHING
     untrusted = said.get("openWorldHint") is True or said.get("maliciousActivityHint") is True
@@ -70,7 +70,7 @@ def _hinted(said: Any) -> frozenset[str]:
 
 
 def _classified(said: Any) -> frozenset[str]:
-    """Return what the extension `trust-annotations` says."""
+    """Return the labels from the extension `trust-annotations`."""
     if not isinstance(said, dict):
         return _NOTHING
     return _labels(untrusted=said.get("untrusted") is True, private=said.get("sensitive") is True)

@@ -1,7 +1,7 @@
-"""The labels of scopes in memory: which counts where, from when on, and until when.
+"""The labels of scopes in memory: which labels count in which scope, from when, and until when.
 
-This file decides. Law: until it expires or is cleared, a label leaves no scope; what is not known of a scope is taken
-from its owner, so that a conversation that cannot be told from another has what both have read.
+This file decides. Law: until it expires or is cleared, a label leaves no scope; an unknown scope starts with its
+owner's labels, so that indistinguishable conversations share all their reads.
 """
 
 import math
@@ -16,22 +16,22 @@ from aggregator.storage.flow import CALLED, LISTED, FlowClear, FlowRow
 from aggregator.wire.codec import encode
 
 Kind = Literal["session", "trace", "key"]
-# Seconds for which the labels of a session are kept, whose id can be taken up for less, and those of a trace.
+# Seconds that the labels of a session, whose id stays valid for less, and of a trace are kept.
 SESSION_LASTS: Final = 8 * 86400.0
 TRACE_LASTS: Final = 86400.0
 # A row is written so that it lasts longer by this part: so often, at most, is it written anew.
 _BEYOND: Final = 0.1
-# Seconds after which a label that expired counts no longer for a call that was asked about before: longer than its
-# question is good for.
+# Seconds after which an expired label no longer counts for a call that waited with a question: longer than the question
+# is valid.
 RESUMED_WITHIN: Final = 960.0
 MOST_SCOPES: Final = 10_000
 _DIGITS: Final = 12
-# Scopes that are kept because a label of theirs is in no row yet; of more, those used longest ago are let go too.
+# Scopes kept because a label of theirs is in no row yet; beyond that, the least recently used are dropped too.
 _KEPT_UNWRITTEN: Final = 100
 
 
 class ScopeOwner(NamedTuple):
-    """An agent and how it was known: its key, or the person and program of its token, or neither."""
+    """An agent and its identification: its key, or the user and program of its token, or neither."""
 
     agent_id: str
     key_id: str | None
@@ -57,7 +57,7 @@ class ScopeKey(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The name of the scope for people."""
+        """The display name of the scope."""
         if self.kind == "trace":
             return self.id
         if self.kind == "key" and self.owner.bearer is None:
@@ -76,8 +76,8 @@ class PlacedRow(NamedTuple):
 class Known:
     """One label of a scope.
 
-    `source` is the call that brought it last, `first` when it began to count. It counts until `expires`; its row in the
-    database, as far as that is known here, until `stored`.
+    `source` is the call that brought it last, `first` the time from which it counts. It counts until `expires`; its row
+    in the database, as far as this process knows, until `stored`.
     """
 
     source: LabelSource
@@ -115,7 +115,7 @@ class Scopes:
         self._scopes: OrderedDict[ScopeKey, Scope] = OrderedDict()
         # The labels of forgotten scopes that are in no database, which every later scope of their owner begins with.
         self._forgotten: dict[ScopeOwner, dict[str, Known]] = {}
-        # Scopes that have a label which is in no row yet.
+        # Scopes with a label that is in no row yet.
         self._unwritten: dict[ScopeKey, None] = {}
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Scopes:
 
     @property
     def unwritten(self) -> tuple[ScopeKey, ...]:
-        """The scopes that have a label which is in no row yet."""
+        """The scopes with a label that is in no row yet."""
         return tuple(self._unwritten)
 
     def is_committed(self, key: ScopeKey) -> bool:
@@ -144,9 +144,9 @@ class Scopes:
         return of_key is not None and of_key.loaded
 
     def open(self, key: ScopeKey, now: float) -> None:
-        """Take a scope, and that of its key, into memory; one that is not there begins with what is known of its owner.
+        """Load a scope, and its key's scope, into memory; a missing one begins with its owner's labels.
 
-        A trace knows what its key knew at this time, as long as that is known of the key.
+        A trace begins with the labels of its key at this time, as long as they count for the key.
         """
         # That of the key after its traces, which need it, so that it is not forgotten before them.
         for one in with_key(key):
@@ -160,7 +160,9 @@ class Scopes:
                 self._forget_one(key)
 
     def begin(self, key: ScopeKey, now: float, *, takes_over: bool) -> None:
-        """Take note of a call in a session; with its first one it is told whether it takes over what its key knows."""
+        """Record a call in a session; with the first one, `takes_over` tells whether the session starts with its key's
+        labels.
+        """
         scope = self._scopes.get(key)
         if scope is None or not scope.begun:
             self.open(key, now)
@@ -219,9 +221,9 @@ class Scopes:
     # -- results that bring labels
 
     def bring(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> tuple[str, ...]:
-        """Note labels that a result brings, in its scope and in that of its key, there for `decay` seconds.
+        """Record labels of a result, in its scope and in its key's, for `decay` seconds.
 
-        Return those that are new to its scope. What has to be written is told by `rows`.
+        Return the labels that are new to its scope. `rows` returns the rows to write.
         """
         now = source.at
         self.open(key, now)
@@ -239,7 +241,9 @@ class Scopes:
         return new
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> bool:
-        """Note labels that are known already and need no row; return False, and note nothing, if any other is there."""
+        """Record labels that are known already and need no row; return False, without a change, if there is any
+        other.
+        """
         now, found = source.at, []
         for one in with_key(key):
             scope, lasts = self._scopes.get(one), _lasts(one.kind, decay)
@@ -314,7 +318,7 @@ class Scopes:
             scope.loaded = True
 
     def clear(self, cleared: FlowClear) -> None:
-        """Forget what was read before a clear, in the scopes that it is of; what was read since is written again."""
+        """Forget the reads before a clear, in its scopes; later reads are written again."""
         for owner, labels in self._forgotten.items():
             if cleared.agent_id in (None, owner.agent_id) and not cleared.scopes:
                 self._forgotten[owner] = {name: known for name, known in labels.items() if known.source.at > cleared.at}
@@ -345,7 +349,7 @@ class Scopes:
 
 
 def with_key(key: ScopeKey) -> tuple[ScopeKey, ...]:
-    """Return a scope and that of all that comes with the same key."""
+    """Return a scope and the scope of its key."""
     return (key,) if key.kind == "key" else (key, key.of_key)
 
 

@@ -1,8 +1,7 @@
 """The flow states of this process, and of the database that it shares with others.
 
-Law: a label is in memory, and committed where other processes may decide about its scope, before the host gets what
-brought it. A call that a flow rule speaks of is decided by what the database says, unless its scope is this process's
-alone.
+Law: a label is in memory, and committed if other processes may decide about its scope, before the host gets the result
+that brought it. The database decides calls that a flow rule applies to, unless their scope is this process's alone.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ class FlowStore(Protocol):
     """The place of flow labels."""
 
     async def flow_labels(self) -> "FlowLabels | None":
-        """Return the labels in the database; None where there is no database.
+        """Return the labels in the database; None without a database.
 
         Raises:
             StorageError: it cannot be used.
@@ -69,7 +68,7 @@ class Brought(NamedTuple):
 
 
 class FlowStates:
-    """The labels of all scopes. `store` is None where there is no database."""
+    """The labels of all scopes. `store` is None without a database."""
 
     def __init__(self, store: FlowStore | None, clock: FlowClock, is_shared: IsShared) -> None:
         self._store = store
@@ -97,9 +96,9 @@ class FlowStates:
     # -- what a conversation has read
 
     def at_once(self, key: ScopeKey, *, decides: bool) -> FlowState | None:
-        """Return the labels of a scope as far as they are known without the database; None where that has to be read.
+        """Return the labels of a scope that are known without the database; None if it has to be read.
 
-        `decides`: a flow rule speaks of the call.
+        `decides`: a flow rule applies to the call.
         """
         now = self.now()
         looks = self._store is not None and (decides or key.kind != "trace")
@@ -137,7 +136,7 @@ class FlowStates:
         return self.scopes.state(key, self.now() - RESUMED_WITHIN) if resumed and decides else state
 
     async def _load(self, key: ScopeKey) -> None:
-        """Read a scope and that of its key.
+        """Read a scope and its key's scope.
 
         Raises:
             StorageError: the database cannot be read.
@@ -153,7 +152,7 @@ class FlowStates:
         self.scopes.take(key, found, self.now())
 
     async def _note_called(self, key: ScopeKey) -> bool:
-        """Have other processes know of a session that called before it listed; return False if they cannot."""
+        """Tell other processes about a session that called before it listed; return False if they cannot know."""
         row = self.scopes.called(key, self.now())
         if row is None:
             return True
@@ -167,7 +166,7 @@ class FlowStates:
         return True
 
     async def note_listed(self, key: ScopeKey) -> None:
-        """Note that a session was sent a list of tools: no other process has it take over what its key knows."""
+        """Record that a session received a list of tools: no other process lets it take over its key's labels."""
         if self.alone(key):
             return
         row = self.scopes.listed(key, self.now())
@@ -182,7 +181,7 @@ class FlowStates:
     # -- results that bring labels
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> bool:
-        """Note the labels of a result if its scope has them all and no row has to be written; else return False."""
+        """Record the labels of a result if its scope has them all and no row has to be written; else return False."""
         return self.scopes.brings_nothing_new(key, labels, LabelSource(tool, self.now(), trace), decay)
 
     async def bring(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> Brought:
@@ -265,7 +264,7 @@ class FlowStates:
         return refused
 
     def _log_once(self, said: str, *values: object) -> None:
-        """Log an error that comes back at each look only as long as it is another one than before."""
+        """Log a recurring error only if it differs from the last one."""
         if (said, values) != self._logged:
             self._logged = said, values
             log.error(said, *values)
@@ -314,7 +313,7 @@ class FlowStates:
         await self._write(self.scopes.unwritten[:_REST_AT_ONCE])
 
     async def heed_clears(self) -> None:
-        """Forget what was cleared since the last look.
+        """Forget the reads cleared since the last check.
 
         Raises:
             StorageError: the database cannot be read.

@@ -1,7 +1,8 @@
 """The meta tools `call_tool` and `read_tool`: the call inside their arguments, in each form that models send.
 
-Law 1: what is sent is what the policy decided about: one name and one object of arguments, made before the pipeline.
-Law 2: a member counts as another spelling of `name` or `arguments` only if it cannot be an argument of the tool itself.
+Law 1: the sent call is the one that the policy decided about: one name and one object of arguments, made before the
+pipeline. Law 2: a member counts as another spelling of `name` or `arguments` only if it cannot be an argument of the
+tool itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ _PROPERTIES: Final[dict[str, Any]] = {
 }
 # What models write for the two members, the right one first.
 _NAMES: Final = ("name", "tool", "tool_name")
-# These too, where none of those stands there.
+# These too, if none of the others is present.
 _OTHER_NAMES: Final = ("toolName", "function")
 _ARGUMENTS: Final = (
     *("arguments", "parameters", "args", "input", "params", "arguments_json"),
@@ -47,7 +48,7 @@ ReadName = Callable[[str], Awaitable[MeantTools]]
 async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     """Return the `tools/call` params of the inner tool; members beside the name and the arguments are kept.
 
-    The inner arguments may be missing, be a JSON text, stand beside `name`, or under another member's name.
+    The inner arguments may be missing, a JSON text, beside `name`, or under another member's name.
 
     Raises:
         BadArguments: there is no name or more than one, the arguments are no object, or are given twice.
@@ -73,10 +74,10 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
 
 
 async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], MeantTools]:
-    """Return the members that name the tool or its server, and what they stand for.
+    """Return the members that name the tool or its server, and the tools that they resolve to.
 
     Raises:
-        BadArguments: there is none, or there are two and nothing tells which one is an argument of the other.
+        BadArguments: there is none, or there are two and it is unclear which is an argument of the other.
     """
     keys = [name for name in _NAMES if isinstance(given.get(name), str) and given[name]]
     keys = keys or [name for name in _OTHER_NAMES if isinstance(given.get(name), str) and given[name]]
@@ -103,10 +104,10 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
 async def _on_server(
     outer: str, given: Mapping[str, Any], name: str, meant: MeantTools, read: ReadName
 ) -> tuple[Sequence[str], MeantTools]:
-    """Return the member that says which server the tool is of, if there is one, and what the name stands for there.
+    """Return the member that names the tool's server, if there is one, and the tools of the name at that server.
 
     Raises:
-        BadArguments: the server is not that of the tool, which has no argument of that name either.
+        BadArguments: the server does not have the tool, and the tool has no argument of that name.
     """
     member = next((one for one in _SERVERS if isinstance(given.get(one), str) and given[one]), None)
     if member is None:
@@ -120,7 +121,7 @@ async def _on_server(
     if tool is not None and member not in _own_members(tool):
         said = f"{tool.name} is of another server than {given[member]!r:.80}, which {outer} was given as `{member}`"
         raise BadArguments(outer, f"{said}: write the whole name, and everything else inside `arguments`.")
-    # What there is not, or not for this agent, is looked for, and recorded, by its whole name.
+    # An unknown or hidden tool is searched for, and recorded, by its whole name.
     return ((), meant) if meant.tools or spellings(name) else ((member,), whole)
 
 
@@ -135,10 +136,10 @@ def _holds_arguments(
     if name == "arguments":
         return True
     if name in own:
-        # As an object where the tool takes none under that name, it can only be all of them.
+        # As an object, if the tool takes none under that name, it can only hold all arguments.
         return isinstance(value, dict) and own.issuperset(value) and not _takes_objects(tool, name)
     if tool is None and len(beside) > 1:
-        # Nothing is known of the tool, and there are other arguments: this is one of them.
+        # The tool is unknown, and there are other arguments: this is one of them.
         return False
     return value is None or isinstance(value, dict) or (isinstance(value, str) and _is_object_text(value))
 
@@ -167,7 +168,7 @@ def _takes_objects(tool: ToolRecord | None, name: str) -> bool:
 
 
 def _refuse_look_alikes(outer: str, given: Mapping[str, Any], own: frozenset[str]) -> None:
-    """Refuse a member that differs only in case from one that has a meaning here.
+    """Refuse a member that differs only in case from one with a meaning here.
 
     Raises:
         BadArguments: there is one.

@@ -37,7 +37,7 @@ _AT_ONCE: Final = 200
 
 
 class _KeptList(NamedTuple):
-    """The list of an agent, with what it was made of."""
+    """The list of an agent, with the tools it was made from."""
 
     agent: str
     whole: Listing
@@ -45,13 +45,13 @@ class _KeptList(NamedTuple):
     listed: Listing
 
     def is_made_of(self, whole: Listing, absent: tuple[ToolRecord, ...]) -> bool:
-        """Return whether the list was made of these tools."""
+        """Tell whether the list was made from these tools."""
         return self.whole is whole and self.absent is absent
 
 
 class Exposure:
     """The choice of listed tools. `pinned` are patterns over canonical names, `budget` the tokens that `auto` allows a
-    list, `current` has the tools of servers that are away.
+    list, `current` has the tools of disconnected servers.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Exposure:
         }
 
     def note_instructions(self, view: View, text: str) -> None:
-        """Count the instructions that an agent was given: they are part of what its list costs."""
+        """Count the instructions sent to an agent: they are part of the cost of its list."""
         self._instructions.put(view.key, estimate(text))
 
     def cost_steps(self, listing: Listing) -> Steps[int]:

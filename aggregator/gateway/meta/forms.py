@@ -22,7 +22,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "list_servers": dict.fromkeys(("name", "server_name"), "server"),
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
 }
-# A word for how much is to be said, by the meta tool; in brief is what the tool itself has by default.
+# A word for the level of detail, by meta tool; brief is the tool's own default.
 _DETAIL: Final = "detail"
 _DETAILS: Final[Mapping[str, Mapping[str, int]]] = {
     "search_tools": {"brief": 1, "full": 3},
@@ -39,7 +39,7 @@ _LONGEST: Final = 20_000
 
 
 def in_form(tool: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a meta tool under its own names and in its own forms, as far as it is clear how.
+    """Return the arguments of a meta tool under its own names and in its own forms, as far as the mapping is clear.
 
     Raises:
         BadArguments: one thing is given under two names.
@@ -104,7 +104,7 @@ def _list(value: Any) -> Any:
 
 
 def _within(least: int, most: int, value: Any) -> Any:
-    """Return the nearest number that is allowed; what is no number stays as it came."""
+    """Return the nearest number that is allowed; other values stay unchanged."""
     if isinstance(value, str):
         try:
             value = float(value) if len(value) < 30 else value

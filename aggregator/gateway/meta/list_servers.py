@@ -22,11 +22,11 @@ _RECORD: Final = meta_record(
 
 
 async def list_servers(asking: MetaToolCall) -> str:
-    """Return one line a server: name, state, number of tools, and what it is for: the operator's description, else its
-    own words, else what its tools are about. For a named one, its instructions too.
+    """Return one line a server: name, state, number of tools, and its purpose: the operator's description, else the
+    server's own, else the subjects of its tools. For a named server, its instructions too.
 
     Raises:
-        LoginRequired: the named one is away until this agent has connected an account, with the link.
+        LoginRequired: the named server is unavailable until this agent has connected an account, with the link.
     """
     finder, view = asking.finder, asking.view
     wanted = asking.arguments.get("server")

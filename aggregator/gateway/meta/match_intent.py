@@ -16,7 +16,7 @@ _RECORD: Final = meta_record(
 
 
 async def match_intent(asking: MetaToolCall) -> str:
-    """Return compact JSON: `intent`, and where it is `mcp` the rule, the server, the tools and a level 1 text to
+    """Return compact JSON: `intent`, and if it is `mcp` the rule, the server, the tools and a level 1 text to
     inject.
     """
     found = await asking.finder.match(asking.view, asking.arguments["message"], _LIMIT)

@@ -1,6 +1,7 @@
-"""The tool or server that a model means by a name which is written otherwise than it is listed.
+"""Name resolution: the tool or server that a model means by a name in another spelling than the list's.
 
-Law: only what the agent may call or know of is meant, and only where one alone fits; nothing is guessed between two.
+Law: only tools and servers visible to the agent are candidates, and only a single match counts; nothing is guessed
+between two.
 """
 
 import re
@@ -29,7 +30,7 @@ _TOOLS_BUDGET: Final = 400
 _EVERY: Final = frozenset(("all", "any", "*"))
 _WORD: Final = re.compile("[a-z]+")
 _ALIKE: Final = 0.6
-# Characters of a name that are compared with those of servers.
+# Characters of a name that are compared with the names of servers.
 _LONGEST: Final = 100
 
 
@@ -80,9 +81,7 @@ class WrittenNames:
         return "\n".join([f"{seen.name} is a server, not a tool. Its tools:", *lines, *more])
 
     def spellings(self, name: str) -> list[str]:
-        """Return the name as it is written, without what is around it, and without what a host puts in front, if that
-        is no server of ours.
-        """
+        """Return the written name, without decoration, and without a host's prefix if that is no server of ours."""
         bare = _bare(name)
         short = without_host_prefix(bare)
         found = [name, bare]
@@ -106,7 +105,7 @@ def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
 
 
 def is_every_server(finder: Finder, view: View, name: str) -> bool:
-    """Return whether a word stands for all servers, since none of them has it for a name."""
+    """Tell whether a word stands for all servers, since none of them has it as a name."""
     return caseless(name) in _EVERY and finder.server_named(view, name) is None
 
 

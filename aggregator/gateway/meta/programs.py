@@ -1,7 +1,7 @@
-"""The programs of `run_code`: what they call goes the road of a host's own calls, and what they ask reaches the host.
+"""The programs of `run_code`: their calls take the same pipeline as a host's, and their questions reach the host.
 
-A program whose host of 2026-07-28 has to be asked something is parked (`ask/parked_calls.py`), and goes on where it
-was: no call of it is made twice.
+If a host of 2026-07-28 has to answer a question, its program is parked (`ask/parked_calls.py`), and continues at the
+same point: no call of it is made twice.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ from aggregator.wire.peer import Channel, NoBackChannel
 log = logging.getLogger(__name__)
 
 RUN_CODE: Final = "run_code"
-# What a program may call; `call_tool` has the name of the tool in its arguments.
+# The functions of a program; `call_tool` has the name of the tool in its arguments.
 _FUNCTIONS: Final = frozenset({"call_tool", "search_tools", "describe_tools"})
 MOST_CODE: Final = 256 * 1024
-# Tokens of the text that goes back to the model where the rest is not kept.
+# Tokens of the text for the model if the rest is not stored.
 _MOST_TOKENS: Final = 10_000
 # Characters that are at least one token in any language.
 _LONGEST: Final = 8
@@ -118,12 +118,12 @@ class RunPrograms:
         record: CallRecord,
         call_meta: CallMeta,
     ) -> dict[str, Any]:
-        """Return what came of a program, or the question that it waits with.
+        """Return the outcome of a program, or the question that it waits with.
 
         Raises:
-            BadArguments: it may not be run, or not like this.
+            BadArguments: it may not be run, or not in this form.
             OverLimit: too many run already.
-            StaleState, RpcError: the host came back with an answer that is not good for it.
+            StaleState, RpcError: the host came back with an answer that is not valid for it.
         """
         self._refuse(call, arguments)
         caller = RequestCaller(host, call.version, call.params, channel)
@@ -224,7 +224,7 @@ class ProgramCalls:
         return f"{tenant or ''}/{agent}"
 
     async def function(self, call: FunctionCall) -> str:
-        """Return what a call of the program is answered, as JSON.
+        """Return the answer to a function call of the program, as JSON.
 
         Raises:
             CallFailed: there is no answer, or the answer is an error.
@@ -242,12 +242,12 @@ class ProgramCalls:
         return await asyncio.to_thread(_as_json, result)
 
     def end(self) -> None:
-        """Tell the host what was not told yet of the calls."""
+        """Send the host the unsent progress of the calls."""
         if self._progress is not None:
             self._progress.flush()
 
     async def _answered(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Make a call, and make it again with the answers of the host, until it has its result.
+        """Make a call, and repeat it with the answers of the host, until it has its result.
 
         Raises:
             RpcError: it has none.
@@ -273,7 +273,7 @@ class ProgramCalls:
         raise CallFailed(f"It asked {ROUNDS} times and has not come to an end.")
 
     async def _answers(self, requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answers of the host, by the keys of the requests; those of one call are put to it at once."""
+        """Return the answers of the host by the keys of the requests; the requests of one call are sent at once."""
         ask = self._caller.parked
         if requests and ask is None:
             raise CallFailed("The host cannot be asked what this call needs to know.")
@@ -303,7 +303,7 @@ def _shut_down() -> UpstreamLost:
 
 
 def check_code(views: Views, config: Config | None = None) -> None:
-    """Check that programs can be run wherever a policy, or a configuration if one is given, exposes them.
+    """Check that programs can be run if a policy, or the given configuration, exposes them.
 
     Raises:
         OperatorError: the package that runs them is not installed.

@@ -30,7 +30,7 @@ RECORD: Final = meta_record(
 
 
 class UnknownResult(CallRefused):
-    """The handle is that of no result, as far as this caller may know."""
+    """The handle is unknown to this caller."""
 
     code = "unknown_result"
     status = 404

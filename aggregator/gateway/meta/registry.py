@@ -37,7 +37,7 @@ META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "ma
 
 # Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
-# Calls nested in calls are taken as the innermost, up to this depth.
+# Calls nested in calls are reduced to the innermost, up to this depth.
 _NESTED: Final = 3
 
 
@@ -89,7 +89,7 @@ class MetaToolSet:
 
 
 class MetaTools:
-    """The configured meta tools. They see and call only what the agent itself may."""
+    """The configured meta tools. They see and call only tools that the agent itself may call."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class MetaTools:
             return entry.result
 
     def _reader(self, view: View) -> ReadName:
-        """Return the function that reads the name of an inner call; a meta tool has its own name alone."""
+        """Return the function that reads the name of an inner call; a meta tool has only its own name."""
         names = WrittenNames(self._finder, self._resolver, view)
 
         async def read(name: str) -> MeantTools:

@@ -85,7 +85,7 @@ def still_indexing(tools: int) -> str:
 
 
 def not_searchable(servers: Iterable[str]) -> str:
-    """Return the note for an answer that cannot have the tools of these servers, by an error of ours."""
+    """Return the note for an answer that lacks the tools of these servers because of an error of ours."""
     return f"The tools of {', '.join(servers)} cannot be found by words now: search again without query."
 
 

@@ -115,7 +115,7 @@ def _tag(skill: ItemRecord, path: str) -> dict[str, str]:
 
 
 def _block(content: Any) -> dict[str, Any]:
-    """Return what was read as a block of content: text as text, and bytes as the resource that they are."""
+    """Return a part of a resource as a block of content: text as text, and bytes as an embedded resource."""
     if isinstance(content, dict) and isinstance(content.get("text"), str):
         return {"type": "text", "text": content["text"]}
     return {"type": "resource", "resource": content}

@@ -17,7 +17,7 @@ SOURCE: Final = "aggregator"
 
 
 class NoteKept(Protocol):
-    """A function that notes what a kept result brings to the conversation that reads it, before it is answered."""
+    """A function that records the labels of a kept result in the conversation that reads it, before the answer."""
 
     def __call__(self, kept: KeptResult, /) -> Awaitable[None]: ...
 
