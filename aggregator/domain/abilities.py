@@ -20,9 +20,9 @@ _URLS_SINCE: Final = "2025-11-25"
 
 
 class HostCapabilities(NamedTuple):
-    """The client capabilities of a host that can be passed on to an upstream; no other is declared.
+    """The client capabilities of a host that can be forwarded to an upstream; no other is declared.
 
-    `urls` are pages that a person is sent to; `roots_change` is that the host notifies when its roots change.
+    `urls`: it can send its user to pages; `roots_change`: it notifies of changes of its roots.
     """
 
     forms: bool = False
@@ -34,12 +34,12 @@ class HostCapabilities(NamedTuple):
 
 
 NOTHING: Final = HostCapabilities()
-# What is declared where it is not known which host will be asked.
+# Declared if the host for later questions is not known yet.
 EVERYTHING: Final = HostCapabilities(forms=True, urls=True, sampling=True, sampling_tools=True, roots=True)
 
 
 def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
-    """Return what a host declared: a client's `capabilities` in the given revision."""
+    """Return the declared capabilities of a host: a client's `capabilities` in the given revision."""
     if not capabilities or not isinstance(capabilities, Mapping):
         return NOTHING
     sampling, roots = capabilities.get("sampling"), capabilities.get("roots")
@@ -60,9 +60,9 @@ def abilities_of(version: str, capabilities: Any) -> HostCapabilities:
 
 @lru_cache(maxsize=64)
 def declared(abilities: HostCapabilities, *, alone: bool = False) -> Mapping[str, Any]:
-    """Return the `capabilities` of a client that can be asked so much; `alone`: no other host uses the connection.
+    """Return the `capabilities` of a client with these abilities; `alone`: no other host uses the connection.
 
-    Only then a change of roots can be told: with several hosts there is no saying whose they are.
+    Only then a change of roots can be announced: with several hosts it would be ambiguous.
     """
     capabilities: dict[str, Any] = {}
     if abilities.forms or abilities.urls:

@@ -13,11 +13,11 @@ CONVERSATION_KEY: Final = "aggregator/conversation_id"
 
 
 class ToolCall(NamedTuple):
-    """`tools/call` as it came: `params` untouched, hop-local `_meta` in it.
+    """`tools/call` from a host: `params` unchanged, with hop-local `_meta`.
 
-    `version` is the revision it speaks, `style` how the host sees names, `conversation` what it belongs to,
-    `via` the meta tool or frontend that it came by if not by itself. `only_reads`: the tool must be known to
-    change nothing. `within` is the place of the call of `run_code` whose program makes this one.
+    `version` is its revision, `style` the host's spelling of names, `conversation` its conversation, `via` the meta
+    tool or frontend that it came through, if any. `only_reads`: the tool must be known to change nothing. `within` is
+    the trace position of the `run_code` call whose program makes this one.
     """
 
     principal: Principal
@@ -57,7 +57,7 @@ class ToolCall(NamedTuple):
 
 
 class ResolvedCall(NamedTuple):
-    """A call of which it is known which tool of which upstream is meant."""
+    """A call with its resolved tool and upstream."""
 
     call: ToolCall
     tool: ToolRecord

@@ -1,4 +1,4 @@
-"""The record of one call: what its audit row, its span and its metrics are made of when it is over."""
+"""The record of one call: the source of its audit row, span and metrics at its end."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ ON_RECORD: Final = frozenset(
 
 Status = Literal[
     "ok", "error", "timeout", "denied", "invalid", "cancelled", "unavailable", "pending"
-]  # `error`: an `isError` result or a JSON-RPC error; `pending`: a person has to agree, or answer, first
-# What a row of the audit log says: `interrupted` is written by the next gateway where one ended before the call did.
+]  # `error`: an `isError` result or a JSON-RPC error; `pending`: it waits for a confirmation or an answer
+# The status in a row of the audit log: the next gateway writes `interrupted` if one ended before the call did.
 RowStatus = Literal[Status, "interrupted"]
 
 
@@ -54,7 +54,7 @@ class LogContext:
     holding: "MemoryHold | None" = None
 
 
-# What log lines say of that call, where more is known of it than its trace.
+# The call's data for log lines, if more is known than its trace.
 current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
 
 
@@ -67,9 +67,9 @@ class Stage(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One try to have a call answered: `step` is its number among the steps of the call, counted from 0.
+    """One attempt to answer a call: `step` is its number among the steps of the call, counted from 0.
 
-    `failure` is one sentence without values of the call; None where the server answered.
+    `failure` is one sentence without values of the call; None if the server answered.
     """
 
     step: int
@@ -92,22 +92,19 @@ class ShownPart(NamedTuple):
 class CallRecord:
     """The record of one call: filled while it runs, closed once.
 
-    `started` is wall-clock time in seconds since 1970, `began` that moment on the
-    clock of durations; every duration is in seconds.
+    `started` is wall-clock time in seconds since 1970, `began` that moment on the clock of durations; every duration is
+    in seconds.
 
-    `asked_name` is the name as it was called; `server`, `tool` (canonical), `own_name` and `schema_version` are None as
-    long as it is not known which tool is meant. `answered_by` is the server that answered, where a fallback did.
-    `approved_by` is who agreed, where a person had to: `host:NAME`, or who approved it; `approval_id` names the
-    question in the queue, if there was one. `attempts` are told where the first did not answer.
-    `shown` is set for a result that was shown in part.
-    `flow` are the flow labels of its conversation, and after a `+` those that its result brought.
-    `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `via` the meta tool that the call came
-    by, if any.
-    What is no call of a tool has another `method`, which is its `tool` as well, and no `schema_version`.
-    `sent`: an upstream was sent the request; `harmless`: to repeat it changes nothing. `request_id` is the id that the
-    host gave its request, if it speaks JSON-RPC.
-    `arguments` and `result` are references to what was sent and answered; they may not be changed. `error` is what was
-    raised, when there is no result.
+    `asked_name` is the requested name; `server`, `tool` (canonical), `own_name` and `schema_version` are None until the
+    tool is resolved. `answered_by` is the server that answered, if a fallback did. `approved_by` is the confirmer, if
+    confirmation was required: `host:NAME`, or the approver; `approval_id` names the entry of the queue, if there was
+    one. `attempts` is filled if the first did not answer. `shown` is set for a shortened result. `flow` are the flow
+    labels of its conversation, and after a `+` the labels from its result. `frontend` is `stdio`, `sse`, `http`, `v1`,
+    `inprocess`, `cli` or `console`; `via` the meta tool that the call came through, if any. Other requests have another
+    `method`, which is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream;
+    `harmless`: repeating it changes nothing. `request_id` is the id that the host gave its request, if it speaks
+    JSON-RPC. `arguments` and `result` refer to the sent and received objects, which must not be changed. `error` is the
+    exception if there is no result.
     """
 
     trace: TraceContext
@@ -157,7 +154,7 @@ class CallRecord:
 
     @property
     def own_seconds(self) -> float:
-        """Return the time that was neither an upstream's nor a person's, in seconds."""
+        """Return the seconds spent neither at an upstream nor waiting for a user."""
         return self.split()[1]
 
     def split(self) -> tuple[float, float, int]:

@@ -14,7 +14,7 @@ CauseKind = Literal["unreachable", "certificate", "tls", "path", "server"]
 
 
 class ConnectionCause(NamedTuple):
-    """A cause in words: `sentence` says what is wrong, and no other holds it; `mend` is the one thing to do."""
+    """A cause in words: `sentence` describes the fault, unique among the causes; `mend` is the one fix."""
 
     kind: CauseKind
     sentence: str
@@ -135,7 +135,7 @@ _VERIFY_CODES: Final = {
     62: "wrong_name",
     64: "wrong_name",
 }
-# Parts of the reasons of OpenSSL, in the order in which they are looked for.
+# Parts of the reasons of OpenSSL, in the order of the search.
 _REASONS: Final = (
     ("WRONG_VERSION_NUMBER", "tls_on_plain"),
     ("HTTP_REQUEST", "tls_on_plain"),
@@ -185,7 +185,7 @@ def cause_of(error: BaseException) -> ConnectionCause | None:
 
 
 def cause_of_status(status: int, events: bool = False) -> ConnectionCause | None:
-    """Return the cause that an HTTP status tells of; `events`: an event stream was asked for. None for any other."""
+    """Return the cause shown by an HTTP status, or None; `events`: the request was for an event stream."""
     name = _STATUSES.get(status)
     if name == "no_post" and events:
         name = "no_events"
@@ -231,7 +231,7 @@ def _name(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the one of the system in it, and what they come from."""
+    """Yield an error, its system error, and their causes."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(seen) < 20:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Verdict = Literal["allow", "deny", "confirm"]
-# Who has to agree to a call that waits for a person: the host that makes it, or an approver at the queue.
+# The confirmer of a call: the host that makes it, or an approver at the queue.
 ConfirmBy = Literal["host", "queue"]
-# The beginning of an approver's name where the host said so; other approvers answered in the queue.
+# The beginning of a confirmer's name if the host confirmed; other approvers answered in the queue.
 HOST_AGREED: Final = "host:"
 
 
@@ -14,9 +14,9 @@ HOST_AGREED: Final = "host:"
 class Decision:
     """A decision whether something is allowed, with its reason.
 
-    `rule` names what decided, `reason` says it to a person, `source` is its `file:line` where there is one. `confirm`
-    allows it once a person has agreed, or as many different `people` as are needed. A `hidden` denial is answered as if
-    the thing did not exist. `told`: a person who is asked is told the reason, which says what happened before.
+    `rule` names the deciding rule, `reason` explains it to a user, `source` is its `file:line` if it has one. `confirm`
+    allows it after a confirmation, or after confirmations by as many different `people` as required. A `hidden` denial
+    is answered as if the target did not exist. `told`: the confirmation shows the reason, which names earlier reads.
     """
 
     verdict: Verdict
@@ -34,12 +34,12 @@ class Decision:
 
 
 def confirmers(decision: Decision, confirm_by: ConfirmBy) -> ConfirmBy:
-    """Return who has to agree to a call: a host can never be one of several people."""
+    """Return the confirmer of a call: a host can never be one of several."""
     return "queue" if decision.people > 1 else confirm_by
 
 
 def may_agree(agreed_by: str | None, confirm_by: ConfirmBy) -> bool:
-    """Return whether the agreement of `agreed_by`, None where no one agreed, is one that `confirm_by` takes."""
+    """Tell whether `confirm_by` accepts the confirmation of `agreed_by`, None for none."""
     if agreed_by is None:
         return False
     return confirm_by == "host" or not agreed_by.startswith(HOST_AGREED)

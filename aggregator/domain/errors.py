@@ -18,7 +18,7 @@ CONNECTION_CLOSED: Final = -32000
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
-# 2025-11-25 only: the person has to visit pages first, and the request is to be sent again.
+# 2025-11-25 only: the user has to visit pages first, then the request is repeated.
 URL_REQUIRED: Final = -32042
 
 # The machine-readable half of a refusal is under this key of a result's `_meta`.
@@ -36,7 +36,7 @@ def is_hop_local(code: int) -> bool:
 
 
 class Blame(NamedTuple):
-    """The rule that forbids something, and its `file:line` where it has one; for the audit, never for a host."""
+    """The rule behind a refusal, and its `file:line` if it has one; for the audit, never for a host."""
 
     rule: str
     source: str | None
@@ -47,9 +47,9 @@ class AggregatorError(Exception):
 
 
 class RpcError(AggregatorError):
-    """A JSON-RPC error object: `code`, `message` and, where there is any, `data` (JSON-RPC 2.0, section 5.1).
+    """A JSON-RPC error object: `code`, `message` and `data`, if any (JSON-RPC 2.0, section 5.1).
 
-    `more` are members that JSON-RPC does not know; they are passed on.
+    `more` are members unknown to JSON-RPC; they are forwarded.
     """
 
     def __init__(self, code: int, message: str, data: Any = None, more: Mapping[str, Any] | None = None) -> None:
@@ -82,7 +82,7 @@ class NotServed(HostError):
 
 
 class UnknownTool(NotServed):
-    """The name is that of no tool (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
+    """No tool has this name (S/server/tools: -32602). `blame` is the rule that hides `meant`, if there is one."""
 
     word = "unknown_tool"
 
@@ -95,9 +95,9 @@ class UnknownTool(NotServed):
 
 
 class ShuttingDown(RpcError):
-    """The aggregator is about to end, and takes nothing new. `retry_after` seconds from now it may be back.
+    """The aggregator is about to end, and accepts no new work. It may be back `retry_after` seconds from now.
 
-    `waited`: the request was taken before, but nothing of it was done either.
+    `waited`: the request was accepted before, but no part of it was done either.
     """
 
     word = "shutting_down"
@@ -113,14 +113,14 @@ class ShuttingDown(RpcError):
 
 
 class AnswerLost(HostError):
-    """The answer to a request cannot be had from the replica that has it: what became of it is not known."""
+    """The replica with the answer to a request is unreachable: the outcome of the request is unknown."""
 
     def __init__(self, why: str) -> None:
         super().__init__(INTERNAL_ERROR, f"{why}: it is not known what became of this request.")
 
 
 class OwnerNotReached(HostError):
-    """A message is for another replica, which cannot be reached now, or the database cannot say which it is.
+    """A message for another replica, which is unreachable now, or which the database cannot name.
 
     Nothing was done with it: it can be sent again, `retry_after` seconds from now.
     """
@@ -133,9 +133,9 @@ class OwnerNotReached(HostError):
 
 
 class CallRefused(AggregatorError):
-    """A call that was not made, for a reason the model can act on. `status` is what it is over plain HTTP.
+    """A call that was not made, for a reason the model can act on. `status` is its status over plain HTTP.
 
-    `retryable`: nothing was done, and another call may be answered, as the text says. `blame` and `meant`, the tool,
+    `retryable`: nothing was done, and another call may succeed, as the text explains. `blame` and `meant`, the tool,
     are for the audit alone.
     """
 
@@ -183,20 +183,20 @@ class BadArguments(CallRefused):
 
 
 class NotReadOnly(CallRefused):
-    """Only reading was asked for, and nothing says that the tool only reads."""
+    """The call requested reading only, and the tool is not known to only read."""
 
     code = "not_read_only"
     advice = ""
 
 
 class NotConfirmed(CallRefused):
-    """A person had to agree, and did not."""
+    """A required confirmation was not given."""
 
     code = "not_confirmed"
 
 
 class WaitsForApproval(CallRefused):
-    """The call is queued until a person has answered; nothing was done."""
+    """The call is queued until an approver has answered; nothing was done."""
 
     code = "approval_pending"
     status = 202
@@ -218,7 +218,7 @@ class OverLimit(CallRefused):
 
 
 class HostLacks(CallRefused):
-    """The server has to ask something that this host cannot be asked."""
+    """The server needs an answer that this host cannot give."""
 
     code = "host_lacks_capability"
     status = 501
@@ -272,10 +272,10 @@ class OperatorError(AggregatorError):
 
 
 class UpstreamError(AggregatorError):
-    """An upstream could not do what it was asked. `server` is its id, `message` our own words for a host.
+    """An upstream could not fulfil a request. `server` is its id, `message` our own words for a host.
 
-    `said`: the words of the server, for operators alone. `retryable`: nothing was done, or doing it again is known to
-    do no harm, and the same call may be answered. `in_doubt`: it may have been done.
+    `said`: the text of the server, for operators alone. `retryable`: nothing was done, or repeating it is known to do
+    no harm, and the same call may succeed. `in_doubt`: it may have been done.
     """
 
     code = "upstream_error"
@@ -305,7 +305,7 @@ class UpstreamError(AggregatorError):
             self.retryable, self.advice = False, "The call had begun: do not simply repeat it."
 
     def to_object(self) -> dict[str, Any]:
-        """Return the machine-readable form: code, server, message, retryable and what else is known."""
+        """Return the machine-readable form: code, server, message, retryable and further known details."""
         return {
             "code": self.code,
             "server": self.server,
@@ -358,7 +358,7 @@ class UpstreamLost(UpstreamError):
 
 
 class UpstreamBadAnswer(UpstreamError):
-    """The server answered something that is not MCP, or more than is taken."""
+    """The server answered with invalid MCP, or with more than the limit."""
 
     code = "upstream_bad_answer"
 
@@ -421,7 +421,7 @@ def operator_text(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> Reason:
-    """Return why a request to an upstream failed: our words for a host, and those of the server for operators."""
+    """Return why a request to an upstream failed: our words for a host, and the server's for operators."""
     if isinstance(error, UpstreamError):
         return Reason(error.message, error.said)
     if isinstance(error, RpcError):

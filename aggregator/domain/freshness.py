@@ -1,6 +1,6 @@
-"""The time that a result may be cached, and by which hosts (S/server/utilities/caching). Ages are given, not read.
+"""The time that a result may be cached, and by which hosts (S/server/utilities/caching). Ages are arguments.
 
-Law: of several parts the shortest time and the narrowest circle count; what an upstream does not say is private.
+Law: of several parts the shortest time and the narrowest scope count; without a declaration a result is private.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ _LONGEST_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The time that a result may be cached: `ttl` in milliseconds; `public`: any host may be given the same."""
+    """The time that a result may be cached: `ttl` in milliseconds; `public`: it may be shared between hosts."""
 
     ttl: int
     public: bool = False
 
     def after(self, seconds: float) -> "Freshness":
-        """Return what is left after so many seconds."""
+        """Return the freshness that remains after so many seconds."""
         return Freshness(max(0, self.ttl - int(seconds * 1000)), self.public)
 
     def hints(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ OURS_FOR_ONE: Final = Freshness(5_000)
 
 
 def said(result: Mapping[str, Any]) -> Freshness | None:
-    """Return what a result says of itself; None where it says nothing, as before 2026-07-28."""
+    """Return the declared freshness of a result; None without a declaration, as before 2026-07-28."""
     if _TTL not in result and _SCOPE not in result:
         return None
     ttl = result.get(_TTL)

@@ -15,9 +15,9 @@ OwnerKind = Literal["user", "agent", "shared", "gateway"]
 class GrantOwner:
     """The owner of a grant.
 
-    kind: `user` is one person at one issuer, `agent` one agent of one tenant, `shared` all agents together, and
-    `gateway` the aggregator itself, which reads lists and calls no tool.
-    names: issuer and subject of a `user`, tenant (or "") and id of an `agent`; empty for the others.
+    kind: `user` is one user at one issuer, `agent` one agent of one tenant, `shared` all agents together, and `gateway`
+    the aggregator itself, which reads lists and calls no tool. names: issuer and subject of a `user`, tenant (or "")
+    and id of an `agent`; empty for the others.
     """
 
     kind: OwnerKind
@@ -44,7 +44,7 @@ class GrantOwner:
         return cls(kind, tuple(names))
 
     def __str__(self) -> str:
-        """Return the owner for a person to read."""
+        """Return the owner for display."""
         if self.kind == "user":
             return f"{self.names[1]} of {self.names[0]}"
         if self.kind == "agent":
@@ -58,8 +58,8 @@ GATEWAY: Final = GrantOwner("gateway")
 
 
 def owner_of(principal: Principal, per: Per) -> GrantOwner:
-    """Return the owner of the account that a call of `principal` is made with. A caller without a token is no person
-    that is known: the account is then that of its agent.
+    """Return the owner of the account for a call of `principal`. A caller without a token is no known user: the account
+    is then its agent's.
     """
     if per == "shared":
         return SHARED

@@ -1,4 +1,4 @@
-"""The levels of log messages, by which a host chooses what it is sent (RFC 5424, S/server/utilities/logging)."""
+"""The levels of log messages, by which a host filters them (RFC 5424, S/server/utilities/logging)."""
 
 from typing import Any, Final
 
@@ -11,5 +11,5 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def rank(level: Any) -> int | None:
-    """Return how important a level is, from 0; None for what is no level."""
+    """Return the rank of a level, from 0; None for an invalid one."""
     return _RANKS.get(level) if isinstance(level, str) else None

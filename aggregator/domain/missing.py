@@ -1,5 +1,5 @@
-"""The errors for what is missing: an item that is not there for a host, or not as it is listed, a scope in its token,
-an account at a server.
+"""The errors for missing things: an item that does not exist for a host, or differs from its listing, a scope in its
+token, an account at a server.
 
 A read can only fail as a JSON-RPC error.
 """
@@ -16,7 +16,7 @@ RESOURCE_NOT_FOUND: Final = -32002
 
 
 class UnknownResource(NotServed):
-    """The URI is that of no resource, as far as this agent may know. `code` is that of 2026-07-28."""
+    """No resource visible to this agent has the URI. `code` is the code of 2026-07-28."""
 
     word = "unknown_resource"
 
@@ -41,7 +41,7 @@ class OddSpelling(NotServed):
 
 
 class UnknownPrompt(NotServed):
-    """The name is that of no prompt (S/server/prompts: -32602)."""
+    """No prompt has this name (S/server/prompts: -32602)."""
 
     word = "unknown_prompt"
 
@@ -51,7 +51,7 @@ class UnknownPrompt(NotServed):
 
 
 class UnknownSkill(NotServed):
-    """The URI is that of no skill's SKILL.md (SEP-2640: -32602 in every era)."""
+    """No skill's SKILL.md has this URI (SEP-2640: -32602 in every era)."""
 
     word = "unknown_skill"
 
@@ -60,7 +60,7 @@ class UnknownSkill(NotServed):
 
 
 class UnknownDirectory(NotServed):
-    """The URI is that of no directory (SEP-2640: -32602 in every era)."""
+    """No directory has this URI (SEP-2640: -32602 in every era)."""
 
     word = "unknown_directory"
 
@@ -69,7 +69,7 @@ class UnknownDirectory(NotServed):
 
 
 class ItemRefused(NotServed):
-    """The policy, or a person, does not allow the read; `details` hold the `code`."""
+    """The policy, or a user, does not allow the read; `details` contain the `code`."""
 
     def __init__(
         self, message: str, details: dict[str, Any], blame: Blame | None = None, outcome: Status = "denied"
@@ -118,10 +118,10 @@ class InsufficientScope(CallRefused):
 
 
 class LoginRequired(UpstreamError):
-    """The server wants an account to be connected first, or once more: nothing was run.
+    """The server requires an account to be connected first, or again: nothing was run.
 
-    `details["url"]` is the page where a person does that; without one, `details["command"]` says what to run. `scopes`
-    are those that the server wants; only the page shows them, since the server chose their names.
+    `details["url"]` is the page for that; without one, `details["command"]` is the command to run. `scopes` are the
+    server's demands; only the page shows them, since the server chose their names.
     """
 
     code = "login_required"

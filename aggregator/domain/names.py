@@ -46,7 +46,8 @@ def folded(name: str) -> str:
 
 
 def listed_canonical(prefix: str, tool: str, *, ambiguous: bool = False) -> str:
-    """Return `server.tool` as listed on the HTTP and SSE frontends; a digest marks what cannot be listed as it is.
+    """Return `server.tool` as listed on the HTTP and SSE frontends; a digest marks a name that cannot be listed
+    unchanged.
 
     `ambiguous` says that another configured name reads the same once `.` becomes `_`.
     """
@@ -77,7 +78,7 @@ def shadowed(prefixes: Iterable[str]) -> frozenset[str]:
 
 
 def reads_as_anothers(name: str, prefixes: Iterable[str]) -> bool:
-    """Return whether a name without a prefix could be taken for one of a server that has one of these."""
+    """Tell whether a name without a prefix could be read as one of a server with one of these prefixes."""
     known = {prefix for prefix in prefixes if prefix}
     plain = folded(name)
     return any(prefix in known for prefix, _ in spellings(name)) or any(plain.startswith(f"{p}_") for p in known)
@@ -107,9 +108,9 @@ def loosened(name: str) -> str:
 
 
 def keeps_parts(written: str, name: str) -> bool:
-    """Return whether a name with the same loosened form has an end of a word wherever `written` has a separator.
+    """Tell whether a name with the same loosened form has the end of a word wherever `written` has a separator.
 
-    `data.base_drop` is thus not taken for `database.drop`, while `data_base.drop` is.
+    So `data.base_drop` does not match `database.drop`, while `data_base.drop` does.
     """
     ends = _ends_of_words(name)
     return all(at in ends for at, sign in _ends_of_words(written).items() if any(one in sign for one in _SEPARATORS))

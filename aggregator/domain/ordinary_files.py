@@ -20,7 +20,7 @@ _PIECE: Final = 2**20
 
 
 class NotOrdinary(OSError):
-    """A path that leads to something other than an ordinary file; `strerror` says to what, and what is wanted."""
+    """A path to something other than an ordinary file; `strerror` names its kind, and the expected one."""
 
 
 def read_ordinary(path: str | Path, at_most: int | None = None) -> bytes:

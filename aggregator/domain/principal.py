@@ -15,11 +15,11 @@ _AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """The verified claims of an OAuth access token that a request was sent with.
+    """The verified claims of a request's OAuth access token.
 
-    issuer, subject: who vouches, and for whom (RFC 7519, 4.1.1, 4.1.2). client: the program that the token was issued
-    to (RFC 9068, 2.2). expires: seconds since 1970. text: the token itself, for a token exchange where the operator
-    configured one (RFC 8693); it goes to no upstream, no log and no page.
+    issuer, subject: of RFC 7519, 4.1.1, 4.1.2. client: the program that the token was issued to (RFC 9068, 2.2).
+    expires: seconds since 1970. text: the token itself, for a token exchange if the operator configured one (RFC 8693);
+    it goes to no upstream, no log and no page.
     """
 
     issuer: str
@@ -49,13 +49,13 @@ class TokenFacts:
 
     @property
     def bearer(self) -> tuple[str, str, str | None]:
-        """The person and the program that the token stands for, equal for the tokens that replace each other."""
+        """The user and the program of the token, equal for tokens that replace each other."""
         return self.issuer, self.subject, self.client
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The agent behind a request, and by what it was known: `key_id` and `token` are None on stdio and without policy
+    """The agent behind a request, and its identification: `key_id` and `token` are None on stdio and without policy
     files; at most one of them is set.
     """
 
@@ -67,14 +67,14 @@ class Principal:
 
     @property
     def known_by(self) -> str | None:
-        """The sign by which the agent was known, for records: the id of its key; for a token `token:`, which no id has,
-        with the program that the token was issued to.
+        """The identification of the agent for records: the id of its key; for a token `token:`, which no id has, with
+        the program that the token was issued to.
         """
         return self.key_id if self.token is None else f"token:{self.token.client or ''}"[:_PROGRAM]
 
     def is_same_caller(self, other: "Principal") -> bool:
-        """Return whether both are one agent with one key, or one person's tokens of one program; tenant and roles may
-        have changed with the policies.
+        """Tell whether both are one agent with one key, or one user's tokens of one program; tenant and roles may have
+        changed with the policies.
         """
         mine, others = (one.token.bearer if one.token is not None else None for one in (self, other))
         return (self.agent_id, self.key_id, mine) == (other.agent_id, other.key_id, others)

@@ -1,4 +1,4 @@
-"""A problem with something an operator wrote: where it stands, what is wrong, how to mend it."""
+"""A problem in an operator's file: its place, the fault and the fix."""
 
 from dataclasses import dataclass
 from typing import Literal

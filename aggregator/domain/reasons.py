@@ -1,13 +1,13 @@
-"""The reason why something of a server failed: our own words, and apart from them the words of the server.
+"""The reason for a server's failure: our own words and, kept apart, the server's text.
 
-Law: hosts get our words alone. What is made of a reason as a text has lost the words of the server.
+Law: hosts get our words alone. The text form of a reason omits the server's text.
 """
 
 from typing import Final, Self
 
 # Characters of a server's words that are kept with a reason.
 SAID_AT_MOST: Final = 1_000
-# What stands between our words and those of the server, for operators.
+# Separates our words from the server's text, for operators.
 LAST_WORDS: Final = "; it last said: "
 
 
@@ -29,5 +29,5 @@ def said_in(reason: str) -> str:
 
 
 def for_operator(ours: str, said: str) -> str:
-    """Return our words with those of the server, for logs, commands and the console."""
+    """Return our words with the server's text, for logs, commands and the console."""
     return f"{ours.rstrip('.')}{LAST_WORDS}{said}" if said else ours

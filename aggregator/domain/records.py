@@ -52,11 +52,11 @@ ItemKind = Literal["resource", "template", "prompt", "skill"]
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A resource, a resource template, a prompt or a skill as exposed; `own_name` is the upstream's URI, template or
-    name, of a skill the URI of its SKILL.md.
+    """An exposed resource, resource template, prompt or skill; `own_name` is the upstream's URI, template or name, for
+    a skill the URI of its SKILL.md.
 
-    `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: a template
-    that leaves open where its URIs lead, of a server that is not trusted, so that no URI is taken to it.
+    `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: an
+    untrusted server's template that matches URIs of any host, so that no URI is routed by it.
     """
 
     kind: ItemKind

@@ -1,6 +1,6 @@
-"""W3C Trace Context: where a call stands in its trace, read from what came in and written for what goes out.
+"""W3C Trace Context: the position of a call in its trace, read from incoming and written to outgoing requests.
 
-Law: what is malformed is taken for absent, as the standard demands; it never costs a call.
+Law: a malformed header counts as absent, as the standard demands; it never fails a call.
 """
 
 import os
@@ -16,7 +16,7 @@ TRACESTATE: Final = "tracestate"
 
 
 class Sample(Protocol):
-    """A function that decides whether a trace is recorded; `caller` is what the caller says, None without a caller."""
+    """A function that decides whether a trace is recorded; `caller` is the caller's flag, None without a caller."""
 
     def __call__(self, trace_id: str, caller: bool | None, /) -> bool: ...
 
@@ -37,7 +37,7 @@ _STATE_LENGTH: Final = 512
 _LONG_MEMBER: Final = 128
 # More than this is not even looked at.
 _READ_AT_MOST: Final = 8_192
-# An odd number without a pattern: its multiples keep the ids of one call apart, and no child has its parent's.
+# An odd number without a pattern: its multiples keep the ids of one call apart, and no child has its parent's id.
 _APART: Final = 0x9E3779B97F4A7C15
 _ID_BITS: Final = (1 << 64) - 1
 # Ids have to differ, not to be secret: asking the system for each costs more than all else here.
@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def as_caller(trace_id: str, caller: bool | None) -> bool:
-    """Return whether a trace is sampled where nothing is recorded here: the caller's flag, and without one, yes."""
+    """Tell whether a trace is sampled if this process records nothing: the caller's flag, or True without one."""
     return caller is not False
 
 
@@ -76,7 +76,7 @@ def begin(
 
 
 def below(above: TraceContext) -> TraceContext:
-    """Return the place of a call that is made for another one."""
+    """Return the trace position of a call that is made for another one."""
     return TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
 
 
@@ -86,10 +86,10 @@ def new_span_id() -> str:
 
 
 def onward(trace: TraceContext, attempt: int = 0, *, recorded: bool) -> dict[str, str]:
-    """Return what the `attempt`-th request to an upstream carries, in its `_meta` or as headers.
+    """Return the trace members of the `attempt`-th request to an upstream, for its `_meta` or headers.
 
-    `recorded` says that our own spans are exported. If they are not, the upstream hangs below our caller's span, as if
-    we were not there (section 4.1), so that no trace has a hole.
+    `recorded` says that our own spans are exported. If they are not, our caller's span is the upstream's parent
+    (section 4.1), so that no trace has a hole.
     """
     parent_id = upstream_span_id(trace, attempt) if recorded else trace.parent_id or trace.span_id
     carried = {TRACEPARENT: f"00-{trace.trace_id}-{parent_id}-{'01' if trace.sampled else '00'}"}
@@ -99,7 +99,7 @@ def onward(trace: TraceContext, attempt: int = 0, *, recorded: bool) -> dict[str
 
 
 def upstream_span_id(trace: TraceContext, attempt: int = 0) -> str:
-    """The id of the span of the `attempt`-th request to an upstream, from 0: it is sent before the span is made."""
+    """The span id of the `attempt`-th request to an upstream, from 0: it is sent before the span is made."""
     return _child(trace, 2 * attempt + 1)
 
 

@@ -61,7 +61,7 @@ class KeptWork:
             while not await self._done(name, work):
                 pass
         finally:
-            # Work that is not wanted any more, such as that of a connection which has ended, is no problem.
+            # Cancelled work, such as that of an ended connection, is no problem.
             self._failures.pop(name, None)
 
     async def _done(self, name: str, work: Work) -> bool:

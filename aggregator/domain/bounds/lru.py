@@ -24,7 +24,7 @@ class LruCache(Generic[K, V]):
         return iter(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return a value, which counts as used now; None where there is none."""
+        """Return a value, which counts as used now, or None."""
         value = self._entries.get(key)
         if value is not None:
             # As `touch`, without the call.
@@ -52,15 +52,15 @@ class LruCache(Generic[K, V]):
         return self.pop_oldest() if len(self._entries) > self.most else None
 
     def pop(self, key: K) -> V | None:
-        """Remove an entry and return its value; None where there is none."""
+        """Remove an entry and return its value, or None."""
         return self._entries.pop(key, None)
 
     def oldest(self) -> V | None:
-        """Return the value of the entry used longest ago; None where there is none."""
+        """Return the value of the least recently used entry, or None."""
         return next(iter(self._entries.values()), None)
 
     def pop_oldest(self) -> V | None:
-        """Remove the entry used longest ago and return its value; None where there is none."""
+        """Remove the least recently used entry and return its value, or None."""
         try:
             return self._entries.popitem(last=False)[1]
         except KeyError:

@@ -1,4 +1,4 @@
-"""Work that takes time in proportion to what a peer sent: small inputs on the event loop, large ones in a thread."""
+"""Work whose time grows with a peer's input: small inputs on the event loop, large ones in a thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from aggregator.domain.bounds.small import is_small
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What takes a few microseconds for each is done at once for so many.
+# Work of a few microseconds an item runs at once for so many items.
 _MANY: Final = 500
 
 
@@ -19,14 +19,14 @@ def is_long(items: Any) -> bool:
 
 
 async def for_each(items: Any, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `work` does, which goes through `items`: in a thread where that is a long list."""
+    """Return the result of `work`, which iterates over `items`: in a thread if the list is long."""
     if is_long(items):
         return await asyncio.to_thread(work, *args, **kwargs)
     return work(*args, **kwargs)
 
 
 async def going_through(value: Any, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `work` does, which goes through this value: in a thread where the value is large."""
+    """Return the result of `work`, which walks this value: in a thread if the value is large."""
     if is_small(value):
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

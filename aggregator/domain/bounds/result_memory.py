@@ -14,7 +14,7 @@ SMALL: Final = 64 * 1024
 
 
 class ResultMemory:
-    """Bytes of JSON that may be held at once. One agent, and one server, has half of it at most."""
+    """Bytes of JSON that may be in memory at once. One agent, and one server, has half of it at most."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -25,7 +25,7 @@ class ResultMemory:
         return f"<Results: {self.held} of {self.most} bytes>"
 
     def take(self, size: int, parts: tuple[tuple[str, str], ...]) -> bool:
-        """Count what one more result takes for its agent and its server; return False where there is no room."""
+        """Count the bytes of one more result for its agent and its server; return False if there is no room."""
         if self.held + size > self.most or any(self._parts[part] + size > self.most // 2 for part in parts):
             return False
         self.held += size
@@ -33,7 +33,7 @@ class ResultMemory:
         return True
 
     def give(self, size: int, parts: tuple[tuple[str, str], ...]) -> None:
-        """Take back what was counted."""
+        """Release counted bytes."""
         self.held -= size
         self._parts.subtract(dict.fromkeys(parts, size))
         for part in parts:
@@ -61,7 +61,7 @@ class HeldMemory:
         return True
 
     def end(self) -> None:
-        """Release what the call holds: it is answered."""
+        """Release the bytes of the call after its answer."""
         results, self._results = self._results, None
         if results is not None and self._taken:
             for size, parts in self._taken:
@@ -83,7 +83,7 @@ _summed: Final[ContextVar[MemoryTotal | None]] = ContextVar("summed", default=No
 
 @contextmanager
 def summed() -> Iterator[MemoryTotal]:
-    """Sum up what comes for this task, which is no call."""
+    """Sum up the bytes received by this task, which is no call."""
     total = MemoryTotal()
     token = _summed.set(total)
     try:
@@ -93,7 +93,7 @@ def summed() -> Iterator[MemoryTotal]:
 
 
 def hold(size: int) -> None:
-    """Count what has come for the call in whose task this runs.
+    """Count bytes received for the call of the current task.
 
     Raises:
         ResultsFull: there is no room for so many bytes.

@@ -1,4 +1,4 @@
-"""Work on the event loop that grows with what a peer sent: done in pieces, with turns of the loop between them."""
+"""Work on the event loop that grows with a peer's input: done in pieces, with turns of the loop between them."""
 
 import asyncio
 from collections.abc import Generator
@@ -30,7 +30,7 @@ class Slices:
         self._turn = asyncio.Lock()
 
     async def run(self, steps: Steps[T]) -> T:
-        """Return the result of the work; what fits into one piece is done at once."""
+        """Return the result of the work; work that fits into one piece is done at once."""
         while True:
             async with self._turn:
                 until = perf_counter() + SLICE
@@ -41,5 +41,5 @@ class Slices:
                         return end.value  # type: ignore[no-any-return]
                     if perf_counter() >= until:
                         break
-                # Still its turn, so that no other piece is done in this one.
+                # Still within its turn, so that no other piece is done in this one.
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The bound up to which work in proportion to a value is done at once."""
+"""The bound below which work in proportion to a value is done at once."""
 
 from typing import Any, Final
 
@@ -11,11 +11,11 @@ _SINGLE: Final = frozenset({int, float, bool, type(None)})
 
 
 def is_small(value: Any, values: int = VALUES, characters: int = CHARACTERS) -> bool:
-    """Return whether a value holds so many values at most, and no text of more characters.
+    """Tell whether a value has at most so many values, and no text of more characters.
 
-    A bounded part of it is looked at.
+    A bounded part of it is read.
     """
-    # Every result comes through here: a list that grows is gone through once, and types are looked at before classes.
+    # Every result passes through here: one growing list is walked once, and exact types are compared before classes.
     waiting: list[Any] = [(value,)]
     seen = 0
     for inside in waiting:

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """The tasks of one owner: a failure is logged and harms no other task, and leaving cancels what is left.
+    """The tasks of one owner: a failure is logged and harms no other task, and leaving cancels the rest.
 
     In `asyncio.TaskGroup` one failure ends all, and leaving waits.
     """
@@ -53,7 +53,7 @@ class Tasks:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            # Here, not only in a callback: waiting for what has ended need not give callbacks a turn.
+            # Here, not only in a callback: waiting for an ended task need not give callbacks a turn.
             self._tasks.difference_update(tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:

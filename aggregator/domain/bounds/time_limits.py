@@ -29,7 +29,7 @@ class TimeLimits:
         return TimeLimit(self, seconds)
 
     def _watch(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
-        """Have the timer fire at `when` at the latest."""
+        """Set the timer to fire at `when` at the latest."""
         if when < self._due:
             if self._timer is not None:
                 self._timer.cancel()

@@ -20,7 +20,7 @@ class TokenBucket:
         return True
 
     def charge(self, cost: float, now: float) -> float:
-        """Charge what has happened already; in how many seconds the rate is kept again."""
+        """Charge a finished action; return the seconds until the rate is kept again."""
         self._fill(now)
         self._held -= cost
         return max(0.0, -self._held / self._rate)

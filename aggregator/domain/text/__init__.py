@@ -1,9 +1,9 @@
-"""Characters and letters: what two spellings have in common, what cannot be seen, and what a text costs a model.
+"""Characters and letters: equal spellings, invisible characters, and the cost of a text for a model.
 
 Terms:
   caseless: without the difference of capitals, for comparing names.
-  invisible: a character that is not displayed, or changes how others are, such as a zero-width space.
-  token: the unit that a model reads by and is paid by; estimated here without a tokenizer.
+  invisible: a character that is not displayed, or changes the display of others, such as a zero-width space.
+  token: the unit that a model reads and bills by; estimated here without a tokenizer.
   exact field: a field of a definition that is compared and not read, so that no character of it may change.
 
 Entry point: `error_text.error_text` for exceptions, `invisible.cleaned` for texts, `invisible.changed_texts` for JSON

@@ -1,7 +1,7 @@
-"""The text of an exception, for people: never empty, since no reason that is given may be."""
+"""The text of an exception for display: never empty, since every reason needs a text."""
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an exception says; its type if it says nothing, as `TimeoutError()` does."""
+    """Return the message of an exception, or its type if it has none, like `TimeoutError()`."""
     said = str(error)
     return said if said.strip() else type(error).__name__

@@ -1,7 +1,7 @@
-"""Characters that cannot be seen and change what a person reads: which they are, and taking them out of texts.
+"""Characters that cannot be seen and change the displayed text: their definition, and their removal.
 
-Rule: what a script needs stays. A joiner (ZWNJ, ZWJ) counts behind a letter of a script that joins or an emoji, and a
-variation selector behind what has variants.
+Rule: characters that a script needs stay. A joiner (ZWNJ, ZWJ) counts after a letter of a joining script or an emoji,
+and a variation selector after a character with variants.
 """
 
 import json
@@ -34,12 +34,12 @@ _ESCAPES: Final = re.compile(rb"\\[rbfu]|\x7f")
 _FORMAT: Final = re.compile(f"[{_FORMATS}]")
 _IN_NAMES: Final = re.compile(f"[{_CONTROLS}\\t\\n{_FORMATS}{_JOINERS}{_SELECTORS}]")
 
-# Their values name something or are compared with what a peer sends: not one character of them may be another.
+# Their values are names, or are compared with a peer's values: no character of them may change.
 EXACT: Final = frozenset(
     {"name", "uri", "uriTemplate", "resourceUri", "mimeType", "type", "format", "pattern", "enum", "const", "required"}
     | {"$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id", "id", "$schema", "x-mcp-header", "src", "url"}
 )
-# Values that must not change, and those that a peer may send as they are.
+# Values that must not change, and values that a peer may send unchanged.
 SENT: Final = EXACT | {"default", "examples"}
 _DATA: Final = frozenset({"default", "examples"})
 # Where a schema has names of its own in place of keywords.
@@ -49,7 +49,7 @@ _DEEPEST: Final = 250
 
 
 def cleaned(text: str) -> str:
-    """Return the text without what cannot be seen; the same object where there is nothing of that kind."""
+    """Return the text without invisible characters; the same object if there are none."""
     if text.isascii() and text.isprintable():
         return text
     if _ANY.search(text) is not None:
@@ -60,7 +60,7 @@ def cleaned(text: str) -> str:
 
 @cache
 def _passes() -> tuple[re.Pattern[str], ...]:
-    """Return the expressions of what is removed, in order: each looks behind at what the one before has left.
+    """Return the expressions of the characters to remove, in order: each looks behind at the result of the one before.
 
     They take 4 ms to compile, which no start waits for.
     """
@@ -80,12 +80,12 @@ def may_hide(encoded: bytes) -> bool:
 
 
 def folded_name(name: str) -> str:
-    """Return a name as a person reads it: without anything that is not seen, joiners included."""
+    """Return the visible form of a name: without any invisible character, joiners included."""
     return name if name.isascii() and name.isprintable() else _IN_NAMES.sub("", name)
 
 
 def unseen(text: str) -> str | None:
-    """Return the first character that `cleaned` takes out, as `U+200B`; None where it takes none."""
+    """Return the first character that `cleaned` removes, as `U+200B`, or None."""
     kept = cleaned(text)
     if kept == text:
         return None
@@ -126,9 +126,9 @@ def _escape(char: str) -> str:
 
 
 def changed_texts(value: Any, change: Callable[[str], str], exact: frozenset[str]) -> Any:
-    """Return a JSON value with `change` made to each text that is there to be read; itself where nothing changes.
+    """Return a JSON value with `change` applied to each displayed text; itself if nothing changes.
 
-    Names of fields stay as they are, and so does what is under those of `exact` unless it is an object.
+    Names of fields stay unchanged, and so do values under the names in `exact` unless they are objects.
     """
     return _changed(value, change, exact, "", 0)
 
@@ -153,7 +153,9 @@ def _changed(value: Any, change: Callable[[str], str], exact: frozenset[str], un
 
 
 def hidden_in_names(value: Any, exact: frozenset[str]) -> str | None:
-    """Return the first invisible format character in what `changed_texts` leaves as it is, as `U+200B`; else None."""
+    """Return the first invisible format character in the parts that `changed_texts` leaves unchanged, as `U+200B`, or
+    None.
+    """
     for text in unchanged_texts(value, exact):
         found = None if text.isascii() else _FORMAT.search(text)
         if found is not None:
@@ -162,7 +164,9 @@ def hidden_in_names(value: Any, exact: frozenset[str]) -> str | None:
 
 
 def unchanged_texts(value: Any, exact: frozenset[str]) -> Iterator[str]:
-    """Yield every text that `changed_texts` leaves as it is: names of fields, and values under those of `exact`."""
+    """Yield every text that `changed_texts` leaves unchanged: names of fields, and values under the names in
+    `exact`.
+    """
     return _unchanged(value, exact, "", 0)
 
 
@@ -197,5 +201,5 @@ def _texts(value: Any, depth: int) -> Iterator[str]:
 
 
 def _stays(name: str, item: Any, exact: frozenset[str], under: str) -> bool:
-    """Return whether what is under this name is not to be changed. Below `under` names may be a schema's own."""
+    """Tell whether the value under this name must not change. Below `under` names may be a schema's own."""
     return name in exact and under not in _NAMED and (name == "const" or not isinstance(item, dict))

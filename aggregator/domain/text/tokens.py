@@ -20,7 +20,7 @@ _BREAK: Final = 1
 # How many samples of how many characters stand for a long text.
 _SAMPLES: Final = 32
 _SAMPLE: Final = 2_000
-# White space counts as one token however long it is: pages of it have an end even so.
+# White space counts as one token however long it is; this bound keeps pages of it finite.
 _CHARACTERS_AT_MOST: Final = 24
 # A piece of more tokens than this is no word, and may be cut anywhere.
 _LONG_PIECE: Final = 6
@@ -70,7 +70,7 @@ def estimate_long(text: str) -> int:
 def reach(text: str, start: int, most: int) -> int:
     """Return the offset up to which a text has `most` tokens from `start` on, and no more than 24 characters for each.
 
-    A long piece, such as Base64, is cut where its share of the tokens ends.
+    A long piece, such as Base64, is cut at its share of the tokens.
     """
     return reach_half(text, start, most)[1]
 
@@ -99,9 +99,9 @@ def _share(piece: re.Match[str], cost: float, tokens: float) -> int:
 
 
 def fit(items: Iterable[str], max_tokens: int, at_least: int = 0) -> FittedItems:
-    """Return the first items, as many as fit `max_tokens` when they are joined by line breaks.
+    """Return the first items, as many as fit `max_tokens` when joined by line breaks.
 
-    The order counts: the first that does not fit ends the list. `at_least` items are taken at any cost.
+    The order counts: the first item that does not fit ends the list. `at_least` items are always included.
     """
     every = tuple(items)
     used = taken = 0

@@ -11,7 +11,7 @@ _LONGEST = 255
 
 
 def parse_address(text: str) -> Address | None:
-    """Return an IP address without its zone, an IPv4 address in IPv6 form as what it is; None for anything else."""
+    """Return an IP address without its zone, and an IPv4 address in IPv6 form as IPv4; None for anything else."""
     return _parsed(text) if len(text) <= _LONGEST else None
 
 

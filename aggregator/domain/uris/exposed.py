@@ -1,8 +1,8 @@
 """Exposed resource URIs: an upstream's own URI with the server's prefix in it, so that two servers' never meet.
 
-Rule 1: wrapping is a pure function of prefix and URI, and unwrapping needs no memory of what was wrapped.
-Rule 2: the scheme stays, so that hosts know `file:` and `ui:` for what they are; templates are wrapped like URIs.
-Rule 3: what a host may fetch by itself (`https:`) or holds in its hands (a `data:` URL, RFC 2397) is never touched.
+Rule 1: wrapping is a pure function of prefix and URI, and unwrapping needs no state. Rule 2: the scheme stays, so that
+hosts recognise `file:` and `ui:`; templates are wrapped like URIs. Rule 3: a URI that a host may fetch by itself
+(`https:`) or that contains its data (a `data:` URL, RFC 2397) is never changed.
 """
 
 import re
@@ -12,8 +12,8 @@ from typing import Final
 _HIERARCHICAL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?!$)", re.ASCII)
 # Without a comma there is no data in it: `data://config` is a name that some servers give to a resource.
 _UNTOUCHED: Final = re.compile(r"https:|data:(?!//)[^,]*,", re.IGNORECASE)
-# For what has no authority to put the prefix before (`urn:`, templates that leave the scheme open), and for what a host
-# would look for on the network by that authority.
+# For URIs without an authority to put the prefix before (`urn:`, templates with an open scheme), and for URIs whose
+# authority a host would look up on the network.
 _OWN: Final = "mcp://"
 NETWORK: Final = frozenset({"http", "https", "ws", "wss", "ftp", "sftp", "ssh"})
 
@@ -30,22 +30,22 @@ def wrapped(prefix: str, uri: str) -> str:
 
 
 def aliased(prefix: str, uri: str) -> str:
-    """Return the spelling that always leads to this server: for what is not wrapped and another server has too."""
+    """Return the spelling that always leads to this server: for an unwrapped URI that another server has too."""
     return f"{_OWN}{prefix}/{uri}"
 
 
 def with_server(prefix: str, uri: str) -> str:
-    """Return the URI of a skill, or of a file of one, as hosts see it: the server is in it also where it is a URI that
-    is wrapped in no other place.
+    """Return the URI of a skill, or of a skill's file, as exposed: it contains the server, even if such a URI is
+    wrapped nowhere else.
     """
     exposed = wrapped(prefix, uri)
     return aliased(prefix, uri) if prefix and exposed == uri else exposed
 
 
 def unwrapped(uri: str) -> tuple[str, str] | None:
-    """Return the (prefix, own URI) that an exposed one stands for; None for what was never wrapped.
+    """Return the (prefix, own URI) of an exposed URI; None for one that was never wrapped.
 
-    Hosts may have normalised it: the prefix may come in lower case.
+    Hosts may have normalised it: the prefix may be in lower case.
     """
     if _UNTOUCHED.match(uri):
         return None

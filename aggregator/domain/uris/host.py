@@ -43,7 +43,7 @@ def port_key(port: str, scheme: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Return one label of a name as people read it: not in Punycode."""
+    """Return one label of a name in display form, decoded from Punycode."""
     if not label.startswith("xn--") or len(label) > _LONGEST_LABEL:
         return label
     try:

@@ -1,9 +1,9 @@
-"""The URIs inside what an upstream says, as hosts see them: in results, in what was read, in the UI of a tool.
+"""The URIs inside an upstream's messages, in their exposed form: in results, in read contents, in the UI of a tool.
 
-Law: nothing else is touched, and what needs no change comes back as the very same object.
+Law: nothing else is changed, and an unchanged value is returned as the same object.
 
-`elsewhere` tells of a URI that is not wrapped (`https:`) whether it would lead to another server. It is spelled so
-that it leads back to the server that said it.
+`elsewhere` tells whether an unwrapped URI (`https:`) would lead to another server. Then it is spelled so that it leads
+back to its own server.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from aggregator.domain.uris.exposed import aliased, with_server, wrapped
 # Content blocks that name a resource (S/schema, ContentBlock).
 _LINK: Final = "resource_link"
 _EMBEDDED: Final = "resource"
-# Where a tool or its result names what it is shown with (ext-apps), and how that was written before.
+# The member of a tool or result that names its UI (ext-apps), and the older spelling.
 _UI: Final = "ui"
 _UI_URI: Final = "resourceUri"
 _FLAT_UI_URI: Final = "ui/resourceUri"
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=Mapping[str, Any])
 
 
 def nowhere_else(uri: str) -> bool:
-    """Say that a URI leads to no other server: where there is only one."""
+    """Return False: for a single server, no URI leads to another one."""
     return False
 
 
@@ -59,7 +59,7 @@ def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
 def in_contents(
     prefix: str, result: dict[str, Any], own: str, requested: str, elsewhere: Elsewhere = nowhere_else
 ) -> dict[str, Any]:
-    """Return a `resources/read` result: what was read under `own` comes back under the URI that was `requested` for."""
+    """Return a `resources/read` result: contents under `own` come back under the `requested` URI."""
     contents = result.get("contents")
     if type(contents) is not list:
         return result
@@ -102,7 +102,7 @@ def _message(prefix: str, message: Any, elsewhere: Elsewhere) -> Any:
 
 def _blocks(prefix: str, blocks: list[Any], elsewhere: Elsewhere) -> list[Any]:
     for block in blocks:
-        # Most results hold text alone: they are looked through, not copied.
+        # Most results contain text alone: they are scanned, not copied.
         if type(block) is dict and block.get("type") in (_LINK, _EMBEDDED):
             return [_block(prefix, one, elsewhere) for one in blocks]
     return blocks

@@ -13,7 +13,7 @@ _LEVELS: Final = 250
 
 
 def skill_name(uri: str) -> str | None:
-    """Return the name of the skill whose SKILL.md has this URI; None if that is no URI of a SKILL.md."""
+    """Return the name of the skill whose SKILL.md has this URI; None if it is no URI of a SKILL.md."""
     return directory_name(uri.removesuffix(_END)) or None if uri.endswith(_END) else None
 
 
@@ -33,7 +33,7 @@ def skill_uri(name: str) -> str:
 
 
 def is_skill_scheme(uri: str) -> bool:
-    """Return whether a URI has the scheme that is for skills alone."""
+    """Tell whether a URI has the scheme reserved for skills."""
     return uri.startswith(_SCHEME)
 
 

@@ -1,7 +1,7 @@
-"""The spellings of one URI: those that are refused, the one that is sent, and those a server may take it for.
+"""The spellings of one URI: refused ones, the sent one, and those that a server may read it as.
 
-Rule 1: `canonical` never changes the meaning of a URI (RFC 3986, section 6.2.2).
-Rule 2: spellings that WHATWG URL parsing or RFC 3986 normalisation makes equal have the same `resolved` form.
+Rule 1: `canonical` never changes the meaning of a URI (RFC 3986, section 6.2.2). Rule 2: spellings that WHATWG URL
+parsing or RFC 3986 normalisation makes equal have the same `resolved` form.
 """
 
 import re
@@ -14,7 +14,7 @@ from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.uris.host import host_key, port_key
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
-# An escape of an escape, however often: for servers that decode what was decoded before.
+# An escape of an escape, however often: for servers that decode several times.
 _ESCAPED_AGAIN: Final = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
 _STRAY: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -26,7 +26,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _DRIVE: Final = re.compile(r"[A-Za-z][:|]")
 _LINE_BREAKS: Final = str.maketrans("", "", "\t\n\r")
 _C0_AND_SPACE: Final = "".join(map(chr, range(0x21)))
-# The schemes that WHATWG calls special: a backslash is a slash there, and a missing slash is made up for.
+# The schemes that WHATWG calls special: a backslash counts as a slash, and a missing slash is inserted.
 _SPECIAL: Final = frozenset({"http", "https", "ws", "wss", "ftp", "file"})
 # Nothing of these has another spelling: most URIs, recognised in a microsecond.
 _PLAIN: Final = re.compile(
@@ -42,7 +42,7 @@ _NUL: Final = "\0"
 
 
 class Spellings(NamedTuple):
-    """One URI as it is sent (`canonical`), without percent-escapes, and in `every` form a server may take it for."""
+    """One URI as sent (`canonical`), without percent-escapes, and in `every` form that a server may read it as."""
 
     canonical: str
     decoded: str
@@ -50,7 +50,7 @@ class Spellings(NamedTuple):
 
 
 def is_plain(uri: str) -> bool:
-    """Return whether a URI has one spelling only; a few that have one only are not recognised."""
+    """Tell whether a URI has one spelling only; a few such URIs are not recognised."""
     return _PLAIN.fullmatch(uri) is not None and _FILE_WITH_HOST.match(uri) is None
 
 
@@ -60,7 +60,7 @@ def canonical(uri: str) -> str:
 
 
 def fault(uri: str) -> str | None:
-    """Say what in the spelling of a URI a server could take for another URI; None where there is nothing."""
+    """Describe the part of a URI that a server could read as another URI, or return None."""
     if len(uri) > LONGEST:
         return f"it has {len(uri)} characters, and {LONGEST} are taken at most"
     if found := _UNSEEN.search(uri):
