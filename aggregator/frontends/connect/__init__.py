@@ -1,12 +1,13 @@
-"""Pages on which a person connects their account at a server, and the listener for them where nothing is served.
+"""Pages on which a user connects their account at a server, and the listener for them in processes without a web
+server.
 
-A link leads to a page that says which account is connected for whom. Who opened it proves to be the one that the link
-was made for, goes to the server's issuer, and comes back with its answer. No page needs a script.
+A link leads to a page that names the account and its owner. The visitor proves to be the principal that the link was
+made for, goes to the server's issuer, and comes back with its answer. No page needs a script.
 
 Terms:
-  connect link: the address of such a page, good once and for ten minutes
-  proof: what shows that a browser is that of the principal who asked: this machine, an API key, or signing in
-  issuer: the authorization server that asks the person whether they agree
+  connect link: the address of such a page, valid once and for ten minutes
+  proof: the evidence that a browser belongs to the principal who asked: this machine, an API key, or signing in
+  issuer: the authorization server that asks the user for consent
   callback: the page that the issuer sends the browser back to
 
 Entry points: `pages.ConnectPages`, `on_demand.PagesOnDemand` for processes without a web server.

@@ -23,7 +23,7 @@ def new_browser() -> str:
 
 
 def browser_of(scope: Scope, secure: bool) -> str | None:
-    """Return the secret of the cookie; None where there is none, or more than one."""
+    """Return the secret of the cookie; None if there is none, or more than one."""
     wanted = _HOST_NAME if secure else _NAME
     pairs = (pair.partition("=") for sent in values(scope, b"cookie") for pair in sent.split(";"))
     found = [value.strip(" \t") for name, _, value in pairs if name.strip(" \t") == wanted]

@@ -18,10 +18,10 @@ _LISTENERS: Final = (f"http://127.0.0.1{CALLBACK}", f"http://localhost{CALLBACK}
 
 
 class Connect:
-    """An ASGI application for `/connect` and below, and for the client id metadata document.
+    """An ASGI application for `/connect` and the paths below, and for the client id metadata document.
 
-    client_id_url: where the document is; it is served here if that is at `public_url`. This is also the `ConnectBase`
-    of a process that serves; `listens` is set to the address it listens at.
+    client_id_url: the address of the document; it is served here if it is at `public_url`. This is also the
+    `ConnectBase` of a process that serves; `listens` is set to the address it listens at.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Connect:
         return self._own.public_url or self.listens
 
     def serves(self, path: str) -> bool:
-        """Return whether a path is one of these pages."""
+        """Tell whether a path is one of these pages."""
         return f"{path}/".startswith(f"{CONNECT_PATH}/") or (path == CLIENT_PATH and self._document is not None)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
-        """Serve one request. prefix: stands before our paths where the browser is."""
+        """Serve one request. prefix: precedes our paths in the browser."""
         if scope["path"] == CLIENT_PATH and self._document is not None:
             await self._described(scope, send, self._document)
             return
@@ -69,7 +69,7 @@ class Connect:
 
 
 def own_client_id(own: OwnAddress) -> str | None:
-    """Return the address of the document where it is served here: under an https:// `public_url`."""
+    """Return the address of the document if it is served here: under an https:// `public_url`."""
     if own.public_url is None or not own.public_url.startswith("https:"):
         return None
     return f"{own.public_url}{CLIENT_PATH}"

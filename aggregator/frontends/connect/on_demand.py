@@ -1,6 +1,6 @@
 """A listener on this machine for the pages, opened when the first link is made (RFC 8252, 7.3).
 
-Rule: what serves pages is loaded only then, since hosts wait for the start of `aggregator stdio`.
+Rule: the web server is loaded only then, since hosts wait for the start of `aggregator stdio`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class PagesOnDemand:
         self._open: asyncio.Future[str] | None = None
 
     async def address(self) -> str | None:
-        """Return the address of the listener, opened now if it is not open; None where that cannot be."""
+        """Return the address of the listener, opened now if it is not open; None on failure."""
         if self._open is None:
             return None
         self._wanted.set()
@@ -48,7 +48,7 @@ class PagesOnDemand:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the listener inside as soon as a link is made, and close it at the end."""
+        """Open the listener when the first link is made inside, and close it at the end."""
         self._open = asyncio.get_running_loop().create_future()
         async with Tasks("the pages for connecting") as tasks:
             tasks.start(self._run(self._open))

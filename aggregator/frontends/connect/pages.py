@@ -1,7 +1,7 @@
-"""The pages for connecting an account: what a link is about, the request to the issuer, and its answer.
+"""The pages for connecting an account: the subject of a link, the request to the issuer, and its answer.
 
-Rule: looking at a page changes nothing, since programs look at links too. Only a form of our own page goes on, from the
-browser that shows it, and only that browser brings back an answer that counts.
+Rule: viewing a page changes nothing, since programs view links too. Only a form on our own page continues, from the
+browser that shows it, and only that browser can bring back a valid answer.
 """
 
 import asyncio
@@ -69,10 +69,10 @@ _NOTES: Final[Mapping[str, str]] = {
 
 
 class ConnectPages:
-    """An ASGI application for `/connect` and what is below it, behind a `HostGuard`.
+    """An ASGI application for `/connect` and the paths below, behind a `HostGuard`.
 
-    keys: None where there are no keys to prove anything with. seen: told of each outcome. sign_ins: None where people
-    cannot sign in.
+    keys: None without keys to prove anything with. seen: called with each outcome. sign_ins: None if users cannot sign
+    in.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ConnectPages:
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
-        """Answer one request. prefix: stands before our paths where the browser is."""
+        """Answer one request. prefix: precedes our paths in the browser."""
         try:
             answer = await self._answer(scope, receive, prefix)
         except (BodyTooLarge, BodyCut):
@@ -105,7 +105,7 @@ class ConnectPages:
                 self._seen(ConnectOutcome(False, failed.reason))
             answer = self._failed(prefix, 503 if failed.transient else 400, failed.reason)
         except Exception:
-            # The path has a secret in it.
+            # The path contains a secret.
             log.exception("a page for connecting failed")
             answer = self._failed(prefix, 500, "Internal error in the aggregator; its log says more.")
         await answer.send(send, head=scope["method"] == "HEAD")
@@ -133,7 +133,7 @@ class ConnectPages:
             return await self._go_on(scope, prefix, name, page, form)
 
     def _offer(self, scope: Scope, prefix: str, code: str, page: ConnectPage, said: str = "") -> ConnectAnswer:
-        """Return the page that says what the link is about; said: why it did not go on."""
+        """Return the page about the subject of the link; said: the reason why it did not continue."""
         proof, refused = proof_of(page.asked_by, page.owner), self._refused(scope, page)
         given = {
             "title": f"Connect {page.server}",
@@ -186,7 +186,7 @@ class ConnectPages:
         return await self._leave(scope, prefix, code, page)
 
     def _unproven(self, scope: Scope, page: ConnectPage, form: Mapping[str, str]) -> str | None:
-        """Return why it is not proven that the person is the one who asked; None where it is."""
+        """Return why the visitor is not proven to be the principal who asked, or None."""
         proof = proof_of(page.asked_by, page.owner)
         if proof == "here":
             return None
@@ -205,7 +205,7 @@ class ConnectPages:
         return self._renderer.page("leave.html", prefix, given, 200, browser_cookie(browser, secure))
 
     async def _send_to_sign_in(self, scope: Scope, prefix: str, code: str, page: ConnectPage) -> ConnectAnswer:
-        """Return the page that leads to the issuer of the person who asked."""
+        """Return the page that leads to the issuer of the user who asked."""
         assert self._sign_ins is not None, "looked at before"
         assert page.asked_by.token is not None, "only with a token does a person sign in"
         origin = origin_of(scope, self._own)
@@ -217,7 +217,7 @@ class ConnectPages:
         return self._renderer.page("leave.html", prefix, given, 200, browser_cookie(browser, secure))
 
     async def _signed_in(self, scope: Scope, prefix: str) -> ConnectAnswer:
-        """Return the way on to the server's issuer, once the person who asked has signed in."""
+        """Return the redirect to the server's issuer, after the user who asked has signed in."""
         params = _params(scope)
         if params is None or self._sign_ins is None:
             return self._failed(prefix, 400, _TOO_LONG if params is None else _NO_SIGN_IN)
@@ -241,7 +241,7 @@ class ConnectPages:
         return await self._leave(scope, prefix, code, page)
 
     async def _answered(self, scope: Scope, prefix: str) -> ConnectAnswer:
-        """Return what became of it, with what the browser brought back from the issuer."""
+        """Return the outcome, from the parameters that the browser brought from the issuer."""
         secure = origin_of(scope, self._own).startswith("https:")
         params = _params(scope)
         if params is None:
@@ -271,7 +271,7 @@ class ConnectPages:
 
 
 def _params(scope: Scope) -> list[tuple[str, str]] | None:
-    """Return the fields of an address; None where there are too many, or too long ones."""
+    """Return the fields of an address; None if there are too many, or too long ones."""
     query = scope.get("query_string", b"").decode("latin-1")
     if len(query) > _LONGEST_QUERY or query.count("&") >= _MOST_FIELDS:
         return None
@@ -287,7 +287,7 @@ def is_own_form(scope: Scope, origin: str) -> bool:
 
 
 def owner_text(owner: GrantOwner) -> str:
-    """Return the owner of an account for a person to read."""
+    """Return the owner of an account for display."""
     return {"shared": "All agents", "gateway": "The aggregator itself"}.get(owner.kind, str(owner).capitalize())
 
 

@@ -36,13 +36,13 @@ class ConnectingGrants(Protocol):
 
 
 class OutcomeSeen(Protocol):
-    """A function that is told how connecting ended."""
+    """A function that receives the outcome of connecting."""
 
     def __call__(self, outcome: ConnectOutcome, /) -> None: ...
 
 
 class PersonSignIns(Protocol):
-    """The sign-in of people at their issuers; see `identity.sign_in.SignIns`."""
+    """The sign-in of users at their issuers; see `identity.sign_in.SignIns`."""
 
     def offers(self, issuer: str) -> bool: ...
 

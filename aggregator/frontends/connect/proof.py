@@ -1,8 +1,7 @@
-"""The proof that a browser is that of the principal who asked to connect an account.
+"""The proof that a browser belongs to the principal who asked to connect an account.
 
-Rule: a link that was made for one agent or person is of no use to another, so that no account is connected for the
-wrong one by a link that was passed on (MCP, URL mode elicitation, "phishing"). An account that all work with is
-connected by an operator only.
+Rule: a link for one agent or user is useless to another, so that a forwarded link connects no account for the wrong one
+(MCP, URL mode elicitation, "phishing"). Only an operator connects an account shared by all.
 """
 
 from typing import Final, Literal
@@ -13,8 +12,8 @@ from aggregator.frontends.connect.parts import KeyCheck
 from aggregator.frontends.web.host_guard import Scope, source_in
 from aggregator.identity.identify import Refused, RequestFacts
 
-# `here`: only this machine may go on. `key`: an API key of the agent. `operator`: a key of an operator of the console.
-# `sign_in`: the person, at their issuer.
+# `here`: only from this machine. `key`: an API key of the agent. `operator`: a key of an operator of the console.
+# `sign_in`: the user, at their issuer.
 Proof = Literal["here", "key", "operator", "sign_in"]
 
 NOT_HERE: Final = "This link is for the machine that the aggregator runs on: open it in a browser there."
@@ -32,7 +31,7 @@ def proof_of(asked_by: Principal, owner: GrantOwner) -> Proof:
 
 
 def refused_key(scope: Scope, key: str, proof: Proof, asked_by: Principal, keys: KeyCheck) -> str | None:
-    """Return why a key does not prove that its holder may go on; None where it does."""
+    """Return why a key does not prove that its holder may continue, or None."""
     found = keys.authenticate(RequestFacts("console", (), (key.strip(),), source=source_in(scope)))
     if isinstance(found, Refused):
         return found.reason

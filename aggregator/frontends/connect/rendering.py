@@ -17,7 +17,7 @@ _HEADERS: Final = (
     (b"content-security-policy", _POLICY.encode()),
     (b"x-frame-options", b"DENY"),
     (b"x-content-type-options", b"nosniff"),
-    # To other sites goes nothing of our address. Without any referrer a browser hides from us where a form comes from.
+    # Other sites learn nothing of our address. Without any referrer a browser would hide from us the origin of a form.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -66,7 +66,7 @@ class ConnectRenderer:
     def page(
         self, template: str, base: str, given: Mapping[str, Any], status: int = 200, *headers: tuple[bytes, bytes]
     ) -> ConnectAnswer:
-        """Return a page. base: the prefix of our paths where the browser is."""
+        """Return a page. base: the prefix of our paths in the browser."""
         around = {"base": base, "style": self.style_name}
         text = self._templates.get_template(template).render({**around, **given})
         return ConnectAnswer(status, text.encode("utf-8", "replace"), headers=headers)

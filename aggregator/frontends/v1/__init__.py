@@ -1,6 +1,6 @@
 """`/v1`: tools over plain HTTP and JSON, for applications that do not speak MCP.
 
-A request may have the calls as the model wrote them, in the form of OpenAI or Anthropic; the answer has the messages to
+A request may contain the model's own calls, in the form of OpenAI or Anthropic; the answer contains the messages to
 append to the conversation.
 
 Terms:

@@ -12,14 +12,14 @@ from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
 from aggregator.replicas.usage import UsageLevel
 
 KEPT: Final = 100_000
-# How often the other replicas are asked whether a call was given back, before one is refused.
+# How often to ask the other replicas for a returned call before refusing one.
 _LOOKS: Final = 3
 
 
 class CallCount:
     """The number of calls of one conversation, and the time of the last, in seconds of a monotonic clock.
 
-    With several replicas it is that of them all, as far as this one knows (docs/limits.md).
+    With several replicas it covers all of them, as far as this one knows (docs/limits.md).
     """
 
     __slots__ = ("_level", "_shared", "last")

@@ -47,7 +47,7 @@ def anthropic(tool: ToolRecord) -> dict[str, Any]:
     """Return a tool of Anthropic's Messages API, named as `server__tool`.
 
     Raises:
-        NotPortable: a parameter has a name that Anthropic does not take.
+        NotPortable: Anthropic does not accept the name of a parameter.
     """
     schema, rules = _portable(tool)
     for name in schema["properties"]:

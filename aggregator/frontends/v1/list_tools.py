@@ -66,7 +66,7 @@ async def tools_body(
 
 
 def intent_body(match: IntentMatch) -> dict[str, Any]:
-    """Return the body about one message; the snippet is empty where the message asks for no tool."""
+    """Return the body about one message; the snippet is empty if the message asks for no tool."""
     text = snippet(match) if match.tools else ""
     names = [shown_name(tool) for tool in match.tools]
     return {**_matched(match), "tools": names, "snippet": text, "tokens": estimate(text)}

@@ -1,7 +1,7 @@
-"""Parse the calls in a request, in any form that a model's answer has them.
+"""Parse the calls in a request, in any form of a model's answer.
 
 Law: a mistake of the application (no id, a repeated id, no list) is a fault of the request; a mistake of the model
-(arguments that are no JSON) is a fault of that call alone, which the model is told.
+(arguments that are no JSON) is a fault of that call alone, reported to the model.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class CallBatch:
 
 
 def read_steps(body: Any, most: int, conversation: str | None = None) -> Steps[CallBatch]:
-    """Read the calls of a body, one in a step; its conversation goes before `conversation`, that of the header.
+    """Read the calls of a body, one in a step; its conversation takes precedence over `conversation`, from the header.
 
     Raises:
         BadRequest: it is not one of the forms, or has more than `most` calls.

@@ -1,4 +1,4 @@
-"""Parse the parameters of `GET /v1/tools` and `POST /v1/intent`, as they are documented."""
+"""Parse the parameters of `GET /v1/tools` and `POST /v1/intent`, in their documented form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ INTENT_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolsQuery:
-    """The parsed query of `GET /v1/tools`: the tools that are meant, and their format."""
+    """The parsed query of `GET /v1/tools`: the selected tools, and their format."""
 
     query: str | None
     message: str | None

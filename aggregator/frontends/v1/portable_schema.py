@@ -1,7 +1,7 @@
 """An input schema in the form that the OpenAI and Anthropic APIs accept; any other fails the whole request.
 
-At the top they want a plain object: none of `allOf`, `anyOf`, `oneOf`, `not`, `enum`, `const`, `$ref`. These are moved
-into `properties` and `required` as far as possible, and the rest is told in sentences. The form is a guide for the
+At the top they require a plain object: none of `allOf`, `anyOf`, `oneOf`, `not`, `enum`, `const`, `$ref`. These are
+moved into `properties` and `required` as far as possible, and sentences describe the rest. The form is a guide for the
 model: the gateway validates each call against the schema itself.
 """
 
@@ -34,7 +34,7 @@ _ALONE: Final = frozenset({*_NARROWER, *_ANNOTATIONS, "type", "enum", "pattern",
 
 
 class PortableSchema(NamedTuple):
-    """A schema in the accepted form: `schema` is a plain object, `rules` are sentences for what it cannot express."""
+    """A schema in the accepted form: `schema` is a plain object, `rules` are sentences about the rest."""
 
     schema: dict[str, Any]
     rules: tuple[str, ...]

@@ -112,7 +112,7 @@ def answer(batch: CallBatch, outcomes: Sequence[CallOutcome]) -> tuple[int, dict
 
 def retry_after(outcomes: Sequence[CallOutcome]) -> int | None:
     """Return the seconds after which a refused request may be sent again: one with a single call, or any at the end of
-    the aggregator; None where that is unknown.
+    the aggregator; None if unknown.
     """
     one = len(outcomes) == 1 or all(outcome.code == ShuttingDown.word for outcome in outcomes)
     error = outcomes[0].error if one else None

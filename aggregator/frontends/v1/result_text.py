@@ -9,7 +9,7 @@ from aggregator.wire.codec import TooDeep, encode
 def as_text(result: Mapping[str, Any]) -> str:
     """Return the text blocks and embedded texts in order, with one line for each other block.
 
-    Structured content counts where there is no text: beside text it only repeats that (S/server/tools).
+    Structured content counts if there is no text: beside text it only repeats it (S/server/tools).
     """
     blocks = result.get("content")
     parts = [part for block in blocks if (part := _part(block)) is not None] if isinstance(blocks, list) else []
@@ -28,7 +28,7 @@ def as_json(value: Any) -> str:
 
 
 def _part(block: Any) -> tuple[str, bool] | None:
-    """Return a block as text, and whether the text is the server's own; None for what is no block."""
+    """Return a block as text, and whether the text is the server's own; None for an invalid block."""
     if not isinstance(block, Mapping):
         return None
     kind, text = block.get("type"), block.get("text")
