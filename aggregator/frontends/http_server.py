@@ -4,12 +4,13 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any, Final, cast
 
 import uvicorn
 
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.acceptor import Acceptor
 
 # Seconds for the TLS handshakes of connections that waited when the socket was closed.
@@ -29,18 +30,49 @@ class _Observed(set[Any]):
         self._ended(element)
 
 
-class HttpServer(uvicorn.Server):
-    """An HTTP server that leaves signals to the program, and the taking of connections to `acceptor`, or to one of its
-    own.
+class Listener(uvicorn.Server):
+    """An HTTP server for one ASGI application at one socket; it leaves signals to the program.
+
+    `connection` makes the protocol of each connection. `last_bytes` are the seconds for answers once it is to end.
+    `acceptor` takes the connections; without one, the listener makes its own.
     """
 
     def __init__(
-        self, config: uvicorn.Config, tls: ssl.SSLContext | None = None, acceptor: Acceptor | None = None
+        self,
+        app: Callable[..., Any],
+        connection: Callable[..., asyncio.Protocol],
+        last_bytes: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        acceptor: Acceptor | None = None,
     ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=cast("type[asyncio.Protocol]", connection),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=last_bytes,
+        )
         super().__init__(config)
         config.load()
         config.ssl = tls
         self._acceptor = acceptor
+
+    @asynccontextmanager
+    async def serving(self, bound: socket.socket, owner: str) -> AsyncIterator[None]:
+        """Serve inside; on the way out, wait for the last answers. `owner` names the task in the log."""
+        async with Tasks(owner) as tasks:
+            serving = tasks.start(self.serve(sockets=[bound]))
+            try:
+                yield
+            finally:
+                self.should_exit = True
+                await asyncio.wait([serving])
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()

@@ -5,9 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, Protocol, cast
-
-import uvicorn
+from typing import Any, Final, Protocol
 
 from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
@@ -20,7 +18,7 @@ from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.hops.forwarded import ForwardedRequests
 from aggregator.frontends.hops.listener import HopListener
-from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.http_server import Listener
 from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.tls.server_tls import ServerTls
@@ -377,7 +375,7 @@ def listening_socket(host: str, port: int, setting: str = "--port") -> socket.so
     return bound
 
 
-async def _hand_over(server: HttpServer, stopped: "asyncio.Task[Any]") -> None:
+async def _hand_over(server: Listener, stopped: "asyncio.Task[Any]") -> None:
     """Wait until the hosts have gone to other workers, for a bounded time; `stopped` is done where nothing is awaited.
 
     The answer to the next request of each says that its connection ends, so that none is lost.
@@ -413,20 +411,9 @@ async def serve_web(
     Where there was a time to leave, no connection is accepted after it: a proxy that gets none asks elsewhere. One of
     several workers has `shared`: it also ends once it is to hand over, when its hosts have gone to the others.
     """
-    config = uvicorn.Config(
-        web.app,
-        http=cast("type[asyncio.Protocol]", web.connection),
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=_NO_LONGER,
-    )
     acceptor = shared.acceptor if shared is not None else Acceptor(bound, admission=web.connection_admission)
-    server = HttpServer(config, tls.context if tls is not None else None, acceptor)
+    context = tls.context if tls is not None else None
+    server = Listener(web.app, web.connection, _NO_LONGER, tls=context, acceptor=acceptor)
     async with web.running(), Tasks("the web server") as tasks:
         serving = tasks.start(server.serve(sockets=[bound]))
         stopped = tasks.start(stopping.wait())

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aggregator.frontends.acceptor import Acceptor
 from aggregator.frontends.connection_admission import ConnectionAdmission
-from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.http_server import Listener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from tests.bounds.web_harness import RawConnection, head
 from tests.operating.program_harness import ProgramHarness
@@ -115,9 +115,8 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
 @asynccontextmanager
 async def serving(admission: ConnectionAdmission) -> AsyncIterator[int]:
     """Serve one page; yields the port."""
-    config = uvicorn.Config(_app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1)
     bound = socket.create_server(("127.0.0.1", 0))
-    server = HttpServer(config, acceptor=Acceptor(bound, admission=admission))
+    server = Listener(_app, HttpToolsProtocol, 1, acceptor=Acceptor(bound, admission=admission))
     task = asyncio.create_task(server.serve(sockets=[bound]))
     await until(lambda: server.started, "it serves")
     try:

@@ -5,11 +5,11 @@ import socket
 from pathlib import Path
 
 import pytest
-import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aggregator.config.settings import TlsConfig
 from aggregator.frontends.acceptor import Acceptor, WorkerLine
-from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.http_server import Listener
 from aggregator.frontends.tls.server_tls import server_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.workers.table import WorkerTable, make_table_file
@@ -26,8 +26,7 @@ async def test_connections_that_wait_are_taken_before_the_socket_is_closed(tmp_p
     authority = Authority(tmp_path)
     certificate, key = authority.give(tmp_path)
     tls = server_context(TlsConfig(certificate=str(certificate), key=str(key))) if encrypted else None
-    config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1)
-    server = HttpServer(config, tls)
+    server = Listener(app, HttpToolsProtocol, 1, tls=tls)
     bound = socket.create_server(("127.0.0.1", 0))
     port = bound.getsockname()[1]
     serving = asyncio.create_task(server.serve(sockets=[bound]))
@@ -56,10 +55,9 @@ async def test_a_connection_that_a_worker_has_taken_is_waited_for(tmp_path: Path
     authority = Authority(tmp_path)
     certificate, key = authority.give(tmp_path)
     tls = server_context(TlsConfig(certificate=str(certificate), key=str(key)))
-    config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1)
     bound = socket.create_server(("127.0.0.1", 0))
     acceptor = Acceptor(bound, WorkerLine(WorkerTable(make_table_file(2)), 0))
-    server = HttpServer(config, tls, acceptor)
+    server = Listener(app, HttpToolsProtocol, 1, tls=tls, acceptor=acceptor)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     await until(lambda: server.started, "it serves")
     came = socket.create_connection(bound.getsockname())

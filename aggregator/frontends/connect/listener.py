@@ -1,19 +1,16 @@
 """The pages for connecting at a socket of their own, which only this machine reaches."""
 
-import asyncio
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
-
-import uvicorn
+from functools import partial
+from typing import Final
 
 from aggregator.config.settings import HttpConfig
-from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.connect.pages import ConnectPages
 from aggregator.frontends.connect.parts import CONNECT_PATH, ConnectingGrants, OutcomeSeen
-from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.http_server import Listener
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, respond
 from aggregator.frontends.web.own_address import OwnAddress
@@ -37,25 +34,7 @@ async def serving(bound: socket.socket, grants: ConnectingGrants, seen: OutcomeS
         else:
             await respond(send, 404, {"error": "There are only pages for connecting accounts here."})
 
-    def connection(*given: Any, **more: Any) -> BoundedConnection:
-        return BoundedConnection(_ARRIVING, Counter(), None, *given, **more)
-
-    config = uvicorn.Config(
-        HostGuard(app, own, (), (CONNECT_PATH,)),
-        http=cast("type[asyncio.Protocol]", connection),
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_LAST_BYTES,
-    )
-    server = HttpServer(config)
-    async with Tasks("the listener for connecting") as tasks:
-        running = tasks.start(server.serve(sockets=[bound]))
-        try:
-            yield
-        finally:
-            server.should_exit = True
-            await asyncio.wait([running])
+    guarded = HostGuard(app, own, (), (CONNECT_PATH,))
+    listener = Listener(guarded, partial(BoundedConnection, _ARRIVING, Counter(), None), _LAST_BYTES)
+    async with listener.serving(bound, "the listener for connecting"):
+        yield

@@ -3,22 +3,19 @@
 Rule: a body is read only once its head is signed by a replica of the group.
 """
 
-import asyncio
 import logging
 import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
-import uvicorn
-
 from aggregator.config.replicas import split_listen
-from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.frontends.http_server import HttpServer
+from aggregator.frontends.http_server import Listener
 from aggregator.frontends.web.connection_limits import BoundedConnection
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
 from aggregator.replicas.hops import HEADER, Hop, HopRefused, HopSigner
@@ -100,32 +97,12 @@ class HopListener:
             if not event.get("more_body"):
                 return b"".join(parts)
 
-    def _connection(self, *given: Any, **more: Any) -> BoundedConnection:
-        return BoundedConnection(self._arriving, Counter(), None, *given, **more)
-
     @asynccontextmanager
     async def serving(self, bound: socket.socket) -> AsyncIterator[None]:
         """Answer hops inside."""
-        config = uvicorn.Config(
-            self,
-            http=cast("type[asyncio.Protocol]", self._connection),
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=_LAST_BYTES,
-        )
-        server = HttpServer(config)
-        async with Tasks("the listener for replicas") as tasks:
-            serving = tasks.start(server.serve(sockets=[bound]))
-            try:
-                yield
-            finally:
-                server.should_exit = True
-                await asyncio.wait([serving])
+        connection = partial(BoundedConnection, self._arriving, Counter(), None)
+        async with Listener(self, connection, _LAST_BYTES).serving(bound, "the listener for replicas"):
+            yield
 
 
 def listen_at(listen: str | None, http_host: str, slot: int = 0) -> tuple[str, int]:
