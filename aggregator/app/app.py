@@ -46,9 +46,9 @@ class App:
     """All parts of one process except the frontends; `build_app` makes it.
 
     `grants` has the accounts at servers with `auth`; `supervisor` runs the upstreams, `gateway` answers requests,
-    `browser` shows people the tools, `access` authenticates requests, `live` holds the policies, `telemetry` the audit,
-    spans and metrics, `database` what is stored, `replication` this process as one of several, `status` the health of
-    it all, `notices` who is told what needs a person, `pins` what is approved of servers.
+    `browser` shows users the tools, `access` authenticates requests, `live` has the policies, `telemetry` the audit,
+    spans and metrics, `database` the stored data, `replication` the state of this process as a replica, `status` the
+    health of all parts, `notices` the notices to operators, `pins` the approved definitions.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class App:
                 work = partial(keep, "retention", self.retention.run)
                 tasks.start(self.replication.alone("retention", work))
             async with (
-                # Before the servers run: their lists are judged by what it reads.
+                # Before the servers run: judging their lists requires the pins.
                 self.pins.running(self._started) if self.pins is not None else nullcontext(),
                 self.supervisor.running(),
                 self.catalog_sync.running(self._kept) if self.catalog_sync is not None else nullcontext(),
@@ -207,13 +207,13 @@ class App:
                     log.error("%d requests did not end, and are cut off", len(drain))
 
     async def load_keys(self, *, beside_others: bool = False) -> None:
-        """Read the keys of the database and of the policy files, and accept the issuers' tokens, before a frontend
-        opens that needs them.
+        """Read the keys of the database and of the policy files, and accept the issuers' tokens, before a frontend that
+        needs them opens.
 
         With `beside_others`, other processes serve meanwhile, so there is more time for it.
 
         Raises:
-            StorageError: the database cannot be used; without its keys, requests without a key would be let in.
+            StorageError: the database cannot be used; without its keys, requests without a key would be accepted.
         """
         self.access.accept(self.config.auth)
         await self.key_sync.load(PATIENCE_BESIDE_OTHERS if beside_others else PATIENCE)

@@ -1,6 +1,6 @@
 """Audit events besides calls: refused logins, policies, configurations, upstream states, changed tools.
 
-What people outside are told of, passes here too.
+Notices to operators pass here too.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class AuditEvents:
                 self._notices.server_state(name, now, upstream.lifecycle.current.reason or why)
 
     def server_action(self, server: str, done: str, by: str) -> None:
-        """Record what a person did to a server in the console."""
+        """Record an operator's action on a server in the console."""
         said = f"{server} was {done} by {by}"
         self._telemetry.record_event("console", said, server=server, details={"action": done, "by": by})
 
@@ -154,11 +154,11 @@ class AuditEvents:
         self._telemetry.record_event("pins", said, server=server, details=details)
 
     def definitions_held(self, server: str, names: Sequence[str], why: str) -> None:
-        """Tell people that definitions of a server wait for an approval."""
+        """Notify operators that definitions of a server wait for an approval."""
         self._notices.definitions_held(server, names, why)
 
     def tools_changed(self, server: str, changes: OtherTools) -> None:
-        """Record that a server has other tools than when it was last seen."""
+        """Record that a server's tools have changed since it was last seen."""
         details = {"added": changes.added, "removed": changes.removed, "changed": changes.changed}
         self._telemetry.record_event(
             "tools_changed", f"{server} has other tools: {changes}", server=server, details=details

@@ -1,7 +1,7 @@
 """The construction of the program: every part is made once, from the parts that it uses.
 
-Rule: parts get each other by constructor argument, so the order below is the direction of knowledge: what upstreams
-change comes first, then the supervisor, then what waits for upstreams or calls them.
+Rule: parts get each other by constructor argument, so the order below is the order of dependencies: first the parts
+that upstreams change, then the supervisor, then the parts that wait for upstreams or call them.
 """
 
 import os
@@ -82,7 +82,7 @@ from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstreams import Upstreams
 
-# Loaded where a server has `auth`: `cryptography` takes 50 ms of a start.
+# Loaded if a server has `auth`: `cryptography` takes 50 ms of a start.
 _BUILD_GRANTS: Final = "aggregator.app.accounts.open_grants:build_grants"
 
 
@@ -122,11 +122,11 @@ def build_app(
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
-    `policies` is the folder of the policy files, or what was read of it; without it everything is allowed. `storage` is
-    the URL of the database; without it no approval can be queued. With `keeps_records` the database also gets the
-    definitions of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` takes
-    secrets out of what is written. `source` is the origin of `config`, watched for changes. `accounts` has the tokens
-    for servers with `auth`. `lock` is where the lock file of pins may be.
+    `policies` is the folder of the policy files, or its content; without it everything is allowed. `storage` is the URL
+    of the database; without it no approval can be queued. With `keeps_records` the database also gets the definitions
+    of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` removes secrets from all
+    output. `source` is the origin of `config`, watched for changes. `accounts` has the tokens for servers with `auth`.
+    `lock` is the possible path of the lock file of pins.
     """
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
@@ -151,7 +151,7 @@ def build_app(
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
     meanings = Meanings(database)
-    # Nothing is pinned where there is nowhere to keep it.
+    # Nothing is pinned without a place to store it.
     book = PinBook() if kept_at is not None or (lock is not None and lock.exists()) else None
     lists = build_lists(config, upstreams, views, replication, meanings, book, keeps_results=storage is not None)
     keeper = ResultKeeper(database if storage is not None else None, config.results)
@@ -254,7 +254,7 @@ def build_app(
 
 
 def _hop_to(upstreams: Upstreams, server: str) -> NetworkHop:
-    """Return the way to a server, as it is configured now."""
+    """Return the hop to a server, by its current configuration."""
     config = upstreams.config_of(server)
     return hop_to(config.url, config.command) if config is not None else INSIDE
 

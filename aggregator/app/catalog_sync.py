@@ -73,7 +73,7 @@ class CatalogEvents(Protocol):
     """The audit of changed tools."""
 
     def tools_changed(self, server: str, changes: ToolChanges) -> None:
-        """Record that a server has other tools than when it was last seen."""
+        """Record that a server's tools have changed since it was last seen."""
 
 
 class CatalogSync:
@@ -105,12 +105,12 @@ class CatalogSync:
 
     @property
     def _upstreams(self) -> list[Upstream]:
-        """The enabled upstreams as they are now: one that is restarted is another object."""
+        """The currently enabled upstreams: a restarted one is another object."""
         return [upstream for upstream in self._supervisor.upstreams.values() if upstream.config.enabled]
 
     @property
     def problem(self) -> str | None:
-        """The reason why catalogs, or those of some servers, are not kept; None while they are."""
+        """The reason why catalogs, or those of some servers, are not stored, or None."""
         return self._fault or "; ".join(f"{server}: {why}" for server, why in self._failed.items()) or None
 
     def __repr__(self) -> str:
@@ -177,9 +177,7 @@ class CatalogSync:
         await self._supervisor.restore(recalled)
 
     def _without_secrets(self, lists: Mapping[str, Lists]) -> dict[str, Lists]:
-        """Return the lists without values that are known as secrets by now; those of a server that cannot be searched
-        are left out.
-        """
+        """Return the lists without values that are now known as secrets; lists that cannot be searched are left out."""
         upstreams = {self._fingerprints[upstream.config.id]: upstream for upstream in self._upstreams}
         found: dict[str, Lists] = {}
         for one, had in lists.items():
@@ -192,7 +190,7 @@ class CatalogSync:
         return found
 
     async def keep_seen(self) -> None:
-        """Write what the connected servers have; one that cannot be written costs no other.
+        """Write the lists of connected servers; a failed write costs only its own server.
 
         Raises:
             StorageError: nothing can be written.

@@ -43,7 +43,7 @@ class CatalogUpdates:
         self.rebuild(anew=True)
 
     def rebuild(self, *, anew: bool = False) -> None:
-        """Replace the snapshots by those of the current upstreams.
+        """Replace the snapshots with new ones of the current upstreams.
 
         `anew`: notify hosts even if the tools are equal, since their lists may differ for another reason.
         """
@@ -66,7 +66,7 @@ class CatalogUpdates:
             self._finder.update()
             self._list_changed.announce()
         if others and self._pins is not None:
-            # Those that are held too: a text that speaks of them would have them called.
+            # Held tools too: a text that mentions them would suggest calling them.
             self._pins.set_tools((*catalog.parts, *held.tools.parts))
 
     async def replaced(self, known: Catalog | None) -> Catalog:

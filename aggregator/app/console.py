@@ -12,8 +12,8 @@ from aggregator.telemetry.last_hour import Hour
 
 
 def console_parts(app: App, redactor: Redactor, running: RunningOfAll | None = None) -> ConsoleParts:
-    """Return the parts of the program that the console reads. `redactor` takes secrets out of its pages, and
-    `running` gives the calls that run at all replicas; without it, those of this process count.
+    """Return the parts of the program that the console reads. `redactor` removes secrets from its pages, and `running`
+    returns the calls in flight at all replicas; the default is this process alone.
     """
 
     async def own_calls() -> tuple[RunningCalls, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The health page of a running aggregator, read over HTTP: its address on this machine, and what it reports."""
+"""The health page of a running aggregator, read over HTTP: its address on this machine, and its report."""
 
 import json
 from http.client import HTTPConnection, HTTPSConnection
@@ -37,7 +37,7 @@ def connection_to(base: str, tls: TlsConfig | None, patience: float = _PATIENCE)
 
 
 def asked(base: str, tls: TlsConfig | None = None) -> dict[str, Any]:
-    """Return what the health page of a running aggregator reports; with `tls`, of the one that has this certificate.
+    """Return the health report of a running aggregator; with `tls`, of the one that has this certificate.
 
     Raises:
         OSError, HTTPException: nothing answers.

@@ -19,7 +19,7 @@ class HostCleanup:
         self._upstreams = upstreams
 
     def host_left(self, host: Host) -> None:
-        """End what belongs to `host`."""
+        """Drop the state of `host`."""
         self._subscriptions.remove_host(host)
         self._input_requests.parking.left(host)
         for upstream in self._upstreams.values():

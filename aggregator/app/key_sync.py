@@ -66,14 +66,14 @@ class KeySync:
         self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
         self._reading: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        # Whether the file was replaced since the keys were read.
+        # True if the file was replaced since the keys were read.
         self._outdated = False
 
     async def load(self, patience: float = PATIENCE) -> None:
-        """Read the keys, before a frontend opens that needs them; `run` continues where that takes longer.
+        """Read the keys before a frontend that needs them opens; `run` continues if that takes longer.
 
         Raises:
-            StorageError: the database cannot be used; without its keys, requests without a key would be let in.
+            StorageError: the database cannot be used; without its keys, requests without a key would be accepted.
         """
         self.wanted = True
         self.use_policies()
@@ -91,7 +91,7 @@ class KeySync:
         self._wake.set()
 
     async def run(self) -> None:
-        """Keep the keys up to date until cancelled; the first key may be made while the process runs."""
+        """Keep the keys up to date until cancelled; the first key may be created while the process runs."""
         try:
             while not self.known:
                 await self._try()
@@ -145,7 +145,7 @@ class KeySync:
         self._end_lock()
 
     def _end_lock(self) -> None:
-        """Log who is let in now that keys can be read again."""
+        """Log which requests are accepted, now that keys can be read again."""
         if self._access.unread:
             self._access.unread = False
             log.info("keys can be read again: %s", self._access.keyless_text())

@@ -1,6 +1,6 @@
-"""One report for all replicas, from what each says of itself: the worst of each server, and who has what wrong.
+"""One report for all replicas, from their own reports: the worst state of each server, and the problems by replica.
 
-This file decides: it is given reports, and returns one.
+This file decides: reports are its arguments, and it returns one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _OF_SERVER: Final = ("held", "withheld", "unsearchable")
 
 
 class Told(NamedTuple):
-    """A replica with its report; None where it did not answer, for the reason `problem`."""
+    """A replica with its report; None if it did not answer, for the reason `problem`."""
 
     replica: ReplicaRecord
     report: Mapping[str, Any] | None
@@ -26,13 +26,13 @@ class Told(NamedTuple):
 
 
 def name_of(replica: ReplicaRecord) -> str:
-    """Return what people call a replica: its number among the workers, else its slot."""
+    """Return the display name of a replica: its number among the workers, else its slot."""
     worker = replica.facts.get("worker")
     return f"worker {worker}" if worker is not None else f"replica {replica.slot}"
 
 
 def merge_reports(own: Mapping[str, Any], me: str, told: Sequence[Told]) -> dict[str, Any]:
-    """Return the report of the replica with the id `me`, which is `own`, with those of all replicas worked in."""
+    """Return the report `own` of the replica with the id `me`, merged with the reports of all replicas."""
     found = dict(own)
     answers = [(one, one.report) for one in told if one.report is not None and one.replica.id != me]
     servers = {name: dict(server) for name, server in own.get("servers", {}).items()}
@@ -53,7 +53,7 @@ def merge_reports(own: Mapping[str, Any], me: str, told: Sequence[Told]) -> dict
 
 
 def _worse(one: dict[str, Any], other: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the server as the replica has it where it is worse, with the calls of both."""
+    """Return the replica's view of the server if it is worse, with the calls of both."""
     calls = one["in_flight"] + other["in_flight"]
     wrong = {key: side[key] for key in _OF_SERVER for side in (other, one) if side.get(key)}
     if _rank(other["state"]) < _rank(one["state"]):
@@ -65,7 +65,7 @@ def _worse(one: dict[str, Any], other: Mapping[str, Any], name: str) -> dict[str
 
 
 def _rank(state: str) -> int:
-    # A replica of another version may have a state that is not known here.
+    # A replica of another version may have a state that is unknown here.
     return _STATES.index(state) if state in _STATES else len(_STATES)
 
 

@@ -1,6 +1,6 @@
-"""The gathering of reports: each replica is asked by one hop, for a bounded time, and none waits for another.
+"""The gathering of reports: one bounded peer request to each replica, all at the same time.
 
-Rule: a replica that does not answer takes nothing from the answer but its own part, and is named.
+Rule: a replica that does not answer costs only its own part of the report, and is named.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Siblings:
 
 
 class GroupReports:
-    """The reports of all replicas; `siblings` where this one is a worker."""
+    """The reports of all replicas; `siblings` if this one is a worker."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class GroupReports:
         return RunningCalls(count, tuple(oldest[:MOST])), tuple(silent)
 
     async def page(self) -> AsyncIterator[bytes]:
-        """Yield the metrics of this replica; those of all workers, where it is one."""
+        """Yield the metrics of this replica, or of all workers if it is one."""
         if self._siblings is None:
             for piece in self._page():
                 yield piece
@@ -167,7 +167,7 @@ class GroupReports:
         return Told(replica, found) if isinstance(found, dict) else Told(replica, None, "its answer is no report")
 
     async def _answer(self, replica: ReplicaRecord, path: str) -> bytes | str:
-        """Return what a replica answers, or why there is nothing."""
+        """Return the answer of a replica, or the reason why there is none."""
         try:
             async with (
                 asyncio.timeout(PATIENCE),

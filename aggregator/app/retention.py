@@ -1,6 +1,6 @@
-"""The retention of a running gateway: what is kept for no longer is removed again and again.
+"""The retention of a running gateway: expired rows are removed again and again.
 
-Rule: the audit log is trimmed by its writer (aggregator/audit/writer.py), and not here.
+Rule: the writer of the audit log trims it (aggregator/audit/writer.py), not this module.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class WallClock(Protocol):
 
 
 class Retention:
-    """The removal of what is kept for no longer from the database of this process."""
+    """The removal of expired rows from the database of this process."""
 
     def __init__(self, database: LazyDatabase, config: AuditConfig, clock: WallClock = time.time) -> None:
         self._database = database
@@ -35,13 +35,13 @@ class Retention:
         return f"<Retention every {EVERY:g} s>"
 
     async def run(self) -> None:
-        """Remove what is kept for no longer, again and again, until cancelled."""
+        """Remove expired rows, again and again, until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
             await self.once()
 
     async def once(self) -> int:
-        """Remove what is kept for no longer now; return how many rows went. One process of a group is enough."""
+        """Remove expired rows now; return the number of removed rows. One process of a group is enough."""
         try:
             database = await self._database.open()
             if database is None:

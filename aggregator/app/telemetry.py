@@ -41,10 +41,10 @@ class WaitForStart(Protocol):
 
 
 class CallTelemetry:
-    """The telemetry of one process: it is what the call log observes through `observers`. No audit without `rows`.
+    """The telemetry of one process, which the call log reports to through `observers`. No audit without `rows`.
 
-    `base` is the path of the database, or where it would be; `peers` are the replicas on it; `find_hop` says how a
-    server is reached. `last_hour` is there once calls are counted.
+    `base` is the path of the database, whether or not it exists; `peers` are the replicas on it; `find_hop` returns the
+    hop to a server. `last_hour` exists if calls are counted.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class UpstreamChanges:
         self, builder: CatalogBuilder, updates: CatalogUpdates, subscriptions: Subscriptions, events: AuditEvents
     ) -> None:
         self.catalog_changed = asyncio.Event()
-        # Set by what builds the program, where there are pins.
+        # Set by the builder of the program if there are pins.
         self.pins: PinSync | None = None
         self._builder = builder
         self._updates = updates

@@ -1,6 +1,6 @@
 """The grants of a program: built for a running gateway, or opened for one command.
 
-Loading this takes the time of loading `cryptography`, so that it is done where a server has `auth`.
+Importing this imports `cryptography`, which is slow, so that it is imported only if a server has `auth`.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class _CommandEvents:
         self._events.append(AuditEvent("account", time.time(), said, agent, server, found))
 
     async def write(self, database: LazyDatabase) -> None:
-        """Write them; a failure is reported only, since what they tell of is done."""
+        """Write them; a failure is only logged, since the events have happened."""
         try:
             for event in self._events:
                 await note(await database.audit_rows(), event)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def connect_pages(app: App) -> Connect:
-    """Return the pages, and have the links of the app lead to them."""
+    """Return the pages, and make the links of the app lead to them."""
     grants, own = grants_of(app), OwnAddress(app.config.http)
     assert grants is not None, "only an app with grants has these pages"
     auth = app.config.auth
     sign_ins: PersonSignIns | None = None
     if any(issuer.sign_in is not None for issuer in auth.issuers):
-        # Loaded only where people sign in: it checks signatures.
+        # Loaded only if users sign in: it checks signatures.
         sign_ins = resolve_name("aggregator.identity.sign_in:SignIns")(auth)
     pages = Connect(grants, own, app.access, auth.client_id_url or own_client_id(own), sign_ins)
     grants.base = pages
@@ -27,5 +27,5 @@ def connect_pages(app: App) -> Connect:
 
 
 def grants_of(app: App) -> "Grants | None":
-    """Return the grants of an app, None where no server has accounts. Their module loads slowly."""
+    """Return the grants of an app, or None if no server has accounts. Their module loads slowly."""
     return cast("Grants | None", app.grants)

@@ -12,7 +12,7 @@ from aggregator.storage.locate import default_url, full_url, sqlite_path
 if TYPE_CHECKING:
     from aggregator.grants.grants import Grants
 
-# Loaded where a server has `auth`: `cryptography` takes 50 ms.
+# Loaded if a server has `auth`: `cryptography` takes 50 ms.
 _OPEN: Final = "aggregator.app.accounts.open_grants:open_grants"
 # As in `aggregator.grants.vault_key`.
 _KEY: Final = ".vault-key"
@@ -21,9 +21,9 @@ _OF_PEOPLE: Final = "authorization_code"
 
 @asynccontextmanager
 async def stored_accounts(loaded: Loaded) -> AsyncIterator["Grants | None"]:
-    """Give the accounts that servers are connected with; None where there are none, and no database is made for that.
+    """Give the connected accounts of servers; None if there are none, without creating a database for that.
 
-    A server that gets its tokens without a person needs a database to keep them, so that one is made.
+    A server that gets its tokens without a user needs a database to store them, so that one is created.
     """
     grants = {server.auth.grant for server in loaded.config.servers if server.enabled and server.auth is not None}
     if not grants or (grants == {_OF_PEOPLE} and not _is_there(loaded)):
@@ -35,7 +35,7 @@ async def stored_accounts(loaded: Loaded) -> AsyncIterator["Grants | None"]:
 
 
 def _is_there(loaded: Loaded) -> bool:
-    """Return whether there is a database with its key; one on a server is taken to be."""
+    """Tell whether there is a database with its key; a database server counts as one."""
     path = sqlite_path(full_url(loaded.storage or default_url(os.environ)))
     if path is None:
         return True

@@ -28,9 +28,9 @@ _GONE: Final = frozenset({"disabled", "stopped"})
 
 
 class NoticeEvents:
-    """The one place where the program tells receivers. Its methods return at once.
+    """The one place where the program notifies receivers. Its methods return at once.
 
-    tells: False for a program that only looks; then nothing is told.
+    tells: False for a program that only reads; then nothing is sent.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class NoticeEvents:
         self._writer.console = f"{(self._public_url or address).rstrip('/')}{CONSOLE_PATH}"
 
     def running(self, hurry: asyncio.Event) -> AbstractAsyncContextManager[None]:
-        """Tell inside; on the way out, wait a moment for what is still to be told, unless `hurry` is set."""
+        """Send notices inside; on exit, wait a moment for the queued ones, unless `hurry` is set."""
         return self._notifier.running(hurry)
 
     def reconfigure(self, receivers: Iterable[ReceiverConfig]) -> None:
@@ -61,7 +61,7 @@ class NoticeEvents:
         self._observe_limits()
 
     def approval_waiting(self, approval: Approval) -> None:
-        """Tell that a call waits for a person."""
+        """Notify that a call waits for confirmation."""
         self._notifier.announce(
             "approval.waiting",
             approval.agent_id,
@@ -81,11 +81,11 @@ class NoticeEvents:
             self._notifier.server_gone(server)
 
     def server_removed(self, server: str) -> None:
-        """Tell nothing more of a server that was taken out of the configuration."""
+        """Stop notifying about a server that was removed from the configuration."""
         self._notifier.server_gone(server)
 
     def tools_changed(self, server: str, changes: ToolChanges) -> None:
-        """Tell that a server has other tools."""
+        """Notify that a server's tools have changed."""
         added, removed, changed = map(tuple, (changes.added, changes.removed, changes.changed))
         self._notifier.announce(
             "tools.changed", None, server, lambda: self._writer.tools_changed(server, added, removed, changed)
@@ -112,7 +112,7 @@ class NoticeEvents:
         }
 
     def _observe_limits(self) -> None:
-        """See the records of calls while anyone is told of reached limits, and only then."""
+        """Observe the records of calls only while a receiver subscribes to reached limits."""
         others = tuple(sink for sink in self._observers.sinks if sink != self._call_ended)
         self._observers.sinks = (*others, self._call_ended) if self._notifier.wants_limits() else others
 

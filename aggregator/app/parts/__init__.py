@@ -1,7 +1,7 @@
 """The construction of groups of parts that belong together, for `build_app`.
 
 Terms (docs/glossary.md):
-  part: an object that is made once for the process and gets the others it uses by constructor argument
+  part: an object created once for the process, with the parts it uses as constructor arguments
   snapshot: all tools, or all resources, of a moment; replaced as a whole, never changed
   lists: the parts that follow the upstreams: snapshots, views of them, and the hosts to notify
 

@@ -21,9 +21,8 @@ def server_pins(
 ) -> ServerPins:
     """Return the pins of one server.
 
-    locked: those of the lock file, which count in place of the rows; None where it has none of the server.
-    texts: whether the rows have their definitions.
-    fault: why nothing more can be pinned of the server; empty while it can.
+    locked: the pins of the lock file, which replace the rows; None if it has none of the server. texts: whether the
+    rows have their definitions. fault: the reason why no more items can be pinned of the server, or empty.
     """
     pins: dict[ItemKey, PinnedItem] = {}
     versions: dict[ItemKey, tuple[str, str]] = {}
@@ -43,7 +42,7 @@ def server_pins(
     if locked is None:
         return ServerPins(pins, taken, approved, seen, texts=texts, fault=fault)
     adopted = {key: pin for key, pin in pins.items() if key not in locked}
-    # A pin of the file has no version; that of a row with the same digest is as good.
+    # A pin of the file has no version; a row with the same digest supplies it.
     known = {key: _versioned(pin, versions.get(key)) for key, pin in locked.items()}
     approved = {key: at for key, at in approved.items() if key in adopted or versions[key][0] == known[key].digest}
     texts = texts or not adopted
@@ -57,12 +56,12 @@ def _versioned(pin: PinnedItem, row: tuple[str, str] | None) -> PinnedItem:
 
 
 def text_of(item: PinnedItem, flags: Iterable[str] = ()) -> ItemText:
-    """Return an item as it is stored."""
+    """Return an item in its stored form."""
     return ItemText(item.kind, item.name, item.digest, item.version, item.definition, tuple(flags))
 
 
 def seen_of(judged: JudgedList) -> list[SeenItem]:
-    """Return what is to be noted about the items of a list: what changed, what is gone, and what is as pinned again."""
+    """Return the sightings to store about the items of a list: changed, removed, and equal to the pin again."""
     found = [
         SeenItem(
             judged.kind,

@@ -14,17 +14,17 @@ log = logging.getLogger(__name__)
 
 
 def lock_beside(config: Path | None) -> Path | None:
-    """Return where the lock file of a configuration file is, be it there or not; None for a configuration without a
+    """Return the path of the lock file of a configuration file, existing or not; None for a configuration without a
     file.
     """
     return config.parent / LOCK_FILE if config is not None else None
 
 
 class LockWatch:
-    """The pins of the lock file at `path`, None where none is looked for.
+    """The pins of the lock file at `path`, or None without a path.
 
-    servers: the pins by server, of the last file that could be used.
-    problem: why the file cannot be used as it is now; None while it can, or is not there.
+    servers: the pins by server, of the last valid file. problem: why the current file cannot be used; None if it can,
+    or does not exist.
     """
 
     def __init__(self, path: Path | None) -> None:

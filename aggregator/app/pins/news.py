@@ -1,6 +1,6 @@
 """The texts about pins for the log, the audit and notices.
 
-Law: each new digest is told of once, and never with the text of a definition.
+Law: each new digest is reported once, and never with the text of a definition.
 """
 
 import logging
@@ -13,7 +13,7 @@ from aggregator.storage.records import SeenItem
 
 log = logging.getLogger(__name__)
 
-# Changes of one list that are told of one by one, and names in one text.
+# Changes of one list that are reported one by one, and names in one text.
 _EVENTS: Final = 50
 _NAMED: Final = 10
 _NOUNS: Final[Mapping[PinKind, tuple[str, str]]] = {
@@ -32,19 +32,19 @@ class PinEvents(Protocol):
         """Record what happened to the pins of a server."""
 
     def definitions_held(self, server: str, names: Sequence[str], why: str) -> None:
-        """Tell people that definitions of a server wait for an approval."""
+        """Notify operators that definitions of a server wait for an approval."""
 
 
 class PinNews:
-    """The one place where pins are told of."""
+    """The one place that reports about pins."""
 
     def __init__(self, events: PinEvents) -> None:
         self._events = events
 
     def baseline(self, judged: JudgedList, count: int, before: int = 0) -> None:
-        """Tell that items were pinned as they were first seen; `count` of them by this process.
+        """Report that items were pinned at first sight; `count` of them by this process.
 
-        before: items that are pinned for another entry which the configuration had under this name.
+        before: items that are pinned for another entry of the configuration with the same name.
         """
         server, kind = judged.server, judged.kind
         if not count:
@@ -63,7 +63,7 @@ class PinNews:
         self._events.pins_event(server, said, details)
 
     def withheld(self, server: str, problem: str) -> None:
-        """Tell that pins of a server cannot be read or written, so that its items without a pin are held."""
+        """Report that pins of a server cannot be read or written, so that its items without a pin are held."""
         said = f"{server}: {problem}; its items without a pin are held"
         self._events.pins_event(server, said, {"what": "withheld", "problem": problem})
         self._events.definitions_held(server, [], problem)
@@ -79,7 +79,7 @@ class PinNews:
         self._events.pins_event(server, said, details)
 
     def changed(self, judged: JudgedList, new: Sequence[SeenItem]) -> None:
-        """Tell of the items that are others than what was approved, or gone."""
+        """Report the items that differ from the approved ones, or are gone."""
         server, kind = judged.server, judged.kind
         gone = [one.name for one in new if one.digest is None]
         if gone:

@@ -1,8 +1,8 @@
-"""The pins of the running program, kept in step with the database and the lock file.
+"""The pins of the running program, synchronised with the database and the lock file.
 
-Rule 1: no list and no call waits for this longer than a start waits for the database.
-Rule 2: what cannot be read or written fails closed. Without pins nothing is shown, and what cannot be pinned is held,
-unless `on_change` is `warn`. A row that cannot be written costs its own server only.
+Rule 1: no list and no call waits for this longer than a start waits for the database. Rule 2: a failed read or write
+fails closed. Without pins nothing is shown, and items that cannot be pinned are held, unless `on_change` is `warn`. A
+row that cannot be written costs its own server only.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 2.0
 # Seconds between two looks at what other processes did, while anything waits for an approval, and at the lock file.
 LOOK_EVERY: Final = 0.5
-# Seconds until the database is tried again after a failure, and failures in a row before what is new is held.
+# Seconds until the database is tried again after a failure, and failures in a row before new items are held.
 AGAIN: Final = 5.0
 _PATIENT: Final = 2
 # Seconds that lists which come together are waited for, and for the last write when the process ends.
@@ -89,7 +89,7 @@ class PinSync:
         self._with_texts: set[str] = set()
         self._made_of: dict[str, object] = {}
         self._version: Version | None = None
-        # Whether the rows are those of the database, as they were at some time.
+        # True after the rows were read from the database once.
         self._read = False
         self._written: dict[tuple[str, str], object] = {}
         self._entries: dict[str, str] = {}
@@ -105,7 +105,8 @@ class PinSync:
         self._fault: str | None = None
         self._failures = 0
         self._unwritable = False
-        # Servers of which a row cannot be written, and why; when they are tried again; what the database says of that.
+        # Servers with a row that cannot be written, and why; the time of the next attempt; the database's own record of
+        # that.
         self._withheld: dict[str, str] = {}
         self._again_at = 0.0
         self._marked: dict[str, str] = {}
@@ -113,7 +114,7 @@ class PinSync:
 
     @property
     def problem(self) -> str | None:
-        """The reason why pins cannot be read or written as they are now; None while they can."""
+        """The reason why pins cannot be read or written now, or None."""
         return self._fault or self._lock.problem or "; ".join(f"{s}: {why}" for s, why in self.withheld.items()) or None
 
     @property
@@ -134,7 +135,7 @@ class PinSync:
     # -- for lists that are about to count
 
     async def wait_loaded(self) -> None:
-        """Wait until the pins are known, or will not be known soon."""
+        """Wait until the pins are known, or cannot be known soon."""
         if not self._loaded.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
@@ -157,20 +158,20 @@ class PinSync:
     # -- for what changes pins
 
     def look_now(self) -> None:
-        """Look at the database at once: another process, or a person at the console, has changed pins."""
+        """Read the database at once: another process, or a user at the console, has changed pins."""
         self._look = True
         self._wake.set()
 
     def is_locked(self, server: str) -> bool:
-        """Return whether the lock file says what is pinned of a server."""
+        """Tell whether the lock file sets the pins of a server."""
         return server in self._lock.servers
 
     def held_count(self, server: str) -> int:
-        """Return how many definitions of a server are held."""
+        """Return the number of held definitions of a server."""
         return len(self._book.held(server))
 
     def held(self, server: str) -> list[HeldItem]:
-        """Return the definitions of a server that are held, and why."""
+        """Return the held definitions of a server, with the reasons."""
         return self._book.held(server)
 
     def take_kept(self, lists: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> None:
@@ -192,7 +193,7 @@ class PinSync:
         entries = self.entries()
         for server, entry in entries.items():
             if self._entries.get(server, entry) != entry:
-                # The operator has given the name to another server: nothing of it is known until its own pins are read.
+                # The operator has given the name to another server: it is unknown until its own pins are read.
                 self._rows.pop(server, None)
                 self._with_texts.discard(server)
                 self._made_of.pop(server, None)
@@ -206,8 +207,7 @@ class PinSync:
 
     @asynccontextmanager
     async def running(self, quiet: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Read the pins, then write what is new and follow what others approve, inside; on the way out, write the
-        rest within a moment.
+        """Read the pins, then write news and follow others' approvals, inside; on exit, write the rest within a moment.
 
         quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
         """
@@ -242,7 +242,7 @@ class PinSync:
                 await asyncio.sleep(COALESCE)
 
     async def _step(self) -> float | None:
-        """Do what is to be done now; return the seconds until the next look, None where nothing is looked for."""
+        """Do the pending work; return the seconds until the next check, or None for none."""
         try:
             async with self._turn:
                 await self._catch_up()
@@ -278,7 +278,7 @@ class PinSync:
     # -- reading
 
     async def _catch_up(self) -> None:
-        """Read what is new in the database or in the lock file, and judge the lists anew that it is about."""
+        """Read the changes of the database or the lock file, and judge the affected lists again."""
         changed = await asyncio.to_thread(self._lock.read)
         look, self._look = self._look, False
         if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
@@ -373,8 +373,8 @@ class PinSync:
             self._rows.setdefault(row.server, []).append(row)
 
     def _take_rows(self, *, readable: bool = False) -> None:
-        """Give the book the pins of each server for which they differ from what it has."""
-        # Of which servers a file has the pins that cannot be read, is not known.
+        """Update the book with the changed pins of each server."""
+        # It is unknown which servers have pins in an unreadable file.
         readable = readable and not self._lock.unusable
         self._book.default_fault = self._fault_of(None)
         if readable:
@@ -401,7 +401,7 @@ class PinSync:
         await self._judge_again()
 
     async def _judge_again(self) -> None:
-        """Judge the lists of servers whose pins are others now, in slices, and show what follows."""
+        """Judge the lists of servers with changed pins, in slices, and show the result."""
         for upstream in list(self._upstreams.values()):
             if upstream.negotiated is not None:
                 steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
@@ -413,11 +413,13 @@ class PinSync:
 
     @property
     def _baselines_may_be_written(self) -> bool:
-        """True once the start is over, and the catalog store has said what it knows of servers without a baseline."""
+        """True after the start, when the catalog store has reported servers without a baseline."""
         return self._quiet.is_set() and (self._are_kept_read or not self._awaits_kept)
 
     def _unwritten(self) -> list[JudgedList]:
-        """Return the lists with something to write. What is not in a list is gone once the server was asked for it."""
+        """Return the lists with something to write. An item missing in a list is gone if the server was asked for the
+        list.
+        """
         return [
             judged
             for server, upstream in self._upstreams.items()
@@ -429,7 +431,7 @@ class PinSync:
         ]
 
     async def _write(self) -> None:
-        """Write what is new in the lists that are shown, until nothing is."""
+        """Write the news in the shown lists, until nothing is left."""
         for _ in range(_ROUNDS):
             unwritten = self._unwritten()
             if not unwritten:
@@ -483,7 +485,7 @@ class PinSync:
             self._news.withheld(server, problem)
 
     async def _mark(self, server: str, problem: str | None) -> None:
-        """Have the database say, for `pins status`, that pins of a server cannot be written, or no longer."""
+        """Record in the database, for `pins status`, that pins of a server cannot be written, or can be again."""
         pins = await self._pins()
         if pins is None:
             return

@@ -37,12 +37,12 @@ class PinDatabase(Protocol):
 
 
 async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, is_whole: bool) -> None:
-    """Write what one list is to be remembered by, and tell of what no process told before.
+    """Write the pins and sightings of one list, and report the news that no process reported before.
 
-    is_whole: the server was asked for the list and sent all of it, so that what is not in it is gone.
+    is_whole: the server answered with the complete list, so that a missing item is gone.
 
     Raises:
-        StorageError: the database cannot do it.
+        StorageError: the database failed.
     """
     now, server = time.time(), judged.server
     if judged.baseline is not None and pins is not None:
@@ -90,14 +90,14 @@ def _items_of(kind: _Compared, definitions: Iterable[Any]) -> Iterator[PinnedIte
 
 
 def was_read(upstream: Upstream, kind: PinKind) -> bool:
-    """Return whether the server was asked for the items of this kind."""
+    """Tell whether the server was asked for the items of this kind."""
     if kind in ("tool", "prompt", "template", "skill"):
         return upstream.lists.was_read(kind)
     return upstream.negotiated is not None
 
 
 def is_whole(upstream: Upstream, kind: PinKind) -> bool:
-    """Return whether the server was asked for the items of this kind, and sent all of them."""
+    """Tell whether the server was asked for the items of this kind, and sent all of them."""
     return was_read(upstream, kind) and (kind == "instructions" or upstream.lists.is_whole(kind))
 
 

@@ -1,11 +1,11 @@
-"""Taking over configuration and policy files that changed, while the program runs.
+"""Applying changed configuration and policy files while the program runs.
 
-Each watches its files, reads them on a thread, and puts them into force whole or not at all: a broken file never
+Each part watches its files, reads them in a thread, and puts them into force whole or not at all: a broken file never
 replaces a working one.
 
 Terms:
-  reload: files are read again and, where they are sound, put into force
-  problem: a fault in a file, with its place and how to mend it
+  reload: read files again and, if they are valid, put them into force
+  problem: a fault in a file, with its place and the fix
   revision: a name for the content of the policy files
 
 Entry point: `config_reload.ConfigReload` and `policy_reload.PolicyReload`, which the app runs as tasks.

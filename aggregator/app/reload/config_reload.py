@@ -32,10 +32,10 @@ class ConfigReader(Protocol):
     """The reading of the configuration files. It takes long: call it in a thread."""
 
     def __call__(self) -> Loaded:
-        """Read the files as they are now.
+        """Read the current files.
 
         Raises:
-            ConfigError: they cannot be used.
+            ConfigError: they are invalid.
         """
 
 
@@ -47,7 +47,7 @@ class ConfigListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """The files that a configuration came from. `loaded` is what was read at the start."""
+    """The files of a configuration. `loaded` is the configuration read at the start."""
 
     loaded: Loaded
     read: ConfigReader
@@ -58,7 +58,7 @@ class ConfigTarget(Protocol):
     """The program that takes a configuration."""
 
     async def prepare(self, config: Config) -> None:
-        """Do ahead what takes long."""
+        """Do slow preparations ahead."""
 
     def apply(self, found: ConfigChanges) -> None:
         """Put a configuration into force, at once and whole.
@@ -72,11 +72,11 @@ class ConfigEvents(Protocol):
     """The audit of reloads."""
 
     def config_read(self, taken: ConfigChanges | None, refused: tuple[str, ...]) -> None:
-        """Record what came into force, or None and the reasons why nothing did."""
+        """Record the configuration that came into force, or None and the reasons why none did."""
 
 
 class ConfigReload:
-    """Watches the configuration files, reads them in a thread when they change, and applies what they mean."""
+    """Watches the configuration files, reads them in a thread when they change, and applies them."""
 
     def __init__(self, source: ConfigSource, redactor: Redactor, target: ConfigTarget, events: ConfigEvents) -> None:
         self._source = source
@@ -103,7 +103,7 @@ class ConfigReload:
         self._requested.set()
 
     def report(self) -> dict[str, Any]:
-        """Return the part of `/readyz` about the files: their path, and whether they differ from what is in force."""
+        """Return the part of `/readyz` about the files: their path, and whether they differ from the ones in force."""
         return {
             "file": str(self._path.absolute()) if self._path is not None else None,
             "broken": bool(self.refused),

@@ -1,4 +1,4 @@
-"""The facts that replicas tell each other of the files they loaded: serving as one, they are to have the same."""
+"""The facts that replicas exchange about their loaded files: serving as one, they should have the same."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ from aggregator.storage.records import Change
 
 log = logging.getLogger(__name__)
 
-# The subject of the change by which a replica has the others look at their policy files.
+# The subject of the change that makes the other replicas check their policy files.
 POLICIES: Final = "policies"
 _POLICIES, _CONFIG = "policies", "config"
 _NOUNS: Final[Mapping[str, str]] = {_POLICIES: "policies", _CONFIG: "a configuration"}
@@ -30,13 +30,13 @@ class LoadedConfig(Protocol):
 
 
 class LooksNow(Protocol):
-    """A part that looks again and again for what other processes did, and at once when it is told to."""
+    """A part that polls for the work of other processes, and checks at once on request."""
 
     def look_now(self) -> None: ...
 
 
 class GroupFacts:
-    """The digests of what this replica has loaded, beside those of the others."""
+    """The digests of this replica's loaded files, beside the others'."""
 
     def __init__(self, group: Replication, live: LivePolicies | None, in_force: LoadedConfig) -> None:
         self._group = group
@@ -46,7 +46,7 @@ class GroupFacts:
         group.membership.say(self.facts)
 
     def hasten(self, subject: str, one: LooksNow) -> None:
-        """Have a part look when another replica says that something of this subject is new."""
+        """Make a part check at once when another replica announces a change of this subject."""
 
         def listen(change: Change) -> None:
             if change.origin != self._group.membership.id:
@@ -55,7 +55,7 @@ class GroupFacts:
         self._group.changes.listen(subject, listen)
 
     async def publish_policies(self) -> None:
-        """Have the other replicas look at their policy files: this one has loaded new ones."""
+        """Make the other replicas check their policy files: this one has loaded new ones."""
         if not self._group.enabled:
             return
         try:

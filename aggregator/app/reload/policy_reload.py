@@ -37,7 +37,7 @@ class TellReplicas(Protocol):
     """The other replicas of the group (`GroupFacts`)."""
 
     async def publish_policies(self) -> None:
-        """Have them look at their policy files."""
+        """Make them check their policy files."""
 
 
 class PolicyReload:
@@ -81,7 +81,7 @@ class PolicyReload:
             if now != self._seen:
                 seen = await self._until_unchanged(now)
                 await self._reload()
-                # After it: files that could not be taken over are read again.
+                # After it: files that could not be applied are read again.
                 self._seen = seen
 
     async def _until_unchanged(self, seen: Signature) -> Signature:
@@ -116,7 +116,7 @@ class PolicyReload:
 
 
 def log_problems(live: LivePolicies) -> None:
-    """Log the problems of the files as they are now, and the agents that the rules in force allow nothing."""
+    """Log the problems of the current files, and the agents that the rules in force allow nothing."""
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
     if live.broken:

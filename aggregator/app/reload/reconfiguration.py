@@ -21,7 +21,7 @@ from aggregator.upstream.supervisor import Supervisor
 class Reconfiguration:
     """A `ConfigTarget`: `config` is the configuration in force.
 
-    It also takes what an operator does to one server; `by` is the name of that person, for the audit.
+    It also performs an operator's actions on one server; `by` is the operator's name, for the audit.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Reconfiguration:
         self._catalog_sync = catalog_sync
 
     async def prepare(self, config: Config) -> None:
-        """Do ahead, in slices, what takes long before `apply`."""
+        """Do slow work in slices, before `apply`."""
         await self._updates.prepare(config)
 
     def apply(self, found: ConfigChanges) -> None:
@@ -124,7 +124,7 @@ class Reconfiguration:
             raise ActionRefused("The aggregator is ending.")
 
     def _take_replaced(self) -> None:
-        """Have every part take the upstream that is in the place of another."""
+        """Make every part use the upstream that replaced another."""
         if self._catalog_sync is not None:
             self._catalog_sync.reconfigure()
         self._gateway.upstreams_replaced()
