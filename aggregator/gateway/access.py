@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 # The seconds in `Retry-After` while keys cannot be checked.
 RETRY_AFTER: Final = 5
-# Checks of tokens a second for all senders together that were told to wait: a valid token of theirs still gets in.
+# Checks of tokens a second for all throttled senders together: a valid token of theirs is still accepted.
 _CHECKS: Final = 100.0
-# Tokens of one sender about which issuers are asked at once, also of one that was told to wait: a flood of them does
-# not keep those of others from being checked.
+# Tokens of one sender that wait for issuers at once, also of a throttled one: a flood of them does not delay the tokens
+# of others.
 _WAITING_OF_ONE: Final = 64
 _WAITING_OF_SLOWED: Final = 2
 # Seconds between two looks at the age of issuers' keys.
@@ -50,9 +50,9 @@ class RefusalObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """An authentication that succeeded. `terms` stands for what it depended on besides the request and the clock.
+    """A successful authentication. `terms` stands for its dependencies besides the request and the clock.
 
-    until: seconds since 1970 from which on it has to be made again.
+    until: seconds since 1970 after which it has to be repeated.
     """
 
     principal: Principal
@@ -64,8 +64,7 @@ class Access:
     """The authentication of requests: it turns credentials into principals.
 
     `locked` is a reason to refuse all requests without a key although no key is known: keys may have been lost.
-    Requests from this machine are told the reason and its remedy. `unread`: the keys of the database have not been read
-    yet.
+    Requests from this machine get the reason and its remedy. `unread`: the keys of the database have not been read yet.
     """
 
     def __init__(self, views: Views, observer: RefusalObserver | None = None) -> None:
@@ -74,7 +73,7 @@ class Access:
         self._spare = TokenBucket(_CHECKS, _CHECKS)
         self._waiting: dict[str, int] = {}
         self.keyring = Keyring()
-        # None where no issuer's tokens are accepted.
+        # None if no issuer's tokens are accepted.
         self.tokens: TokenVerifier | None = None
         self._accepting = False
         self.locked: str | None = None
@@ -93,7 +92,7 @@ class Access:
             self.accept(config)
 
     def accept(self, config: AuthConfig) -> None:
-        """Accept the tokens of these issuers from now on, and no others; called where there is a web frontend."""
+        """Accept the tokens of these issuers from now on, and no others; called if there is a web frontend."""
         self._accepting = True
         if not config.issuers:
             self.tokens = None
@@ -144,15 +143,15 @@ class Access:
         )
 
     def authenticate(self, facts: RequestFacts) -> Principal | Refused:
-        """Return the principal behind a request, or the reason for its refusal, as far as that is known at once: a
-        token whose issuer has to be asked first is refused (`admit`).
+        """Return the principal behind a request, or the reason for its refusal, without waiting: a token that needs its
+        issuer is refused (`admit`).
         """
         found = self._found(facts)
         return self._refused(facts, _AGAIN) if isinstance(found, SentToken) else found
 
     async def admit(self, facts: RequestFacts) -> Principal | Refused:
-        """Return the principal behind a request, or the reason for its refusal; wait for the issuer of a token where
-        that has to be asked.
+        """Return the principal behind a request, or the reason for its refusal; wait for the token's issuer if
+        necessary.
         """
         found = self._found(facts)
         if not isinstance(found, SentToken):
@@ -172,7 +171,7 @@ class Access:
         return self._of_checked(checked, facts)
 
     def _found(self, facts: RequestFacts) -> Principal | Refused | SentToken:
-        """Return what is known of a request at once; a token whose issuer has to be asked is returned as it is."""
+        """Return the result that is known at once; a token that needs its issuer is returned unverified."""
         # While keys are not read, a key may be valid and must not count as a guess.
         throttle, now = Throttle() if self.unread else self._throttle, time.time()
         mode: Mode = "open" if self.keyless else "keys"
@@ -234,7 +233,7 @@ class Access:
         return Principal(found.agent_id, rules.tenant, rules.roles, token=token) if rules is not None else None
 
     def _holds_token(self, principal: Principal, token: TokenFacts) -> bool:
-        """Return whether the owner of a token would be let in as the same principal."""
+        """Tell whether the owner of a token would be accepted as the same principal."""
         facts = self.tokens.still(token, time.time()) if self.tokens is not None else None
         if facts is None:
             return False
@@ -264,7 +263,7 @@ class Access:
                 await self.tokens.refresh()
 
     def _known(self, agent_id: str, key_id: str | None) -> Principal:
-        """Return a principal with what the policies say of its agent."""
+        """Return a principal with the tenant and roles that the policies give its agent."""
         rulebook = self._views.rulebook
         rules = rulebook.for_agent(agent_id) if rulebook is not None else None
         if rules is None:

@@ -81,8 +81,8 @@ class Slot:
 class Admission:
     """Limits for each kind of place. An agent with a key may hold `share` of each limit, others any part.
 
-    `refused` counts refusals by limit, also those of limits that are held elsewhere. `connections` are those of hosts,
-    which wait for their place before anything is known of them.
+    `refused` counts refusals by limit, also for limits enforced elsewhere. `connections` are the hosts' connections,
+    which wait for their place before they are identified.
     """
 
     def __init__(self, most: Mapping[Kind, int], share: float) -> None:
@@ -107,7 +107,7 @@ class Admission:
         Raises:
             TooMany: there is none.
         """
-        # Requests without a key or a token all come from this machine and cannot be told apart.
+        # Requests without a key or a token all come from this machine and cannot be distinguished.
         agent = principal.agent_id if _is_known(principal) else None
         self._take(kind, agent)
         return Slot(self, kind, agent)

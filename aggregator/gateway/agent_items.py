@@ -18,8 +18,8 @@ _LOOKS: Final = 2_000
 
 
 class AgentItems:
-    """The current snapshot, `all`, which is replaced as a whole; `settled` waits for servers that are still
-    starting. `current` is what has the snapshots of tools and items.
+    """The current snapshot, `all`, which is replaced as a whole; `settled` waits for servers that are still starting.
+    `current` has the snapshots of tools and items.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class AgentItems:
 
     @property
     def held(self) -> HeldItems:
-        """The prompts and templates of all upstreams that are held."""
+        """The held prompts and templates of all upstreams."""
         return self.current.held
 
     def view(self, request: Request) -> View:

@@ -1,6 +1,6 @@
 """The call log: one record for every request that makes an upstream do something, closed once, however it ends.
 
-Law: what is done with records never delays a call, unless the operator asked for that (`durability: strict`).
+Law: processing records never delays a call, unless the operator chose that (`durability: strict`).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from aggregator.gateway.recording.notes import note_failure, note_result
 
 log = logging.getLogger(__name__)
 
-# Where a host may say for whom, and in which session of its own, a call is made.
+# The place where a host may name the user of a call, and the session in the host.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
 ASKED_NAME_LENGTH: Final = 200
@@ -55,13 +55,13 @@ class RecordSink(Protocol):
 
 
 class WaitForSpace(Protocol):
-    """A wait until one more record can be taken; `NotRecorded` where a call must not be made without one."""
+    """A wait until one more record can be accepted; `NotRecorded` if a call must not be made without one."""
 
     async def __call__(self, tool: str, /) -> None: ...
 
 
 class HasSpace(Protocol):
-    """A look whether one more record can be taken now, so that `WaitForSpace` would not wait."""
+    """A check whether one more record can be accepted now, so that `WaitForSpace` would not wait."""
 
     def __call__(self) -> bool: ...
 
@@ -84,13 +84,12 @@ class RequestSink(Protocol):
 
 
 class CallObservers:
-    """The consumers of call records, as telemetry has them at a time.
+    """The consumers of call records at one time.
 
-    Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` says
-    that our spans can be looked up by others. `wait_for_space` waits until one more record can be kept, where records
-    are kept; `has_space` tells whether it would not have to. In strict durability `begun` waits until it is on record
-    that a call is about to be sent, and `written` until the record of its end is kept. `request_over` counts what
-    leaves no record.
+    Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` tells
+    whether others can look up our spans. `wait_for_space` waits until one more record can be stored, if records are
+    stored; `has_space` tells whether it would return at once. In strict durability `begun` waits until the begin event
+    of a call is stored, and `written` until the record of its end is. `request_over` counts requests without a record.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class CallLog:
         """Return the record of a request, open for as long as the `async with` over it lasts.
 
         For a call of a tool, refusals and failures of upstreams end the block and become its `result`. For any other
-        `method` everything that goes wrong is raised as it is.
+        `method` every error is raised unchanged.
         """
         record = self._begin(call, host)
         if method != TOOL_CALL:
@@ -159,7 +158,7 @@ class CallLog:
     def meta_onward(self, meta: Any, trace: TraceContext, attempt: int, *, trusted: bool) -> dict[str, Any]:
         """Return the `_meta` of the `attempt`-th request to an upstream, which is `trusted` or not.
 
-        It has the trace context if the host began a trace, or if ours are exported.
+        It contains the trace context if the host began a trace, or if ours are exported.
         """
         passed, exported = passed_on(meta, trusted=trusted), self.observers.exported
         if exported or TRACEPARENT in passed:
@@ -179,7 +178,7 @@ class CallLog:
     def record_unclaimed(self, record: CallRecord, outcome: dict[str, Any] | Exception | None) -> None:
         """Record the end of a call whose host did not come back to it, below the request that ended in a question.
 
-        `outcome` is None where the call had to be ended.
+        `outcome` is None if the call had to be ended.
         """
         late = replace(
             record, trace=below(record.trace), started=time.time(), began=perf_counter(), steps=[], result=None
@@ -216,7 +215,7 @@ class CallLog:
 class OpenRecord:
     """The record of one request while it runs: an async context manager.
 
-    `record` is what is known so far, `result` what the host gets, once `finish` was called or the block ended in a
+    `record` has the facts so far, `result` the result for the host, after `finish` was called or the block ended in a
     refusal.
     """
 
@@ -242,7 +241,7 @@ class OpenRecord:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Close the record, and make a result of what a model can act on."""
+        """Close the record, and convert an error that a model can act on into a result."""
         error = self._how_ended(kind, error, trace)
         try:
             ended = error is None or self._end(error)
@@ -264,11 +263,11 @@ class OpenRecord:
             self._holding.end()
 
     async def wait_for_space(self) -> None:
-        """Wait while too many records wait to be written; to be called before anything is done for the request.
+        """Wait while too many records wait to be written; to be called before any work for the request.
 
         Raises:
             NotRecorded: the request must not be made without a record, and there can be none.
-            ShuttingDown: the time of what was under way is up.
+            ShuttingDown: the grace period of running requests is over.
         """
         if self._call_log.drain.over:
             raise self._call_log.drain.unfinished()
@@ -281,7 +280,7 @@ class OpenRecord:
         note_result(self.record, result)
 
     def name(self, server: str, own: str) -> None:
-        """Note which item of which server is meant, for a request that is no call of a tool."""
+        """Record the item and server of a request that is no call of a tool."""
         self.record.server, self.record.own_name = server, own
         context = current_call.get()
         if context is not None:
@@ -290,7 +289,7 @@ class OpenRecord:
     def _how_ended(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> BaseException | None:
-        """Return what the block ended with: the words of the drain, if that has ended it."""
+        """Return the error that ended the block: the drain's, if the drain ended it."""
         try:
             self._work.__exit__(kind, error, trace)
         except Exception as words:  # of the drain

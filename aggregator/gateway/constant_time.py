@@ -1,4 +1,4 @@
-"""A constant answer time for what is not found, whether it is absent or hidden by the policy.
+"""A constant answer time for items not found, whether absent or hidden by the policy.
 
 The work for a hidden item and for an absent one differs by tens of microseconds, which can be measured over many
 requests. Both are therefore answered after a fixed time that exceeds either.
@@ -7,7 +7,7 @@ requests. Both are therefore answered after a fixed time that exceeds either.
 import asyncio
 from typing import Final
 
-# In seconds: many times the cost of either look-up, and too short for a person to notice.
+# In seconds: many times the cost of either look-up, and too short for a user to notice.
 EVEN: Final = 0.005
 
 

@@ -130,7 +130,7 @@ class Dispatcher:
         return self._current.tools
 
     def running_calls(self, most: int = MOST) -> RunningCalls:
-        """Return the calls that run now, of which at most `most` are told of."""
+        """Return the calls in flight, described up to `most`."""
         return running_calls(self.call_log, self.direct, most)
 
     @property
@@ -250,8 +250,8 @@ class Dispatcher:
     async def tools(
         self, principal: Principal, *, query: str | None = None, server: str | None = None, limit: int | None = None
     ) -> list[ToolRecord]:
-        """Return the tools an agent may call, with the schemas it is held to: in list order, or best first
-        for `query`.
+        """Return the tools an agent may call, with the schemas in force for it: in list order, or best first for
+        `query`.
         """
         await self._startup.settled()
         view = self.views.of(principal)

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any, Final
 
-# Clients that are no hosts of `aggregator install`; docs/hosts-and-servers.md has the evidence. Compared in lower case.
-# Clients that read `.` as `_` accept both spellings.
+# Clients other than the hosts of `aggregator install`; docs/hosts-and-servers.md has the evidence. Compared in lower
+# case. Clients that read `.` as `_` accept both spellings.
 _OTHERS: Final = (r"semantic[^a-z]*kernel", "^anthropic", r"openai[^a-z]*mcp", "chatgpt", "mcporter")
 _LONGEST: Final = 128
 
 
 def refuses_dots(client_info: Mapping[str, Any]) -> bool:
-    """Return whether a host with this `clientInfo` is known to refuse names such as `server.tool`."""
+    """Tell whether a host with this `clientInfo` is known to refuse names such as `server.tool`."""
     name = client_info.get("name")
     return isinstance(name, str) and _refuses(name[:_LONGEST])
 

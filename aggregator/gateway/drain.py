@@ -17,7 +17,7 @@ _LONGEST: Final = 30
 
 
 class EndWords(Protocol):
-    """The error by which a piece of work ends once its time is up, as it has come by then."""
+    """The function that makes the error for work ended at the end of the grace period."""
 
     def __call__(self) -> Exception: ...
 
@@ -78,7 +78,7 @@ class Drain:
     """The count of running requests, and the work of tasks (`work`).
 
     `leaving`: the process is about to end and still serves everything. `started`: new requests are refused. `over`: the
-    time of what was under way is up.
+    grace period of running requests is over.
     """
 
     def __init__(self) -> None:
@@ -98,15 +98,15 @@ class Drain:
         return self._running
 
     def work(self, words: EndWords | None = None, *, counted: bool = True) -> EndableWork:
-        """Return a context for work of the current task, which is ended once its time is up.
+        """Return a context for work of the current task, which is ended after the grace period.
 
-        words: the error that it then ends with; by default that nothing was done.
-        counted: the drain waits for it, and not for a larger piece of work that it is a part of.
+        words: the error of ended work; by default that nothing was done. counted: the drain waits for it, and not for a
+        larger piece of work that contains it.
         """
         return EndableWork(self, words or self.unfinished, counted=counted)
 
     def entered(self, task: "asyncio.Task[object]", work: EndableWork) -> EndableWork | None:
-        """Note what a task works on; return the work that this is a part of."""
+        """Record the work of a task; return the enclosing work, if any."""
         outer = self._works.get(task)
         self._works[task] = work
         if self.over:
@@ -123,11 +123,11 @@ class Drain:
                 asyncio.get_running_loop().call_soon(outer.end)
 
     def runs(self, task: "asyncio.Task[object]", work: EndableWork) -> bool:
-        """Return whether this is what a task works on, and no part of it."""
+        """Tell whether this is the task's current work, and no part of it."""
         return self._works.get(task) is work
 
     def end_all(self) -> None:
-        """End everything that is under way, and what is still begun as soon as it waits for anything."""
+        """End all running work, and later work as soon as it waits."""
         self.over = True
         for work in list(self._works.values()):
             work.end()

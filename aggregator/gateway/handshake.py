@@ -1,6 +1,6 @@
 """The answers that begin a session: to `initialize`, and to `server/discover` of 2026-07-28.
 
-Rule: imported here is only what the first answer of a stdio process needs, which is sent before the rest is loaded.
+Rule: this module imports only what the first answer of a stdio process needs; the rest is loaded after that answer.
 """
 
 from collections.abc import Mapping
@@ -32,10 +32,10 @@ class MakeInstructions(Protocol):
 
 
 def take_initialize(host: Host, params: Mapping[str, Any]) -> bool:
-    """Take what a host says of itself in `initialize`; return whether that changes the spelling of names.
+    """Store a host's data from `initialize`; return whether that changes the spelling of names.
 
     Raises:
-        HostError: the params name no revision; nothing was taken.
+        HostError: the params name no revision; nothing was stored.
     """
     asked, capabilities, info = (params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo"))
     if not isinstance(asked, str):
@@ -46,7 +46,7 @@ def take_initialize(host: Host, params: Mapping[str, Any]) -> bool:
 
 
 def initialize_result(host: Host, instructions: str, *, skills: bool) -> dict[str, Any]:
-    """Return the result of `initialize`, once the host was taken. `skills`: a server has some, or may have."""
+    """Return the result of `initialize`, after `take_initialize`. `skills`: a server has some, or may have."""
     return {
         "protocolVersion": host.version,
         "capabilities": _WITH_SKILLS if skills else _LISTS,

@@ -30,13 +30,13 @@ class HostConnection(Protocol):
         """Return the host's answer.
 
         Raises:
-            NoBackChannel, PeerGone: the host cannot be asked now.
+            NoBackChannel, PeerGone: the host is unreachable now.
             RpcError: the host answered with an error.
         """
 
 
 class CountCall(Protocol):
-    """Counts one more call of a tool; returns False where it is one too many."""
+    """Counts one more call of a tool; returns False if it exceeds the limit."""
 
     async def __call__(self) -> bool: ...
 
@@ -48,10 +48,10 @@ class Host:
     `version` is None until the handshake, and set per request by a modern envelope. `connection` sends notifications
     and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
-    to `client_info`. `style` is the spelling that results, unless the policy sets one for the agent. `headers` are
-    those of the HTTP request that a host of 2026-07-28 is. `copied_from` is the host that this one is a copy of, for
-    requests with one token. `listed`: this process has sent it a list with tools. `count_call` counts what a program
-    calls, where the frontend counts calls.
+    to `client_info`. `style` is the resulting spelling, unless the policy sets one for the agent. `headers` are the
+    headers of the HTTP request, if the host is one of 2026-07-28. `copied_from` is the host that this one is a copy of,
+    for requests with one token. `listed`: this process has sent it a list with tools. `count_call` counts the calls of
+    a program, if the frontend counts calls.
     """
 
     frontend: str

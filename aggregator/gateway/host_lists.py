@@ -50,7 +50,7 @@ class HostLists:
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
-        # Only for the next start: a host that was told of a schema refuses answers without what it promises.
+        # Only for the next start: a host that saw a schema refuses answers that do not fit it.
         self._tells_schemas = config.results.output_schemas
         self._without_schemas: LruCache[tuple[Pages[Any], str], Pages[Any]] = LruCache(_KEPT)
         # Serialised: hosts of one agent ask at the same time, and the first one's work then serves all.
@@ -86,7 +86,7 @@ class HostLists:
         return {
             "tools": (style, listing.tools),
             "prompts": (style, items.prompts.records),
-            # Skills have no notification of their own: they are made of resources.
+            # Skills have no notification of their own: they derive from resources.
             "resources": (items.resources.records, items.templates.records, items.skills.records),
         }
 
@@ -140,7 +140,8 @@ class HostLists:
 
 
 def _without_schemas(listing: Pages[Any], *, objects: bool) -> Steps[Pages[Any]]:
-    """Return a list whose definitions have no `outputSchema`, but for `objects` those of results that are objects.
+    """Return a list whose definitions have no `outputSchema`, except, for `objects`, schemas of results that are
+    objects.
 
     Others came with 2026-07-28 (SEP-2106); hosts of earlier revisions refuse the whole list for one of them.
     """

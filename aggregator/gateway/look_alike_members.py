@@ -18,7 +18,7 @@ _PROGRESS: Final = "progressToken"
 
 
 def refuse_look_alikes(params: Mapping[str, Any]) -> None:
-    """Refuse a request with a member that differs only in case from one that has a meaning.
+    """Refuse a request with a member that differs only in case from one with a meaning.
 
     Raises:
         HostError: there is one in the params, in `ref` or in `_meta`.

@@ -57,7 +57,7 @@ class Request(NamedTuple):
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that a person is asked about and an answer is bound to; nothing else is sent.
+        """Return the arguments that a confirmation displays and an answer is bound to; nothing else is sent.
 
         Raises:
             HostError: they are no object, or nested too deeply to be read.

@@ -1,4 +1,4 @@
-"""Work that goes on for authenticated callers, and its end once they would no longer be let in.
+"""Running work of authenticated callers, and its end after they lose access.
 
 Law: each piece of work for a caller is added here after authentication and removed when it is over: every request, and
 everything that outlives requests (sessions, parked calls).
@@ -28,7 +28,7 @@ class EndTask(Protocol):
 
 
 class PrincipalCheck(Protocol):
-    """The question whether a principal would still be let in."""
+    """A function that tells whether a principal still has access."""
 
     def __call__(self, principal: Principal, /) -> bool: ...
 

@@ -114,7 +114,7 @@ def decode_cut(data: bytes, levels: int, server: str) -> Any:
 
 
 def lenient_decoder(server: str) -> json.JSONDecoder:
-    """Return a decoder for the text of an upstream that takes control characters in strings, as they are."""
+    """Return a decoder for the text of an upstream that accepts raw control characters in strings."""
     fraction, integer = _numbers(not_finite := partial(_log_not_finite, server))
     return json.JSONDecoder(strict=False, parse_float=fraction, parse_int=integer, parse_constant=not_finite)
 

@@ -44,7 +44,7 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(value: str) -> str | None:
-    """Return the text that `encode_value` was given; None for a wrapper without canonical base64 of UTF-8."""
+    """Return the text passed to `encode_value`; None for a wrapper without canonical base64 of UTF-8."""
     wrapped = _WRAPPED.fullmatch(value)
     if wrapped is None:
         return value

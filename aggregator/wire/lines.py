@@ -28,12 +28,12 @@ _REQUEST: Final = _pair(rb"method|params", rb'(?:"method"\s*:\s*"[^"\\]*"\s*,\s*
 
 
 def answered_by(head: bytes, tail: bytes) -> str | int | None:
-    """Return the id of the request that a message answers; None where its ends do not say, or it is no answer."""
+    """Return the id of the request that a message answers; None if its ends do not show it, or it is no answer."""
     return _id_of(*_ANSWER, head, tail)
 
 
 def asked_by(head: bytes, tail: bytes) -> str | int | None:
-    """Return the id of the request that a message is; None where its ends do not say, or it is none."""
+    """Return the id of a request; None if its ends do not show it, or it is no request."""
     return _id_of(*_REQUEST, head, tail)
 
 
@@ -63,9 +63,9 @@ def _ends(parts: Sequence[bytes]) -> tuple[bytes, bytes]:
 
 
 class LineReader:
-    """A splitter of bytes into lines: `take` is fed chunks, and calls `take_line` and `take_oversized`.
+    """A splitter of bytes into lines: `take` gets chunks, and calls `take_line` and `take_oversized`.
 
-    A line that cannot be taken, by an error of ours or for want of memory, costs itself alone: see `fail_line`.
+    A line that fails, by an error of ours or for lack of memory, costs itself alone: see `fail_line`.
     """
 
     def __init__(self, limit: int) -> None:

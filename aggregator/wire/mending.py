@@ -1,6 +1,6 @@
-"""Messages of an upstream that break the rules of JSON or JSON-RPC in a way that leaves no doubt about what they say.
+"""Messages of an upstream that break the rules of JSON or JSON-RPC with an unambiguous meaning.
 
-Law: nothing between the braces is guessed. What cannot be read is no message.
+Law: nothing between the braces is guessed. An unreadable text is no message.
 """
 
 import re
@@ -22,8 +22,8 @@ _ANSWER_MEMBERS: Final = frozenset({"jsonrpc", "id", "result", "error"})
 class ReadMessages(NamedTuple):
     """The messages of one line, event or body.
 
-    messages: the JSON values in order; a batch is one for each of its parts.
-    fault: what was wrong with the text, in words of ours that follow "sends"; None if nothing was.
+    messages: the JSON values in order; a batch is one for each of its parts. fault: the fault of the text, in words of
+    ours that follow "sends", or None.
     """
 
     messages: list[Any]

@@ -50,7 +50,7 @@ def sane_id(request_id: Any) -> str | int | None:
 
 
 def error_of(message: dict[str, Any]) -> RpcError:
-    """Return the error of a response, or an error of our own where it has neither a result nor an error."""
+    """Return the error of a response, or our own error if it has neither a result nor an error."""
     error = message.get("error")
     if not isinstance(error, dict):
         return RpcError(INVALID_REQUEST, "The answer holds neither a result object nor an error.")
@@ -62,6 +62,6 @@ def error_of(message: dict[str, Any]) -> RpcError:
 
 
 def code_of(error: Any) -> int | None:
-    """Return the code of a JSON-RPC error object; None where there is none."""
+    """Return the code of a JSON-RPC error object, or None."""
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and not isinstance(code, bool) else None

@@ -321,7 +321,7 @@ class Peer:
         return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
     def _begin_at_once(self, message: dict[str, Any]) -> bool:
-        """Begin to answer a request without a task, where that can be; return False, and do nothing, if not."""
+        """Answer a request without a task, if possible; return False, without an effect, if not."""
         request_id, method, params = sane_id(message.get("id")), message["method"], message.get("params")
         if self._begin is None or request_id is None or type(method) is not str or type(params) is not dict:
             return False
@@ -395,7 +395,7 @@ class _PeerChannel:
 
 
 def _minted(request_id: Any) -> int:
-    """Return the id of a request of ours as it was minted, whichever way it is written; -1 for what is none."""
+    """Return the original id of a request of ours, in any spelling; -1 for an invalid one."""
     if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
         return int(request_id)
     if isinstance(request_id, float):

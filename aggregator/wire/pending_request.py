@@ -126,11 +126,11 @@ class PeerRequest:
 
     @property
     def done(self) -> bool:
-        """True once the answer has come, or it is known that none will."""
+        """True after the answer has come, or cannot come any more."""
         return self._answer is not None and self._answer.done()
 
     def answer(self, result: dict[str, Any], size: int) -> None:
-        """Take the result; `size` is that of the message on the wire."""
+        """Set the result; `size` is the size of the message on the wire."""
         receiver, self.receiver = self.receiver, None
         if receiver is not None and size <= SMALL:
             self._table.forget(self.id)

@@ -1,4 +1,4 @@
-"""The JSON text of a value, piece by piece where it is large: no piece holds the interpreter lock for long."""
+"""The JSON text of a value, in pieces if it is large: no piece holds the interpreter lock for long."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -63,7 +63,7 @@ def _some(items: Any) -> Iterator[bytes]:
 
 
 def brief(value: Any, most: int = 500) -> str:
-    """Return at most `most` characters of a value of a peer, for people; takes no longer for a large or deep one."""
+    """Return at most `most` characters of a peer's value, for display; takes no longer for a large or deep one."""
     if isinstance(value, str):
         return value[:most]
     try:

@@ -27,6 +27,6 @@ class _GivenAway:
 
 
 def pipe_for(loop: asyncio.AbstractEventLoop, file: IO[bytes]) -> Any:
-    """Return what `connect_read_pipe` and `connect_write_pipe` of this loop are to be given for a pipe."""
+    """Return the argument for `connect_read_pipe` and `connect_write_pipe` of this loop for a pipe."""
     uvloop = sys.modules.get("uvloop")
     return _GivenAway(file) if uvloop is not None and isinstance(loop, uvloop.Loop) else file

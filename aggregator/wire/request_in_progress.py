@@ -7,7 +7,7 @@ class RequestInProgress(Protocol):
     """A request of the other end that is being answered without a task."""
 
     def take_over(self) -> None:
-        """Have a task answer it, started with `Peer.answer_in_task`."""
+        """Promote it to a task, started with `Peer.answer_in_task`."""
 
 
 class BeginRequest(Protocol):

@@ -22,7 +22,7 @@ class EventTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as it was dispatched; `retry` is in milliseconds."""
+    """One dispatched event; `retry` is in milliseconds."""
 
     event: str
     data: bytes
@@ -33,7 +33,7 @@ class Event:
 def format_event(data: bytes, event: str = "message", *, id: str | None = None, retry: int | None = None) -> bytes:
     """Return the bytes of one event; `data` holds no line break, which JSON of `encode` never does.
 
-    `id` may be given back to have what comes behind it, after `retry` milliseconds.
+    The peer may return `id` to get the events after it, after `retry` milliseconds.
     """
     frame = b"event: %b\r\ndata: %b\r\n\r\n" % (event.encode(), data)
     if id is not None:
@@ -79,7 +79,7 @@ class EventReader:
         return events
 
     def unended(self) -> bytes:
-        """Return the data of an event whose end has not come; the standard has it passed over."""
+        """Return the data of an event without an end; the standard ignores it."""
         events: list[Event] = []
         line, self._line = b"".join(self._line), []
         if line:

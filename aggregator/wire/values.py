@@ -24,7 +24,7 @@ _NAME_SIGN: Final = (b":",)
 _LONG_NUMBER: Final = re.compile(rb"[0-9][0-9.]{19,}([eE]?)")
 _EXPONENT: Final = 20
 _SQUARE: Final = 150_000
-# Long numbers are looked for in a sample: so many bytes, once in so many, from a start that cannot be predicted.
+# The search for long numbers covers a sample: so many bytes, once in so many, from an unpredictable start.
 _SAMPLE: Final = 64
 _STEP: Final = 4096
 
@@ -99,7 +99,7 @@ def _more_for_long_numbers(plain: bytes, most: float) -> float:
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """Return what a text holds outside of strings, a block at a time, so that a count can stop early."""
+    """Yield the parts of a text outside of strings, a block at a time, so that a count can stop early."""
     start, is_inside = 0, False
     while start < len(text):
         block = text[start : start + _BLOCK]
