@@ -4,10 +4,10 @@ configuration, and a PostgreSQL for those who ask. At the end of a run without i
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import settings
 
 from tests import lanes
 from tests.console.browser import chromium
@@ -15,16 +15,19 @@ from tests.peers.processes import child_commands
 from tests.postgres import programs
 from tests.postgres.cluster import Cluster, running_cluster
 
-# How long an example takes depends on what else the machine does; a test that hangs has the time limit of pytest. Tests
-# whose faults are rare say how many examples they need.
-settings.register_profile("aggregator", deadline=None, max_examples=60)
-settings.load_profile("aggregator")
-
 _HELPERS: Final = ("schemas.workers", "process/reaper.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     lanes.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    lanes.choose_examples(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return lanes.is_elsewhere(collection_path, config) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

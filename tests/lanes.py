@@ -1,16 +1,28 @@
-"""The two lanes of the suite: `short` is what everyone runs, `long` takes as much time again in a few files.
+"""The three lanes of the suite: `short` is what everyone runs, `long` a few files, `full` what `short` thins out.
 
-Without `--lane` both run. Files of the long lane start many processes, or wait for what takes seconds by its nature.
+Files of the long lane start many processes, or wait for what takes seconds by its nature. The short lane runs a part of
+each product and fewer examples of each law: of a test with three axes or more it takes rows that hold every pair of
+values, and `tests/laws.py` says how many examples. The full lane runs the other rows, and the laws with all their
+examples. Without `--lane` everything runs, whole.
 """
 
-from typing import Final
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
 
 import pytest
+from hypothesis import is_hypothesis_test
 
+from tests import laws
+from tests.pairwise import cover
+
+# Files, and folders, which end with a slash; a library that takes long to import costs each process of a lane.
 LONG: Final = frozenset(
     {
         "access/test_lost_keys.py",
         "access/test_programs.py",
+        "adapters/",
         "audit/test_chains.py",
         "audit/test_processes.py",
         "audit/test_replicas.py",
@@ -18,12 +30,7 @@ LONG: Final = frozenset(
         "backup/test_restoring.py",
         "backup/test_round_trip.py",
         "connect/test_other_ways.py",
-        "console/browser/test_approvals.py",
-        "console/browser/test_calls.py",
-        "console/browser/test_connections.py",
-        "console/browser/test_hostile_pages.py",
-        "console/browser/test_pins.py",
-        "console/browser/test_tasks.py",
+        "console/browser/",
         "console/test_demo.py",
         "console/test_under_way_workers.py",
         "deploy/test_leaving.py",
@@ -60,21 +67,90 @@ LONG: Final = frozenset(
 )
 
 
+# The mark of parameters that `rows_of_lane` chose.
+THINNED: Final = pytest.mark.thinned
+
+Row = TypeVar("Row", bound=tuple[Hashable, ...])
+
+
 def add_option(parser: pytest.Parser) -> None:
     """Add `--lane`."""
-    parser.addoption("--lane", choices=("short", "long"), help="run one lane of the suite only (tests/lanes.py)")
+    lanes = ("short", "long", "full")
+    parser.addoption("--lane", choices=lanes, help="run one lane of the suite only (tests/lanes.py)")
+
+
+def choose_examples(config: pytest.Config) -> None:
+    """Choose how many examples laws are tried with, before modules of tests are imported."""
+    laws.load_profile(short=config.getoption("--lane") == "short")
+
+
+def is_elsewhere(path: Path, config: pytest.Config) -> bool:
+    """Return whether a file or folder has only tests of other lanes, so that it need not be imported."""
+    lane: str | None = config.getoption("--lane")
+    tests = config.rootpath / "tests"
+    named = {Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args}
+    if lane is None or path in named or not path.is_relative_to(tests):
+        return False
+    below = path.relative_to(tests).as_posix()
+    if path.is_dir():
+        return lane == "long" and below != "." and not any(f"{name}/".startswith(f"{below}/") for name in LONG)
+    return _is_long(below) != (lane == "long")
 
 
 def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of the other lane."""
+    """Deselect the tests of the other lanes."""
     lane = config.getoption("--lane")
     if lane is None:
         return
     tests = config.rootpath / "tests"
+    thinned = _beyond_pairs(items) if lane != "long" else set()
     kept: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        is_long = item.path.relative_to(tests).as_posix() in LONG
-        (kept if is_long == (lane == "long") else others).append(item)
+        if _is_long(item.path.relative_to(tests).as_posix()):
+            is_ours = lane == "long"
+        elif lane == "full":
+            is_law = bool(is_hypothesis_test(getattr(item, "obj", None)))
+            is_ours = is_law or item in thinned or THINNED.name in item.keywords
+        else:
+            is_ours = lane == "short" and item not in thinned
+        (kept if is_ours else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = kept
+
+
+def rows_of_lane(config: pytest.Config, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of a product that the lane runs, for a test which makes parameters of them, marked `THINNED`."""
+    lane = config.getoption("--lane")
+    chosen = set(cover(rows)) if lane in ("short", "full") else set()
+    return [row for position, row in enumerate(rows) if (position in chosen) == (lane == "short")]
+
+
+def _is_long(path: str) -> bool:
+    return path in LONG or any(name.endswith("/") and path.startswith(name) for name in LONG)
+
+
+def _beyond_pairs(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the items of products that a cover of all pairs leaves out."""
+    functions: dict[str, list[tuple[pytest.Item, tuple[Hashable, ...]]]] = defaultdict(list)
+    for item in items:
+        if len(row := _row(item)) > 2 and THINNED.name not in item.keywords:
+            functions[item.nodeid.partition("[")[0]].append((item, row))
+    found: set[pytest.Item] = set()
+    for rows in functions.values():
+        chosen = set(cover([row for _, row in rows]))
+        found.update(item for position, (item, _) in enumerate(rows) if position not in chosen)
+    return found
+
+
+def _row(item: pytest.Item) -> tuple[Hashable, ...]:
+    """Return the values of each axis, by identity: names that one mark parametrizes are one axis."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return ()
+    left = dict(callspec.params)
+    row = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
+        row.append(tuple(id(left.pop(name)) for name in names if name in left))
+    return (*row, *(id(value) for value in left.values()))

@@ -14,6 +14,7 @@ from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, 
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.access.sync_gateway import sync_gateway
+from tests.laws import examples
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, without_provenance
 
@@ -162,7 +163,7 @@ rules = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     rules, st.lists(rules, min_size=1, max_size=2), st.lists(st.dictionaries(st.sampled_from("abc"), small), max_size=6)
 )

@@ -17,6 +17,7 @@ from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
 from tests.access.sync_gateway import sync_gateway
 from tests.end_to_end.server_harness import ROOT
+from tests.laws import examples
 from tests.peers.toolbox import Json
 
 SHOP: Final = [tool("get"), tool("wipe"), tool("deep.wipe")]
@@ -46,7 +47,7 @@ async def test_look_alikes_reach_nothing_and_tell_nothing(config: MakeConfig, na
     assert harness.sent == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.sampled_from(

@@ -14,6 +14,7 @@ from aggregator.domain.names import Style, listed_canonical, listed_compatible
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import HOST_KINDS, OpenHarness
+from tests.laws import examples
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 from tests.policy.test_properties import (
@@ -40,7 +41,7 @@ any_definitions: st.SearchStrategy[Definitions] = st.dictionaries(
 )
 # Without shrinking: a failure takes as long as a success.
 quick = settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.utils.json_schema import dereference_refs
 
 from aggregator.adapters.inlined_size import grows_beyond
+from tests.laws import examples
 from tests.peers.toolbox import Json
 
 LIMIT: Final = 1_000
@@ -59,7 +60,7 @@ PART: Final = st.recursive(
 
 
 @given(st.fixed_dictionaries({"properties": PART, "$defs": st.fixed_dictionaries({name: PART for name in NAMES})}))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_less_than_langchain_makes_of_it(schema: Json) -> None:
     """What LangChain writes out is never more than what was counted."""
     limit = values(dereference_refs(schema, skip_keys=[])) - 1

@@ -23,6 +23,7 @@ from aggregator.packages.errors import PackageError
 from aggregator.packages.plan import literal
 from tests.adding.bundles import bundle, entry, files_in, manifest
 from tests.adding.descriptions import ANY_JSON, Json
+from tests.laws import examples
 
 FOLDER = Path("/bundles/say-it-1.0.0")
 
@@ -255,7 +256,7 @@ def test_a_file_that_is_larger_than_it_says(tmp_path: Path) -> None:
     assert not [path for path in files_in(tmp_path) if path != "bundles"]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_archive_is_refused_or_unpacked(data: st.DataObject, tmp_path: Path) -> None:
     content = bytearray(bundle((entry("data/link", kind=stat.S_IFLNK), b"../server"), ("a/b", b"x" * 300)))

@@ -16,6 +16,7 @@ from aggregator.packages.plan import EntryPlan, literal
 from aggregator.packages.server_json import read_description
 from aggregator.packages.source import package_plan, read_source
 from tests.adding.descriptions import ANY_JSON, DESCRIPTIONS, FISHING, NPM, Json, answer, server
+from tests.laws import examples
 
 
 def plan_of(detail: Json, at: int = 0) -> EntryPlan:
@@ -228,7 +229,7 @@ class _Environment(dict[str, str]):
         return super().get(name, default)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(DESCRIPTIONS)
 @example(server(remotes=[{"type": "sse", "url": "https://a", "headers": [_SPLIT]}]))
 def test_a_description_reads_no_variable_and_no_file(root: Json) -> None:

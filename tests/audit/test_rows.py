@@ -32,6 +32,7 @@ from aggregator.storage.opening import Database
 from aggregator.wire import pieces
 from aggregator.wire.codec import Raw, encode
 from tests.audit.logs import AT, NOTHING, all_written, make_call, verdict_on
+from tests.laws import examples
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 FULL = Capture("full", Redactor(["hunter2-hunter2"]).value, 1000)
@@ -221,7 +222,7 @@ def test_what_is_too_long_is_cut() -> None:
 SECRET = "zq7-VERY-secret-" + "9" * 400
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 22), st.integers(-420, 60))
 def test_a_cut_shows_no_part_of_a_secret(hidden: int, near: int) -> None:
     """D9: Wherever a value is cut, however much shorter it got by redaction before."""

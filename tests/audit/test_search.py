@@ -20,6 +20,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
 from aggregator.storage.tables import mcp_tool_call_log
 from tests.audit.logs import AT, NOTHING, DatabaseFile, make_call
+from tests.laws import examples
 
 NOW: Final = AT + 1000
 
@@ -171,7 +172,7 @@ NAMES = st.sampled_from(["crm.a", "crm.b", "CRM.a", "x[1]", "ä.b", None, "a-b",
 PATTERNS = st.text("crmab.*?[]^_%xä1", min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NAMES, min_size=1, max_size=8), st.lists(PATTERNS, min_size=1, max_size=3), st.booleans())
 async def test_patterns_mean_what_they_mean_in_policies(
     empty_database: DatabaseFile,

@@ -19,6 +19,7 @@ from aggregator.storage.audit.chain import ChainBatch, digested, entry, link
 from aggregator.storage.audit.verify import FAULTS_AT_MOST
 from aggregator.storage.database import open_database
 from tests.audit.logs import NOTHING, DatabaseFile, make_call, rows, verdict_on
+from tests.laws import examples
 
 ROWS: Final = 12
 # Two of the rows are events; the others are calls.
@@ -89,7 +90,7 @@ def test_an_untouched_log_is_whole(a_log_file: bytes) -> None:
 other_values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.sampled_from(CALLS), st.sampled_from(COLUMNS), other_values)
 def test_any_edit_shows(a_log_file: bytes, seq: int, column: str, value: Any) -> None:
     """D9: Whatever is written into whatever column, the row is named, or the next one that it breaks with."""

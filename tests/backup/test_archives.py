@@ -21,6 +21,7 @@ from aggregator.storage.backup.errors import ArchiveBroken, BackupError
 from aggregator.storage.errors import StorageTooNew, StorageTooOld
 from tests.backup.archives import HEADER, made_by_hand, members_of, packed
 from tests.backup.databases import KEY, content, made_archive, restored, url_of
+from tests.laws import examples
 from tests.storage.next_revision import UNKNOWN, add_next_revision
 
 GOOD_KEY: Final = {
@@ -187,7 +188,7 @@ async def test_what_follows_the_end_is_refused(tmp_path: Path, archive: bytes) -
     await refused(tmp_path, archive + gzip.compress(b"more"), "Something follows the end")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_truncated_or_damaged_one_is_refused_or_right(archive: bytes, data: st.DataObject) -> None:
     """Cut anywhere, or with any byte changed: either it says so, or what was changed means nothing.

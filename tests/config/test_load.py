@@ -16,6 +16,7 @@ from aggregator.config.servers.foreign import ENV_FILE, IGNORED_ROOT, MEANT
 from aggregator.config.settings import HttpConfig, LogConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
+from tests.laws import examples
 
 from .conftest import Load
 
@@ -97,7 +98,7 @@ environs = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(roots, environs)
 def test_any_object_is_a_configuration(tmp_path: Path, root: dict[str, object], environ: dict[str, str]) -> None:
     """Proves: E9."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.frontends.console.rendering import Renderer
 from aggregator.frontends.console.values import shown_arguments_of, shown_value, type_words
+from tests.laws import examples
 from tests.peers.toolbox import Json
 
 SCHEMA: Final[Json] = {
@@ -133,7 +134,7 @@ schemas = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(names, values, max_size=6), schemas)
 def test_every_argument_is_shown_or_counted(arguments: Json, schema: Any) -> None:
     """B6: whatever arguments and schema are, none is lost, and none becomes markup."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aggregator.config.files.jsonfile import read_object
 from aggregator.editing.document import Format, Path
 from aggregator.editing.open_document import open_document
+from tests.laws import examples
 
 from .written import JsonWriter, TomlWriter, YamlWriter, comments, objects
 
@@ -60,7 +61,7 @@ def full(value: Any) -> Any:
 
 
 # Each example is checked whole, so few tell much.
-EXAMPLES = settings(max_examples=60)
+EXAMPLES = settings(max_examples=examples(60))
 SEEDS = st.integers(0, 2**32)
 
 

@@ -16,6 +16,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.gateway.calls.failover import STABLE, choose, goes_on, together
 from aggregator.policy.limits import Limit, LimitKind, Limits, ResultLimit
+from tests.laws import examples
 
 
 class FallbackMachine(RuleBasedStateMachine):
@@ -59,7 +60,7 @@ class FallbackMachine(RuleBasedStateMachine):
 
 
 TestLine = FallbackMachine.TestCase
-TestLine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestLine.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 
 ERRORS = {
     "away": UpstreamUnavailable("a", "away"),

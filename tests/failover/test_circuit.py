@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from aggregator.upstream.health.circuit_breaker import CircuitBreaker
 from aggregator.upstream.lifecycle import backoff
+from tests.laws import examples
 
 CHANCE = st.floats(0, 1, exclude_max=True)
 PASSED = st.sampled_from([0.0, 0.001, 0.5, 3.0, 40.0, 1000.0])
@@ -124,7 +125,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
 
 TestCircuit = CircuitMachine.TestCase
-TestCircuit.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestCircuit.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
 
 
 def silent(circuit: CircuitBreaker, began: float, ended: float) -> bool:

@@ -21,6 +21,7 @@ from aggregator.upstream.transports.http_clients.aiohttp_requests import Aiohttp
 from aggregator.upstream.transports.http_clients.plain_requests import PlainRequests, open_plain, plain_url
 from aggregator.upstream.transports.http_clients.port import HttpFailure, HttpRequests, Unreachable
 from aggregator.upstream.transports.web import requests_to
+from tests.laws import examples
 from tests.polling import until
 
 from .app_harness import server_config
@@ -465,7 +466,7 @@ def nearly_valid(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=nearly_valid())
 def test_both_clients_read_the_same(data: bytes) -> None:
     """C8: the end of a body is where aiohttp finds it, or there is no response. aiohttp refuses bytes behind it."""

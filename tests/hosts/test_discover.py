@@ -15,6 +15,7 @@ from aggregator.hosts.discover import FoundFile, FoundServer, discover
 from aggregator.hosts.every_host import HOSTS, host_named
 from aggregator.hosts.model import HostFile, HostProgram, Machine, System
 from tests.hosts.grounds import CANARY, FIXTURES, SYSTEMS, empty_machine, machine_with_fixtures, put
+from tests.laws import examples
 
 NOTES = {"linux": "/home/ada/notes", "macos": "/Users/ada/notes", "windows": "C:\\Users\\ada\\notes"}
 
@@ -332,7 +333,7 @@ _ENTRIES = st.dictionaries(st.sampled_from(_KEYS) | st.text(max_size=5), _JSON, 
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60) | st.text(alphabet="{}[]\":,\n -=#${&*!|>%@`'abc", max_size=60).map(str.encode))
 def test_no_bytes_make_discovery_raise(host: HostProgram, tmp_path: Path, content: bytes) -> None:
     machine = Machine("linux", tmp_path / "home", {}, tmp_path / "folder")
@@ -345,7 +346,7 @@ def test_no_bytes_make_discovery_raise(host: HostProgram, tmp_path: Path, conten
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(entries=st.dictionaries(st.text(max_size=6), _ENTRIES | _JSON, max_size=3))
 def test_no_values_make_discovery_raise(host: HostProgram, entries: dict[str, Any]) -> None:
     found = found_in(host, entries)

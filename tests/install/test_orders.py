@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aggregator.cli.hosts.install.command import run
 from aggregator.cli.hosts.install.options import InstallOptions
 from aggregator.domain.errors import OperatorError
+from tests.laws import examples
 
 SECRET = "ghp_k4n4ry0123456789abcdefghijklmnopqrstu"
 HOSTS = {"cursor": ".cursor/mcp.json", "windsurf": ".codeium/windsurf/mcp_config.json"}
@@ -159,5 +160,5 @@ class Orders(RuleBasedStateMachine):
         assert not [name for name in self.servers if f'"{name}": {{' not in together]
 
 
-Orders.TestCase.settings = settings(max_examples=25, stateful_step_count=15)
+Orders.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=15)
 TestOrders = Orders.TestCase

@@ -10,6 +10,7 @@ from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerW
 from aggregator.catalog.intent.names import leading_name
 from aggregator.domain.records import ToolRecord
 from tests.intent.message_table import rows, sample_catalogs
+from tests.laws import examples
 
 _WORDS = st.sampled_from(
     [
@@ -77,7 +78,7 @@ def _city() -> tuple[ToolRecord, ...]:
     return sample_catalogs()["city"].tools
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(_MESSAGES, st.sets(st.integers(0, len(_city()) - 1)), st.integers(0, 12))
 def test_only_what_is_seen_is_named(message: str, seen: set[int], limit: int) -> None:
     """A2, A3: neither a tool nor a server of which nothing is seen; and what is not seen changes nothing."""
@@ -108,7 +109,7 @@ def _words(servers: set[str]) -> list[ServerWords]:
     return [words for id, words in known.items() if id in servers]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(_MESSAGES)
 def test_the_same_message_has_the_same_answer(message: str) -> None:
     sample = sample_catalogs()["city"]

@@ -12,12 +12,13 @@ from aggregator.catalog.describe.levels import level1, level2, level3, shown_nam
 from aggregator.catalog.describe.markdown import columns, visible
 from aggregator.catalog.describe.truncate import truncate
 from aggregator.domain.text.tokens import estimate, fit
+from tests.laws import examples
 from tests.levels.records import DEFINITIONS, DESCRIPTIONS, records
 
 # Names, JSON's own marks and escapes are not words.
 _SYNTAX = 700
 
-_slowly = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_slowly = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_slowly

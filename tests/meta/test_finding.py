@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.rendering import answer
 from tests.access.gateway_harness import LEGACY, MODERN, error_data, tool
+from tests.laws import examples
 from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
 from tests.peers.toolbox import Json
 from tests.search.sample_index import tool as shelved
@@ -101,7 +102,7 @@ async def test_a_budget_takes_whole_tools_only(open_harness: OpenHarness) -> Non
         assert "alone takes" in await harness.text(host, "search_tools", query="place", level=3, max_tokens=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 60), max_size=30), st.integers(0, 400), st.integers(1, 40), st.sampled_from([1, 2, 3]))
 def test_any_answer_fits_and_counts(lengths: list[int], budget: int, limit: int, level: int) -> None:
     """Proves: F5. Whatever the tools and the budget: what is shown fits, and what is not is counted."""

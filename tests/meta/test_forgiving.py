@@ -13,6 +13,7 @@ from aggregator.domain.names import keeps_parts, loosened
 from aggregator.gateway.meta.forms import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
+from tests.laws import examples
 from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json, text_result
@@ -324,7 +325,7 @@ OWN = st.builds(lambda words, sign: sign.join(words), WORDS, st.sampled_from(["_
 NAMES = st.lists(st.tuples(st.sampled_from(["git", "a", "ab", "maps"]), OWN), min_size=1, max_size=12, unique=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(NAMES, st.integers(0, 11), st.randoms(use_true_random=False), st.booleans())
 def test_a_spelling_never_means_a_different_tool(
     names: list[tuple[str, str]], at: int, chance: random.Random, whole: bool
@@ -345,7 +346,7 @@ def test_a_spelling_never_means_a_different_tool(
     assert f"{prefix}.{own}" in found or wholly
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=400))
 def test_any_text_is_a_name_that_can_be_looked_for(name: str) -> None:
     """Proves: D6. Nothing that a model writes raises; what has no letters is nothing's name."""

@@ -40,12 +40,15 @@ DriveAll = Callable[[Sequence[FeatureCase]], Awaitable[None]]
 # Drives by the name of the feature that passes, and by the name of a feature that cannot pass.
 DRIVES: Final[dict[str, DriveAll]] = {}
 INSTEAD: Final[dict[str, DriveAll]] = {}
+# Features whose drive looks at all servers together.
+OF_ALL: Final[set[str]] = set()
 # Features that need a host which can be asked.
 NEED_ANSWERS: Final[set[str]] = set()
 
 
 def drive_all(work: DriveAll) -> DriveAll:
     """Register a drive of all cells of one host: it shows that the feature of its name passes."""
+    OF_ALL.add(work.__name__)
     DRIVES[work.__name__] = work
     return work
 

@@ -1,8 +1,9 @@
 """Every feature of the protocol x era of the host x era of the server x frontend x transport, from one table."""
 
 import inspect
-import itertools
+from collections import defaultdict
 from collections.abc import AsyncIterator
+from itertools import count, product
 from pkgutil import resolve_name
 from typing import Any, Final
 
@@ -10,15 +11,16 @@ import pytest
 import pytest_asyncio
 
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness
+from tests.lanes import THINNED, rows_of_lane
 from tests.passthrough import drive_calls, drive_lists
-from tests.passthrough.drives import DRIVES, INSTEAD, NEED_ANSWERS, FeatureCase, HostPool
+from tests.passthrough.drives import DRIVES, INSTEAD, NEED_ANSWERS, OF_ALL, FeatureCase, HostPool
 from tests.passthrough.table import HANDSHAKE, PAGE, Cell, Feature, read, with_table
 from tests.passthrough.upstreams import UPSTREAMS
 
 TABLE: Final = read()
 VERSIONS: Final = {HANDSHAKE: "2025-11-25", "2026-07-28": "2026-07-28"}
 DRIVEN: Final = [feature for feature in TABLE.features if feature.proved_by is None]
-_numbers: Final = itertools.count(1)
+_numbers: Final = count(1)
 
 
 def cell_of(upstream: str, era: str, frontend: str) -> Cell:
@@ -34,12 +36,28 @@ async def hosts(harness: ServerHarness) -> AsyncIterator[HostPool]:
     await made.close()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test of a feature the servers that are its own in this lane."""
+    if "upstreams" not in metafunc.fixturenames:
+        return
+    by_host: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    named = {feature.name: feature for feature in DRIVEN}
+    whole = [*product((name for name in named if name in OF_ALL), VERSIONS, FRONTENDS)]
+    for host in rows_of_lane(metafunc.config, whole):
+        by_host[host].extend(UPSTREAMS)
+    cells = [*product((name for name in named if name not in OF_ALL), VERSIONS, FRONTENDS, UPSTREAMS)]
+    for name, era, frontend, upstream in rows_of_lane(metafunc.config, cells):
+        by_host[name, era, frontend].append(upstream)
+    rows = [
+        pytest.param(named[name], era, frontend, upstreams, id=f"{frontend}-{era}-{name}", marks=THINNED)
+        for (name, era, frontend), upstreams in by_host.items()
+    ]
+    metafunc.parametrize(("feature", "era", "frontend", "upstreams"), rows)
+
+
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("feature", DRIVEN, ids=lambda feature: feature.name)
-@pytest.mark.parametrize("era", VERSIONS)
-@pytest.mark.parametrize("frontend", FRONTENDS)
 async def test_what_passes_and_what_cannot(
-    harness: ServerHarness, hosts: HostPool, feature: Feature, era: str, frontend: str
+    harness: ServerHarness, hosts: HostPool, feature: Feature, era: str, frontend: str, upstreams: list[str]
 ) -> None:
     """With every kind of server: it passes, or what the table says happens instead.
 
@@ -47,7 +65,7 @@ async def test_what_passes_and_what_cannot(
     """
     host = await hosts.host(frontend, VERSIONS[era], able=feature.name in NEED_ANSWERS)
     cells = [
-        FeatureCase(host, upstream, cell_of(upstream, era, frontend), f"key-{next(_numbers)}") for upstream in UPSTREAMS
+        FeatureCase(host, upstream, cell_of(upstream, era, frontend), f"key-{next(_numbers)}") for upstream in upstreams
     ]
     passing = [at for at in cells if not feature.reasons(at.cell)]
     others = [at for at in cells if feature.reasons(at.cell)]

@@ -19,6 +19,7 @@ from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, make_config
 from tests.access.secured_harness import SecuredHarness
+from tests.laws import examples
 from tests.passthrough.upstreams import first_update, listed, local, subscribed_to, updates
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.library import FILE, Library
@@ -42,7 +43,7 @@ any_libraries: st.SearchStrategy[Libraries] = st.dictionaries(
 )
 # Without shrinking: a failure takes as long as a success.
 quick = settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

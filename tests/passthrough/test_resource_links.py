@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.domain.uris.exposed import unwrapped, wrapped
 from aggregator.domain.uris.links import in_contents, in_meta, in_prompt, in_result
+from tests.laws import examples
 from tests.peers.toolbox import Json
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=10))
@@ -34,7 +35,7 @@ odd = st.sampled_from(
     ]
 )
 # The slow parts are in making what is looked at.
-fewer = settings(max_examples=40)
+fewer = settings(max_examples=examples(40))
 blocks = st.lists(st.one_of(links, embedded, odd, anything), max_size=5)
 prefixes = st.sampled_from(["p", "fs", "A_b-9"])
 

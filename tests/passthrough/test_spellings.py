@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aggregator.domain.uris.exposed import aliased, wrapped
 from aggregator.domain.uris.spellings import canonical, fault, is_plain, resolved, spellings
 from tests.access.gateway_harness import LEGACY, MODERN
+from tests.laws import examples
 from tests.passthrough.test_policies import ResourceHarness
 from tests.passthrough.uri_parsers import rfc3986, whatwg
 from tests.peers.toolbox import Json
@@ -42,7 +43,7 @@ edits = st.lists(
     st.tuples(st.integers(0, 60), st.sampled_from(["in", "escape", "upper", "lower", "out"]), pieces), max_size=5
 )
 quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-many, few = settings(quick, max_examples=300), settings(quick, max_examples=60)
+many, few = settings(quick, max_examples=examples(300)), settings(quick, max_examples=60)
 
 
 def edited(uri: str, changes: list[tuple[int, str, str]]) -> str:

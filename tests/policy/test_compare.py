@@ -18,6 +18,7 @@ from aggregator.policy.compare.diff import PolicyDiff, diff, diff_steps
 from aggregator.policy.compare.tool_sets import KeptToolSets, ToolSets
 from aggregator.policy.patterns import Pattern
 from aggregator.policy.rulebook import Rulebook, target_of
+from tests.laws import examples
 
 from .build import READ_ONLY, book, tool
 
@@ -102,7 +103,7 @@ def expected(
     return found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits(), catalogs, st.fixed_dictionaries({server: st.booleans() for server in SERVERS}))
 def test_the_difference_is_that_of_the_decisions(edit: Any, catalog: Any, trusted: dict[str, bool]) -> None:
     old, new = map(book, edit)

@@ -13,6 +13,7 @@ from aggregator.policy.explain import explain
 from aggregator.policy.flow.decide_flow import LabelSource, decide_flow
 from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.rulebook import Rulebook
+from tests.laws import examples
 
 from .build import book, tool
 
@@ -46,7 +47,7 @@ sources = st.builds(
     LabelSource, st.sampled_from(["web.fetch", "crm.get", "x\n"]), st.floats(-1e6, 1e6), st.none() | st.just("t")
 )
 states = st.dictionaries(st.sampled_from(NAMES), sources, max_size=4)
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def reference_labels(content: Any, record: Any, trusted: bool) -> set[str]:
@@ -130,7 +131,7 @@ def test_an_explanation_is_the_decision(content: Any, record: Any, trusted: bool
         assert found.changes
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents, documents, st.lists(tools, min_size=1, max_size=6, unique_by=lambda one: one.name), st.booleans())
 def test_a_comparison_counts_the_tools_that_get_and_lose_labels(
     one: Any, other: Any, catalog: Any, trusted: bool

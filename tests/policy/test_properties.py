@@ -15,6 +15,7 @@ from aggregator.policy.files.checking import check
 from aggregator.policy.files.folder import PolicySource
 from aggregator.policy.patterns import Pattern, Target, parse
 from aggregator.policy.rulebook import Rulebook
+from tests.laws import examples
 
 from .build import book, tool
 
@@ -79,7 +80,7 @@ def verdicts(made: Rulebook, catalog: list[Any], trusted: bool) -> list[str]:
     return [r.decide(t, trusted=trusted).verdict for r in made.agents.values() for t in catalog]
 
 
-slow = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow

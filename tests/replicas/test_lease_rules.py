@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.replicas.lease_rules import RENEW_EVERY, Observation, OwnTime
+from tests.laws import examples
 
 LEASE = 6.0
 # One clock may be so much faster than another: a hundred times what clocks of computers differ by.
@@ -182,7 +183,7 @@ class Simulation:
             do()  # type: ignore[operator]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 5))
 def test_there_are_never_two_owners(seed: int, replicas: int) -> None:
     Simulation(seed, replicas).run(200)

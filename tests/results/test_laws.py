@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from aggregator.domain.text.tokens import estimate, estimate_long, reach
 from aggregator.results.document import ResultDocument
 from aggregator.results.forms import Form, Quotes, TextSpan
+from tests.laws import examples
 from tests.results.laws import check_all, check_end, pages
 from tests.results.shapes import any_result
 
@@ -17,7 +18,7 @@ _TEXTS = st.lists(_CHARACTERS | st.text(max_size=3) | st.just("word " * 9), max_
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_result(seed: int) -> None:
     random = Random(seed)  # noqa: S311
     check_all(any_result(random), random)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import Fault
+from tests.laws import examples
 from tests.schemas.samples import sample
 from tests.schemas.shapes import SHAPES
 
@@ -54,7 +55,7 @@ def test_like_the_oracle_on_near_misses(name: str) -> None:
 
 
 @given(shapes, anything)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_like_the_oracle_on_any_json(name: str, value: Any) -> None:
     found = CHECKS[name].faults(value)
     assert (not found) == ORACLES[name].is_valid(value)
@@ -62,7 +63,7 @@ def test_like_the_oracle_on_any_json(name: str, value: Any) -> None:
 
 
 @given(shapes, st.integers(0, 10**9), st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_more_faults_than_asked_for_and_always_the_same(name: str, seed: int, limit: int) -> None:
     value = sample(SHAPES[name], Random(seed), slips=0.4)  # noqa: S311
     found = CHECKS[name].faults(value, limit)
@@ -72,7 +73,7 @@ def test_no_more_faults_than_asked_for_and_always_the_same(name: str, seed: int,
 
 
 @given(shapes, st.integers(0, 10**9) | anything)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_coercion_is_done_once_and_never_breaks_what_fits(name: str, given: Any) -> None:
     value = sample(SHAPES[name], Random(given), slips=0.2) if isinstance(given, int) else given  # noqa: S311
     once, changed = coerce(SHAPES[name], value)

@@ -17,6 +17,7 @@ from aggregator.schemas.check import compile_check
 from aggregator.schemas.coerce import coerce
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.signature import signature
+from tests.laws import examples
 
 DIALECTS = [
     "https://json-schema.org/draft/2020-12/schema",
@@ -90,18 +91,18 @@ def survives(schema: dict[str, Any], value: Any) -> None:
 
 
 @given(sound, st.sampled_from(DIALECTS), values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_schema_that_may_be_sound(schema: Any, dialect: str, value: Any) -> None:
     survives({"$schema": dialect, **schema} if isinstance(schema, dict) else {"not": schema}, value)
 
 
 @given(st.dictionaries(st.sampled_from(KEYWORDS), junk, max_size=4), st.sampled_from(DIALECTS), values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_schema_of_junk(schema: dict[str, Any], dialect: str, value: Any) -> None:
     survives({"$schema": dialect, **schema}, value)
 
 
 @given(junk, values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_reference_into_what_is_no_schema(schema: Any, value: Any) -> None:
     survives({"$ref": "#/unknown", "unknown": schema}, value)

@@ -13,6 +13,7 @@ from aggregator.catalog.search.terms.four_grams import similarity
 from aggregator.catalog.search.terms.language import LOOKING
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, weigh
+from tests.laws import examples
 from tests.search.sample_index import build_index, gate, tool
 
 # Tools that are scored as a whole, and entries of lists that are added up (`rank.py`).
@@ -110,7 +111,7 @@ def test_the_questions_of_the_gate_are_ranked_as_stated(limit: int) -> None:
         check(GATE, question, frozenset(NAMES[::3]) if limit == 10 else frozenset(), limit)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
     st.frozensets(st.sampled_from(NAMES)),

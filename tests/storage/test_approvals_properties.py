@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.approvals import DENIED_FOR, Approvals, people_of, same_person
 from aggregator.storage.database import open_database
+from tests.laws import examples
 
 EXPIRES: Final = 500.0
 PEOPLE: Final = ["ada", "cli:ada", "bob", "Bob", "eve"]
@@ -86,7 +87,7 @@ class ModelQueue:
         self.now += seconds
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps)
 def test_nothing_gets_through_without_the_people_it_needs(taken: list[tuple[str, str, object]]) -> None:
     """B6: as many different people as the call needs now, each once; one call for a yes that counts once; none after

@@ -6,8 +6,9 @@ from hypothesis import settings
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.process import process
+from tests.laws import examples
 
-settings.register_profile("supervision", deadline=None, max_examples=60, stateful_step_count=40)
+settings.register_profile("supervision", deadline=None, max_examples=examples(60), stateful_step_count=40)
 settings.load_profile("supervision")
 
 

@@ -12,6 +12,7 @@ from aggregator.domain.call_record import CallRecord, Stage
 from aggregator.telemetry import metrics as counting
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot
+from tests.laws import examples
 from tests.telemetry.call_records import NAMES, SNAPSHOT, STATUSES, call, calls, unknown_tool
 
 Labels = frozenset[tuple[str, str]]
@@ -148,7 +149,7 @@ def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(metrics._places) <= 10
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(calls(), max_size=12), st.dictionaries(NAMES, st.integers(0, 9), max_size=5))
 def test_any_calls_are_a_page_that_adds_up(records: list[CallRecord], queues: dict[str, int]) -> None:
     """Proves: D9. Whatever names there are, every call is in the counter once and in the histograms once."""

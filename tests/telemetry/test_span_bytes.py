@@ -15,6 +15,7 @@ from aggregator.domain.trace_context import parse_tracestate
 from aggregator.telemetry.otel_environment import OtelSettings
 from aggregator.telemetry.otlp import Otlp, with_own_encoder
 from aggregator.telemetry.span_attributes import Span, spans_of
+from tests.laws import examples
 from tests.telemetry.call_records import ITEMS, STATUSES, call, calls, item, unknown_tool
 
 BOUND: Final = 10.0
@@ -89,7 +90,7 @@ def test_every_kind_of_call_is_the_same_request() -> None:
     assert both.ours[0].SerializeToString(deterministic=True) == both.theirs[0].SerializeToString(deterministic=True)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(calls(), max_size=3), st.lists(SPANS, max_size=4), STATES)
 def test_any_span_is_the_same_request(records: list[CallRecord], spans: list[Span], trace: TraceContext) -> None:
     """Proves: D9. Whatever stands in its fields, as long as it is Unicode."""

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import upstream_span_id
 from aggregator.telemetry.span_attributes import FAILURES, Span, spans_of
+from tests.laws import examples
 from tests.telemetry.call_records import ITEMS, STATUSES, UNSENT, call, calls, item, unknown_tool
 
 
@@ -182,7 +183,7 @@ def test_a_trace_of_the_callers_keeps_its_own_session_and_tags() -> None:
     assert made(call(conversation_id="c", trace=below))[0].attributes["langfuse.session.id"] == "c"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(calls())
 def test_spans_nest_whatever_the_clocks_say(record: CallRecord) -> None:
     """Proves: D9. Every span has its end, and lies within the call's."""

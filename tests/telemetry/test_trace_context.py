@@ -13,6 +13,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from aggregator.domain.call_record import TraceContext
 from aggregator.domain.trace_context import begin, onward, parse_tracestate, step_span_id, upstream_span_id
+from tests.laws import examples
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -93,7 +94,7 @@ def test_a_later_version_is_read_as_far_as_it_is_known() -> None:
     assert not begin({"traceparent": f"00-{TRACE}-{SPAN}-0a"}).sampled
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{30,33}-0{0,15}[0-9a-f]{1,17}-[0-9a-f]{2}", fullmatch=True))
 def test_the_sdk_reads_the_same(text: str) -> None:
     """The OpenTelemetry API is the oracle for what is a parent and what is none."""
@@ -143,7 +144,7 @@ def test_the_sampler_decides_with_the_callers_word() -> None:
     assert onward(continued, recorded=True)["traceparent"].endswith("-00")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(1, 2**64 - 1))
 def test_the_spans_of_a_call_have_ids_of_their_own(number: int) -> None:
     call = TraceContext(TRACE, f"{number:016x}")

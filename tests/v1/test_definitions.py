@@ -12,6 +12,7 @@ from aggregator.config.settings import V1Config
 from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
 from aggregator.frontends.v1.openapi import document
 from aggregator.wire.codec import decode, encode
+from tests.laws import examples
 from tests.levels.records import DEFINITIONS, record, records, schema_of
 from tests.peers.toolbox import Json
 
@@ -24,7 +25,7 @@ WEATHER: Final = record(
     annotations={"readOnlyHint": True},
     vendor={"kept": 1},
 )
-_settings = settings(deadline=None, max_examples=30)
+_settings = settings(deadline=None, max_examples=examples(30))
 
 
 def holds(schema: str, tools: list[Json], **more: Any) -> None:

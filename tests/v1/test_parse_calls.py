@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from aggregator.domain.bounds.slices import at_once
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall, read_steps
+from tests.laws import examples
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
@@ -131,7 +132,7 @@ def test_the_conversation_of_the_body_counts_before_the_headers() -> None:
     assert read_calls({**body, "conversation_id": "body"}, MOST, "header").conversation == "body"
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(
     st.fixed_dictionaries(
         {},

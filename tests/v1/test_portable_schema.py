@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from aggregator.domain.schema_walk import positions
 from aggregator.frontends.v1.portable_schema import PortableSchema, portable
+from tests.laws import examples
 from tests.levels.records import DEFINITIONS, record, records
 from tests.peers.toolbox import Json
 
 AT_NO_TOP: Final = {"allOf", "anyOf", "oneOf", "not", "enum", "const", "$ref"}
-_settings = settings(deadline=None, max_examples=40)
+_settings = settings(deadline=None, max_examples=examples(40))
 
 
 def test_what_a_policy_adds_is_in_the_properties() -> None:
@@ -145,7 +146,7 @@ _WHOLE: Final = st.tuples(
 _ARGUMENTS: Final = st.lists(st.dictionaries(_NAMES | st.just("d"), _VALUES, max_size=4), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(_WHOLE, _ARGUMENTS)
 def test_where_nothing_is_said_both_accept_the_same(schema: Json, given: list[Json]) -> None:
     """B3, D6: The model is shown what it is held to."""

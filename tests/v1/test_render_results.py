@@ -20,6 +20,7 @@ from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.render_results import CallOutcome, answer, of_error, of_result, retry_after
 from aggregator.frontends.v1.result_text import as_text
 from aggregator.wire.codec import encode
+from tests.laws import examples
 from tests.peers.toolbox import Json
 from tests.unit.strategies import json_values
 
@@ -79,7 +80,7 @@ _RESULTS: Final = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(_RESULTS)
 def test_any_result_has_a_text(result: Json) -> None:
     """A7, C10: Whatever servers answer."""
