@@ -63,7 +63,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli.servers": (("commands",), ("adding",), (".",)),
     "frontends": (
         ("server",),
-        ("v1", "console", "hops", "."),
+        ("v1", "console", "."),
         ("connect",),
         ("web", "stdout"),
         ("http_server", "tls"),

@@ -65,7 +65,8 @@ AREAS: Final[Mapping[str, Area]] = {
     "reads": _area("gateway/reads", "skills passthrough access flow"),
     "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
     "replicas": _area(
-        "replicas storage/group.py frontends/hops frontends/web/forwarder.py app/reports.py app/merged_report.py",
+        "replicas storage/group.py frontends/hop_listener.py frontends/forwarded.py frontends/web/forwarder.py "
+        "app/reports.py app/merged_report.py",
         "replicas",
     ),
     "results": _area("results gateway/results storage/results config/answers", "results kept_results direct"),

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.app.merged_report import Told, merge_reports, name_of
-from aggregator.frontends.hops.listener import HopListener
+from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.calls.running_calls import MOST, OpenCall, RunningCalls
 from aggregator.replicas.hop_client import HopFailed

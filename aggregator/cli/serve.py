@@ -31,7 +31,7 @@ from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.acceptor import Acceptor, SharedSocket, WorkerLine
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
-from aggregator.frontends.hops.listener import HopListener, address_of, listen_at
+from aggregator.frontends.hop_listener import HopListener, address_of, listen_at
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import V1_PATH

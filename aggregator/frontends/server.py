@@ -16,8 +16,8 @@ from aggregator.frontends.connect.entry import CONNECT_PATH, Connect
 from aggregator.frontends.connection_admission import ConnectionAdmission
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
-from aggregator.frontends.hops.forwarded import ForwardedRequests
-from aggregator.frontends.hops.listener import HopListener
+from aggregator.frontends.forwarded import ForwardedRequests
+from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.http_server import Listener
 from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests

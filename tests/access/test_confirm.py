@@ -24,6 +24,7 @@ from tests.end_to_end.scripted_host import ScriptedHost
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.toolbox import Json
 from tests.polling import until
+from tests.replicas.alone import group_of_one
 
 TOOLS: Final = [tool("pay", {"n": {"type": "integer"}}), tool("get"), tool("send")]
 POLICIES: Final = {
@@ -218,7 +219,8 @@ async def tampered(harness: GatewayHarness, params: Json) -> Json:
 
 
 async def of_another_process(harness: GatewayHarness, params: Json) -> Json:
-    return await _again(harness, "one", {**params, "requestState": StateSealer("consent").seal({"agent": "one"}, 1e12)})
+    sealed = StateSealer("consent", group_of_one()).seal({"agent": "one"}, 1e12)
+    return await _again(harness, "one", {**params, "requestState": sealed})
 
 
 async def without_state(harness: GatewayHarness, params: Json) -> Json:
@@ -276,7 +278,7 @@ async def test_the_same_arguments_in_another_order_are_the_same(config: MakeConf
 async def test_used_answers_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: however fast a host asks and answers itself."""
     monkeypatch.setattr(used_once, "USED_AT_MOST", 50)
-    sealer = StateSealer()
+    sealer = StateSealer("consent", group_of_one())
     states = [sealer.seal({"at": at}, 300.0) for at in range(200)]
     opened = [state for state in states if await sealer.open(state) is not None]
     assert len(sealer._used) <= 50

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from aggregator.frontends.hops.listener import HopListener, address_of, listen_at
+from aggregator.frontends.hop_listener import HopListener, address_of, listen_at
 from aggregator.frontends.server import listening_socket
 from aggregator.frontends.web.host_guard import Receive, Scope, Send
 from aggregator.replicas import hop_client

@@ -11,6 +11,7 @@ from aggregator.domain.errors import HostError
 from aggregator.domain.principal import LOCAL
 from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange
+from aggregator.frontends.web.forwarder import Forwarder
 from aggregator.frontends.web.host_guard import Message
 from aggregator.frontends.web.known_posts import KnownPosts
 from aggregator.frontends.web.sessions.http_session import HttpSession
@@ -19,10 +20,12 @@ from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.wire.codec import decode, encode
+from tests.replicas.alone import group_of_one
 
 from .test_sessions import Lists
 
@@ -52,7 +55,8 @@ class FrontendUnderTest:
         self.gateway = EmptyGateway()
         gateway, limits = cast(Dispatcher, self.gateway), BodyLimits(room)
         posts = KnownPosts(gateway, cast(Access, None), limits, sessions, tasks)
-        self.frontend = StreamableHttpFrontend(gateway, "canonical", limits, sessions, posts, tasks)
+        forwarder = Forwarder(group_of_one(), Drain())
+        self.frontend = StreamableHttpFrontend(gateway, "canonical", limits, sessions, posts, tasks, forwarder)
         self.session: HttpSession = sessions.open(self._host())
 
     @staticmethod

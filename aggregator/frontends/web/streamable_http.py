@@ -61,7 +61,7 @@ class StreamableHttpFrontend:
         sessions: Sessions,
         posts: KnownPosts,
         tasks: Tasks,
-        forwarder: Forwarder | None = None,
+        forwarder: Forwarder,
     ) -> None:
         self._forwarder = forwarder
         self._posts = posts
@@ -93,7 +93,7 @@ class StreamableHttpFrontend:
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
                     owner = await self._parked_at(message, scope)
-                    if owner is not None and self._forwarder is not None:
+                    if owner is not None:
                         await self._forwarder.resume(owner, message, principal, scope, receive, send)
                         return
                     await self._post_modern(principal, message, headers, receive, send, memory_of(scope))
@@ -124,7 +124,7 @@ class StreamableHttpFrontend:
     async def _parked_at(self, message: dict[str, Any], scope: Scope) -> str | None:
         """Return the replica at which the call waits that a request goes on with; None for this one, and for most."""
         params = message.get("params")
-        if not isinstance(params, dict) or "requestState" not in params or self._forwarder is None:
+        if not isinstance(params, dict) or "requestState" not in params:
             return None
         owner = self._gateway.input_requests.parked_at(params)
         return owner if owner is not None and await self._forwarder.has(owner, scope) else None
@@ -162,15 +162,14 @@ class StreamableHttpFrontend:
         session = await self._session(principal, headers, send)
         if session is not None and scope["method"] == "DELETE":
             await self._sessions.end(session)
-            if self._forwarder is not None:
-                await self._forwarder.spread_end(session)
+            await self._forwarder.spread_end(session)
             await respond(send, 204)
         elif session is not None:
             with self._limits.admission.acquire("streams", principal):
                 last = EventId.read(first(headers, wire_headers.LAST_EVENT))
                 if last is None:
                     await self._stand(session, headers, receive, send)
-                elif self._forwarder is not None and await self._forwarder.has(last.owner, scope):
+                elif await self._forwarder.has(last.owner, scope):
                     await self._resume_elsewhere(session, last, principal, scope, receive, send)
                 else:
                     await self._resume(session, last, receive, send)
@@ -347,8 +346,7 @@ class StreamableHttpFrontend:
             self._on_notification(session, message)
         else:
             session.peer.feed(message)
-            if self._forwarder is not None:
-                await self._forwarder.bring_answer(session, message)
+            await self._forwarder.bring_answer(session, message)
 
     def _on_notification(self, session: HttpSession, message: dict[str, Any]) -> None:
         parsed = incoming(message)
@@ -412,7 +410,6 @@ class StreamableHttpFrontend:
         self, session: HttpSession, last: EventId, principal: Principal, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Have the replica that answers a request send the rest of its answer."""
-        assert self._forwarder is not None
         try:
             with session:
                 lost = self._lost(last, "its replica ended") if last.request_id is not None else b""

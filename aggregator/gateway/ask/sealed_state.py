@@ -13,26 +13,24 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.gateway.ask.used_once import UsedOnce
-from aggregator.replicas.clock import GroupClock
 from aggregator.replicas.replication import Replication
-from aggregator.replicas.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
 
 _SIGNATURE_BYTES: Final = 32
 
 
 class StateSealer:
-    """The sealing of states with the key of the group; without a `group`, with a key of this object.
+    """The sealing of states with the key of the group.
 
     `kind` precedes the sealed value: it distinguishes kinds of states, and is not trusted.
     """
 
-    def __init__(self, kind: str = "state", group: Replication | None = None) -> None:
+    def __init__(self, kind: str, group: Replication) -> None:
         self._prefix = f"{kind}."
-        self._key = group.key if group is not None else SharedKey()
-        self._clock = group.clock if group is not None else GroupClock()
+        self._key = group.key
+        self._clock = group.clock
         self._used = UsedOnce(group)
-        self.me = group.membership.id if group is not None else ""
+        self.me = group.membership.id
 
     def claims(self, sealed: Any) -> bool:
         """Return whether a text claims to be sealed here, true or not."""

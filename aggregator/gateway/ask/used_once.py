@@ -25,7 +25,7 @@ class NotKnown(Exception):
 class UsedOnce:
     """The states used at this replica, and those of all replicas in the database."""
 
-    def __init__(self, group: Replication | None = None) -> None:
+    def __init__(self, group: Replication) -> None:
         self._group = group
         self._used: dict[str, float] = {}
         self._unwritten: dict[str, float] = {}
@@ -56,7 +56,7 @@ class UsedOnce:
         if not self.use_here(nonce, expires, made, now):
             return False
         group = self._group
-        if group is None or not group.stored:
+        if not group.stored:
             return True
         try:
             async with asyncio.timeout(_PATIENCE):

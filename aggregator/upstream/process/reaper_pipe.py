@@ -30,8 +30,8 @@ class Reaper:
     In a `hurry` nothing is waited for that is to end. `words`: what the children wrote last, by server.
     """
 
-    def __init__(self, hurry: asyncio.Event | None = None) -> None:
-        self.hurry = hurry or asyncio.Event()
+    def __init__(self) -> None:
+        self.hurry = asyncio.Event()
         self.orphans = Orphans(self.hurry)
         self.containers = Containers()
         self._noting = asyncio.Lock()

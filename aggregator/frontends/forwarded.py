@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.principal import Principal, TokenFacts
-from aggregator.frontends.hops.listener import HopListener
+from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.web.forwarder import AGENT, ANSWERS, ENDED, FORWARDED, HTTP, KEY, MESSAGES, TOKEN
 from aggregator.frontends.web.host_guard import Message, Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.session_table import Sessions
