@@ -6,11 +6,11 @@ a module of its own, which is imported when the command runs. So `--help` does n
 Terms:
   command: a function that typer calls with the options, such as `aggregator keys new`
   implementation: a function that does the work and returns the exit code
-  database settings: the part of the configuration that commands need which work on the database alone
-  drain: the time that running requests are given when a signal ends the program
+  database settings: the part of the configuration for commands that work on the database alone
+  drain: the grace period of running requests when a signal ends the program
 
 Entry point: `main()` here; `aggregator serve` goes on in `serve.py` (with `--workers` in `workers.py`), `aggregator
-stdio` in `stdio.py` and, once its host has the first answer, in `stdio_session.py`.
+stdio` in `stdio.py` and, after its host has the first answer, in `stdio_session.py`.
 
 Must not import: `aggregator.adapters`, which is in the same layer; and at the top of `commands.py` nothing slow, such
 as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
@@ -25,7 +25,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
-    # The collector finds nothing while modules are imported. They stay, so it starts with what is made later.
+    # The collector finds nothing while modules are imported. They are permanent, so it starts with later objects.
     gc.disable()
     if sys.argv[1:2] == ["complete"]:
         # A shell asks at each Tab: typer's own reading of options would take as long again.

@@ -115,7 +115,7 @@ def approve(
     """Allow one call with these arguments, or all of them for a time.
 
     Raises:
-        OperatorError: there is none such, it is answered or expired, or this person has agreed already.
+        OperatorError: there is none, it is answered or expired, or this user has agreed already.
     """
     approval = _answer(storage, id, ApprovalAnswer("approve", by or operator(), note, validity), audited, chain_key)
     if approval.status == "pending":
@@ -145,10 +145,10 @@ def deny(
 
 
 def _answer(storage: str | None, id: str, answer: ApprovalAnswer, audited: bool, chain_key: str | None) -> Approval:
-    """Have the queue take an answer, and say what has become of the approval.
+    """Enter an answer into the queue, and print the new state of the approval.
 
     Raises:
-        OperatorError: the note is too long, or the queue does not take the answer.
+        OperatorError: the note is too long, or the queue refuses the answer.
     """
     if answer.note is not None and len(answer.note) > NOTE_AT_MOST:
         raise OperatorError(f"The note has {len(answer.note)} characters; at most {NOTE_AT_MOST} are kept and told.")

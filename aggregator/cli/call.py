@@ -99,7 +99,7 @@ class _Silent:
 
 
 def _is_object(text: str) -> bool:
-    """Return whether a word of the command line was meant as a JSON object, which no name and no key begins like."""
+    """Tell whether a word of the command line is a JSON object; no name and no key begins like one."""
     return text.lstrip().startswith("{")
 
 

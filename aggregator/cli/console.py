@@ -26,7 +26,7 @@ _LONGEST_NAME: Final = 60
 
 
 def run(path: Path | None, url: str | None, role: str, person: str | None, browser: bool) -> int:
-    """Print a link that is good once, for a minute, and open it in the browser where there is one.
+    """Print a link that is valid once, for a minute, and open it in the browser if there is one.
 
     Raises:
         OperatorError: no gateway answers, the role is unknown, or the database cannot be used.

@@ -1,7 +1,7 @@
-"""The command lines of `serve` and `stdio`, where they are as plain as people and hosts write them.
+"""The usual plain command lines of `serve` and `stdio`.
 
-Hosts wait for the first answer, and typer takes longer to import than all that is imported before it; it also takes
-memory for as long as the program runs. What is not understood here is left to typer, errors and help included.
+Hosts wait for the first answer, and typer takes longer to import than all modules before it; it also takes memory as
+long as the program runs. Other command lines go to typer, errors and help included.
 """
 
 from collections.abc import Sequence

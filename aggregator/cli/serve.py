@@ -56,7 +56,7 @@ def run(
     log_level: str | None,
     log_json: bool,
 ) -> int:
-    """Serve until a signal comes and the running requests were given their time, in this process alone.
+    """Serve in this process until a signal ends it and the running requests have had their grace period.
 
     Raises:
         OperatorError: the address cannot be bound, or must not be without keys, or every frontend is disabled.
@@ -138,7 +138,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
 
 
 def _bound(http: HttpConfig, worker: InheritedWorker | None) -> socket.socket:
-    """Return the listening socket: that of all workers, or one that is opened now.
+    """Return the listening socket: the workers' shared one, or a new one.
 
     Raises:
         OperatorError: the address cannot be used.
@@ -153,7 +153,7 @@ def _bound(http: HttpConfig, worker: InheritedWorker | None) -> socket.socket:
 
 
 def _reports(app: App, metrics: Metrics, worker: InheritedWorker | None) -> GroupReports:
-    """Return the reports of all replicas, and have this one say to the others what it is."""
+    """Return the reports of all replicas, and publish this one's own facts."""
     facts: dict[str, Any] = {"machine": socket.gethostname(), "pid": os.getpid()}
     siblings = None
     if worker is not None:
@@ -180,7 +180,7 @@ async def _report_settled(app: App, worker: InheritedWorker) -> None:
 async def _as_replica(
     app: App, config: Config, web: WebServer, reports: GroupReports | None = None, worker: InheritedWorker | None = None
 ) -> AsyncIterator[HopListener | None]:
-    """Enter the group and answer the other replicas inside, where this process is one of several."""
+    """Join the group and answer the other replicas inside, if this process is one of several."""
     if not app.replication.enabled:
         await app.replication.start()
         yield None

@@ -1,4 +1,4 @@
-"""`aggregator status`: prints what the health page of a running `aggregator serve` reports."""
+"""`aggregator status`: prints the health report of a running `aggregator serve`."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def address_of(path: Path | None, url: str | None) -> tuple[str, TlsConfig | Non
 
 
 def _address(path: Path | None) -> tuple[str, TlsConfig | None]:
-    """Return the address that the configuration has an aggregator listen on.
+    """Return the configured address of a listening aggregator.
 
     Raises:
         OperatorError: the file cannot be read, or leaves the port to the system. A running aggregator may have started

@@ -1,7 +1,7 @@
 """`aggregator stdio`: serves the one host that started it, over stdin and stdout.
 
-Rule: the first request is answered once the configuration is read, and what is not needed for that is imported later:
-hosts give up on servers that are slow to answer.
+Rule: the first request is answered after the configuration is read, and other modules are imported later: hosts give up
+on servers that are slow to answer.
 """
 
 import gc
@@ -42,7 +42,7 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
     if not given.config.stdio.enabled:
         raise OperatorError("`stdio` is disabled in the configuration.")
     started_for = launch_agent(agent, os.environ)
-    # An address that no program starts with is reported before the host has an answer.
+    # Report an unusable address before the host has an answer.
     sqlite_path(full_url(storage_url(given)))
     live = _read_policies(given)
     with standard_streams() as (stdin, stdout):
@@ -61,7 +61,7 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
 
 
 def _read_policies(loaded: Loaded) -> "LivePolicies | None":
-    """Return the policies; None where there is no folder for them."""
+    """Return the policies; None without a folder for them."""
     try:
         os.stat(loaded.policies)
     except FileNotFoundError:

@@ -37,8 +37,8 @@ def run_session(
 ) -> None:
     """Serve the host on two pipes until it leaves or a signal comes.
 
-    agent: whom the process was started for. live: the policies; None where there was no folder for them. first:
-    what was read of stdin before.
+    agent: the agent of this process. live: the policies; None without a folder for them. first: the bytes already read
+    from stdin.
     """
     source = ConfigSource(loaded, read, log_as)
     policies = live if live is not None else loaded.policies
@@ -55,7 +55,7 @@ def run_session(
 
 
 def _pages(app: App) -> AbstractAsyncContextManager[None]:
-    """Return the context inside which people connect accounts at a listener that opens with the first link."""
+    """Return the context inside which users connect accounts at a listener that opens with the first link."""
     if app.grants is None:
         return nullcontext()
     pages = PagesOnDemand(app.grants)

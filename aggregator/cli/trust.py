@@ -16,7 +16,7 @@ from aggregator.domain.errors import OperatorError
 
 
 def run(path: Path | None, listed: bool, remove: bool) -> int:
-    """Trust the configuration of a folder as it is now, remove it from the list, or print the list.
+    """Trust the current configuration of a folder, remove it from the list, or print the list.
 
     Raises:
         OperatorError: the file cannot be used, is not in the list, or the list cannot be read or written.
@@ -59,7 +59,7 @@ def _add(known: TrustList, file: Path) -> int:
 
 
 def _said(server: ServerConfig) -> str:
-    """Return in one line what a server starts on this machine or connects to."""
+    """Return in one line the program that a server starts on this machine, or the address it connects to."""
     if server.command is not None:
         what = f"starts {' '.join((server.command, *server.args))}"
     elif server.target is not None:

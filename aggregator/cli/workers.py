@@ -42,7 +42,7 @@ def run(
 
 
 def _words(name: str, value: str) -> tuple[str, ...]:
-    """Return an option as words; one word where its value would be taken for another option."""
+    """Return an option as words; one word if its value could be read as another option."""
     return (f"{name}={value}",) if value.startswith("-") else (name, value)
 
 

@@ -1,4 +1,4 @@
-"""Formats of audit rows, for people and for programs: aligned columns, a list of fields, JSON Lines, CSV."""
+"""Formats of audit rows, for users and for programs: aligned columns, a list of fields, JSON Lines, CSV."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def iso(at: Any, precision: str = "microseconds") -> str:
-    """Return seconds since 1970 in ISO 8601, UTC; a value that is no time, as in a forged row, as it is."""
+    """Return seconds since 1970 in ISO 8601, UTC; an invalid value, as in a forged row, unchanged."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
     except (TypeError, ValueError, OverflowError, OSError):
@@ -99,7 +99,7 @@ def flat(row: LogRow) -> dict[str, Any]:
     shown: dict[str, Any] = {"seq": row.seq, "kind": row.kind}
     for name, value in row.values.items():
         shown[name] = iso(value) if name in _TIMES else _captured(value) if name in _JSON else value
-    # Most logs have one chain, which need not be named.
+    # Most logs have one chain, which needs no name.
     chain = {"chain": row.chain} if row.chain else {}
     return {**shown, **chain, "previous": row.previous, "digest": row.digest}
 

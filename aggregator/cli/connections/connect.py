@@ -1,4 +1,4 @@
-"""`aggregator connect`: a person agrees in their browser, and the account is connected.
+"""`aggregator connect`: a user agrees in their browser, and the account is connected.
 
 The link leads to a listener of this command on this machine (RFC 8252), so that it needs no running gateway.
 """
@@ -111,9 +111,9 @@ async def _by_browser(
 async def _connected_elsewhere(
     grants: Grants, server: ServerConfig, owner: GrantOwner, expires: float
 ) -> ConnectOutcome:
-    """Return when the account was connected by another process, or when the link is over.
+    """Return when another process has connected the account, or when the link has ended.
 
-    An account that is there already is replaced here; its renewal by another process is not what is waited for.
+    An existing account is replaced here; its renewal by another process does not count.
     """
     there = any((one.server, one.state) == (server.id, "connected") for one in await grants.list(owner))
     left = max(0.0, expires - time.time())
@@ -125,7 +125,7 @@ async def _connected_elsewhere(
 
 
 async def _by_paste(grants: Grants, server: ServerConfig, owner: GrantOwner, principal: Principal) -> ConnectOutcome:
-    """Have the person bring the answer here; the address that the browser ends at leads nowhere."""
+    """Read the answer pasted by the user; the browser's final address leads nowhere."""
     with socket.socket() as reserved:
         # Taken, so that no other program on this machine answers there should the browser be here too.
         reserved.bind((HOST, 0))
@@ -149,7 +149,7 @@ async def _by_paste(grants: Grants, server: ServerConfig, owner: GrantOwner, pri
 
 
 def _carried(line: str) -> list[tuple[str, str]]:
-    """Return the parameters of a pasted address, empty where it is none."""
+    """Return the parameters of a pasted address, empty if it is none."""
     try:
         params = parse_qsl(urlsplit(line.strip()).query, keep_blank_values=True, max_num_fields=50)
     except ValueError:

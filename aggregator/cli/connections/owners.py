@@ -15,10 +15,10 @@ _BY_ITSELF: Final = ("client_credentials",)
 
 
 def server_to_connect(loaded: Loaded, name: str) -> ServerConfig:
-    """Return the server of that name, whose accounts people connect.
+    """Return the server of that name, whose accounts users connect.
 
     Raises:
-        OperatorError: there is none, or nothing is to be connected.
+        OperatorError: there is none, or it has no accounts to connect.
     """
     found = next((one for one in loaded.config.servers if name in (one.id, one.prefix)), None)
     if found is None:
@@ -51,7 +51,7 @@ def principal_of(loaded: Loaded, agent: str | None) -> Principal:
 
 
 def owner_to_connect(server: ServerConfig, agent: str | None, principal: Principal) -> GrantOwner:
-    """Return whose account is connected: that of the agent that is named, else as the server's `auth` says.
+    """Return the owner of the account: the named agent, else the owner from the server's `auth`.
 
     Raises:
         OperatorError: an agent is named, though the account is one for all.

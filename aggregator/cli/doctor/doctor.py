@@ -1,4 +1,4 @@
-"""Print what the doctor finds: for people, or as JSON."""
+"""Print the doctor's findings as text or JSON."""
 
 import json
 from pathlib import Path
@@ -36,10 +36,10 @@ def run(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Print all findings, the worst first; return 1 if one needs a person.
+    """Print all findings, the worst first; return 1 if one needs a user.
 
     Raises:
-        OperatorError: there is no such host, the agent cannot be one, or the address is none.
+        OperatorError: there is no such host, or the agent's name or the address is invalid.
     """
     if url is not None and (fault := address_fault(url)) is not None:
         raise OperatorError(f"{fault} Write --url http://127.0.0.1:8642.")

@@ -1,6 +1,6 @@
 """First steps: `aggregator` without a command, `aggregator init` and shell completion.
 
-A person without a configuration is told in a few lines what to do, and is offered the servers that other programs have.
+A user without a configuration gets a few lines of instructions, and an offer to import the servers of other programs.
 
 Terms:
   welcome: the lines that `aggregator` prints on a terminal without a configuration

@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 def at_terminal() -> bool:
-    """Return whether a person is there to answer."""
+    """Tell whether a user can answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def yes(question: str) -> bool:
-    """Ask a question whose answer is no unless a person says yes."""
+    """Ask a question; the answer is no unless the user says yes."""
     return agreed(question)
 
 
 def answered(question: str, default: str, read: Callable[[str], T]) -> T:
-    """Ask until an answer can be read, and return what it says; an empty answer is the default.
+    """Ask until the answer is valid, and return its value; an empty answer is the default.
 
-    After a wrong answer the fault is printed. `read` raises OperatorError for one.
+    After an invalid answer the fault is printed. `read` raises OperatorError for one.
     """
     while True:
         answer = prompted(question, default)

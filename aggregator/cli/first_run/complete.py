@@ -12,7 +12,7 @@ import typer
 from aggregator.cli.first_run.known_names import NAMES, CompletionNames
 from aggregator.cli.runtime.writer import as_shown
 
-# The word by which a script is told to complete the names of files.
+# The word that makes a script complete the names of files.
 FILES: Final = ":files"
 SHELLS: Final = ("bash", "zsh", "fish")
 # By the name of a parameter, the kind of its values; "COMMAND.parameter" goes before.
@@ -72,14 +72,14 @@ class CommandLine:
 
 
 def run(app: typer.Typer, words: Sequence[str]) -> int:
-    """Print what the last word of a line may be completed with, one candidate a line."""
+    """Print the completions of the last word of a line, one a line."""
     for text, said in candidates(typer.main.get_command(app), words[1:] if words[:1] == ["--"] else words):
         print("\t".join(map(as_shown, (text, said) if said else (text,))))
     return 0
 
 
 def candidates(command: Any, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what the last word may be completed with, each with a description; `(FILES, "")` means names of files."""
+    """Yield the completions of the last word, each with a description; `(FILES, "")` means names of files."""
     line = CommandLine(command)
     *before, word = words or ("",)
     for one in before:
@@ -105,7 +105,7 @@ def _of(line: CommandLine, word: str) -> Iterator[tuple[str, str]]:
                 if text.startswith("--") or word == text:
                     yield text, _said(option.help)
     elif hasattr(line.command, "commands"):
-        # After a word that is no command nothing is known.
+        # Nothing is known after a word that is no command.
         for name, inner in line.command.commands.items() if not line.given else ():
             if not inner.hidden:
                 yield name, _said(inner.help)

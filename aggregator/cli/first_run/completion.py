@@ -68,7 +68,7 @@ _USE: Final = {
 
 
 def run(shell: str | None, install: bool) -> int:
-    """Print the script for a shell, or write it where the shell looks for it.
+    """Print the script for a shell, or write it to the place that the shell reads.
 
     Raises:
         OperatorError: the shell is not known, or the file cannot be written.

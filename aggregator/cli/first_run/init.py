@@ -32,7 +32,7 @@ _ASK_AGENT: Final = "2. A policy file and a key for an agent: its name, or none"
 
 @dataclass(frozen=True, slots=True)
 class InitAnswers:
-    """The answers that options gave; None is asked for."""
+    """The answers given as options; None means to ask."""
 
     hosts: str | None
     agent: str | None
@@ -40,10 +40,10 @@ class InitAnswers:
 
 
 def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
-    """Take servers over, write a first policy file with a key, and install into hosts, as far as that is wanted.
+    """Import servers, write a first policy file with a key, and install into hosts, as far as the user wants.
 
     Raises:
-        OperatorError: no person is there to be asked, or a step cannot be done.
+        OperatorError: no user can answer, or a step is impossible.
     """
     if not yes and not at_terminal() and None in (answers.hosts, answers.agent, answers.install):
         raise OperatorError("There is no terminal to ask at. Add --yes, or --import, --agent and --install.")
@@ -101,7 +101,7 @@ def _hosts(answer: str | None, every: Sequence[str]) -> list[str]:
 
 
 def _agent(answer: str) -> str:
-    """Return the agent that an answer names, or none. Raises OperatorError where it cannot be one."""
+    """Return the agent that an answer names, or none. Raises OperatorError for an invalid name."""
     if answer.casefold() == _NONE:
         return _NONE
     if answer.casefold() == _ALL:
@@ -114,7 +114,7 @@ def _agent(answer: str) -> str:
 
 
 def _begin(config: Path | None) -> None:
-    """Make a configuration without servers where there is none."""
+    """Create a configuration without servers if there is none."""
     edit = open_config(config)
     if edit.is_new:
         edit.document.put(("mcpServers",), {})

@@ -1,6 +1,6 @@
 """Names for completion: servers, tools, agents, hosts. They are read straight from files; no gateway is loaded.
 
-Law: nothing here raises or waits: a person is typing. What cannot be read has no names.
+Law: nothing here raises or waits: the user is typing. An unreadable file has no names.
 """
 
 import os

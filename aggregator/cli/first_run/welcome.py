@@ -33,7 +33,7 @@ _NEXT = """\
 
 
 def run(help_instead: Callable[[], None]) -> int:
-    """Say what to do; without a person at a terminal, print the help.
+    """Print the next steps; without a user at a terminal, print the help.
 
     Raises:
         OperatorError: the configuration cannot be read, or is not trusted.

@@ -48,7 +48,7 @@ def show(storage: str | None, agent: str | None = None, as_json: bool = False) -
 def clear(
     storage: str | None, agent: str, scope: str | None = None, *, audited: bool = True, chain_key: str | None = None
 ) -> int:
-    """Forget what was read, in all conversations of an agent or in those of one name; return 1 if there was nothing."""
+    """Forget the reads in all conversations of an agent or in those of one name; return 1 if there was nothing."""
     cleared = run_loop(_clear(_url(storage), agent, scope, audited, chain_key))
     if not cleared:
         say(run_loop(_nothing(_url(storage), agent, time.time(), scope)))
@@ -75,7 +75,7 @@ async def _clear(url: str, agent: str, scope: str | None, audited: bool, chain_k
 
 
 async def _nothing(url: str, agent: str, now: float, scope: str | None = None) -> str:
-    """Say that there is nothing of an agent, or of one of its scopes, and what may be meant."""
+    """Return the text that an agent, or one of its scopes, has no labels, with similar names."""
     agents = {row.agent_id for row in await _rows(url, None, now)}
     where = f"in {one_line(scope)} " if scope is not None else ""
     said = f"Nothing that {one_line(agent)} has read {where}is kept."

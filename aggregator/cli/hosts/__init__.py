@@ -4,8 +4,8 @@
 
 Terms:
   host file: a file in which a program such as Claude Desktop keeps its MCP servers
-  preview: what would change, printed before anything is written
-  undo: a host file put back as it was, byte for byte
+  preview: the planned changes, printed before anything is written
+  undo: restore a host file byte for byte
 
 Entry point: `commands.hosts_app`.
 Must not import: at the top of `commands`, anything slow (tests/test_layers.py).

@@ -29,7 +29,7 @@ _CHOICES: Final[tuple[SecretsChoice, ...]] = ("keep", "keyring", "file")
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """The options of the command. `this_folder`: servers of its own files too, where no person is asked."""
+    """The options of the command. `this_folder`: import its own servers too, without asking."""
 
     write: bool = False
     as_json: bool = False
@@ -41,7 +41,7 @@ class ImportOptions:
 
 
 def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> int:
-    """Show what the named hosts, or all, have, and take over what is new if that is wanted.
+    """Show the servers of the named hosts, or of all, and import the new ones if wanted.
 
     Raises:
         OperatorError: a host is not known, or the configuration cannot be read or written.
@@ -108,7 +108,7 @@ class _Written:
 
 
 def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Written | None:
-    """Write what the plan adds, if there is anything and it is wanted."""
+    """Write the additions of the plan, if there are any and they are wanted."""
     tell = _silent if options.as_json else say
     rows = plan.added
     if not rows:
@@ -160,7 +160,7 @@ def _choice(rows: Sequence[ImportRow], options: ImportOptions, terminal: bool) -
 
 
 def _asks(options: ImportOptions) -> bool:
-    """Return whether a person sees the table before a yes."""
+    """Tell whether a user sees the table before confirming."""
     return _at_terminal() and not options.as_json and not options.write
 
 

@@ -35,7 +35,7 @@ def placed(fields: Mapping[str, Any], base: Path | None, notes: list[str]) -> di
 
 
 def answered(fields: Mapping[str, Any], root: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return an entry in which the `inputs` of VS Code that have a default are variables with this default."""
+    """Return an entry in which the `inputs` of VS Code with a default are variables with this default."""
     inputs = root.get("inputs")
     known = {
         str(item.get("id")): item for item in (inputs if isinstance(inputs, list) else ()) if isinstance(item, Mapping)

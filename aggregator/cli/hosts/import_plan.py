@@ -32,8 +32,8 @@ _WITH_VALUE: Final = frozenset(
 class ImportRow:
     """One entry of a host file and its outcome.
 
-    `key` is the name under which it would be added. `like` says what it is the same as, or why it cannot be used.
-    `entry` is what would be written, `places` are the secrets in the clear in it.
+    `key` is its new name. `like` names an equal entry, or the reason why it cannot be used. `entry` is the planned
+    entry, `places` are its plain-text secrets.
     """
 
     found: FoundServer
@@ -82,7 +82,7 @@ def plan_import(
     only: Sequence[str] = (),
     of_folder: bool = True,
 ) -> ImportPlan:
-    """Work out what becomes of each entry; `servers` are those of the configuration, under their keys.
+    """Decide about each entry; `servers` are the configured ones by their keys.
 
     Without `of_folder`, new servers of the working folder's own files are left out.
     """
@@ -184,7 +184,7 @@ def _free_key(name: str, host: str, taken: Collection[str], prefix_host: bool, n
 
 
 def summary(fields: Mapping[str, Any]) -> str:
-    """Return what an entry is, with nothing that may be a secret: program and package, or the host of its address."""
+    """Return a summary of an entry without possible secrets: program and package, or the host of its address."""
     if "url" in fields:
         found = re.match(r"(https?://)(?:[^/?#]*@)?([^/?#@]*)", str(fields["url"]), re.IGNORECASE)
         return f"{found[1].lower()}{found[2]}" if found else "an address"

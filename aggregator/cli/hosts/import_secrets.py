@@ -1,6 +1,6 @@
-"""Secrets that stand in the clear in entries that are taken over, and the better places for them.
+"""Plain-text secrets in imported entries, and the better places for them.
 
-`keyring` keeps them in the keyring of this user, `file` in files of mode 0600 beside the configuration.
+`keyring` keeps them in the user's keyring, `file` in files of mode 0600 beside the configuration.
 """
 
 import re

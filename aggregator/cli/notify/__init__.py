@@ -1,9 +1,9 @@
-"""The command `aggregator notify`, which shows that receivers of notices can be reached.
+"""The command `aggregator notify`, which tests whether receivers of notices are reachable.
 
 Terms:
-  notice: one thing that a person is told, such as that a call waits for an approval
+  notice: one reported event, such as a call that waits for an approval
   receiver: a webhook or a program of `notify` in the configuration
-  trial: a notice that says no more than that it arrived
+  trial: a notice without any other content
 
 Entry point: `commands.notify_app`. `trial` does the work; it is imported when the command runs, and makes one attempt
 for each receiver, without retries.

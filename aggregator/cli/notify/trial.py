@@ -1,4 +1,4 @@
-"""`aggregator notify test`: one attempt to tell each receiver, and what came of it."""
+"""`aggregator notify test`: one attempt to notify each receiver, and its outcome."""
 
 import asyncio
 import json

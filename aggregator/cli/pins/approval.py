@@ -1,4 +1,4 @@
-"""`aggregator pins approve|reset`: has what a server says now count, or forgets what counted."""
+"""`aggregator pins approve|reset`: approves the current definitions of a server, or forgets the approved ones."""
 
 import sys
 import time
@@ -62,7 +62,7 @@ async def _approve(files: PinFiles, found: list[OpenItem]) -> int:
 
 
 def _lock(files: PinFiles, approved: list[OpenItem]) -> None:
-    """Put what was approved into the lock file, for the servers that it has."""
+    """Write the approved definitions into the lock file, for the servers in it."""
     locked = {server: dict(pins) for server, pins in files.locked.items()}
     written = [one for one in approved if one.row.server in locked]
     for one in written:
@@ -73,7 +73,7 @@ def _lock(files: PinFiles, approved: list[OpenItem]) -> None:
 
 
 def reset(path: Path | None, server: str) -> int:
-    """Forget the pins of a server, so that what it says next is its baseline.
+    """Forget the pins of a server, so that its next definitions become its baseline.
 
     Raises:
         OperatorError: there is no such server, or the database cannot be written.

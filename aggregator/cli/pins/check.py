@@ -1,4 +1,4 @@
-"""`aggregator pins check`: compares what the servers say now with the pins, and writes the lock file."""
+"""`aggregator pins check`: compares the current definitions of servers with the pins, and writes the lock file."""
 
 import json
 import sys
@@ -28,9 +28,9 @@ Pins = Mapping[ItemKey, PinnedItem]
 class CheckedServer:
     """The result of checking one server.
 
-    baseline: where its pins are: `lock file`, `database`, or None where nothing is pinned.
-    held: the keys of the changes that the settings hold. now: what is to be pinned. flags: of items without a pin.
-    problem: why it cannot be checked.
+    baseline: the source of its pins: `lock file`, `database`, or None if nothing is pinned. held: the keys of the
+    changes that the settings hold. now: the items to pin. flags: of items without a pin. problem: why it cannot be
+    checked.
     """
 
     config: ServerConfig
@@ -45,7 +45,7 @@ class CheckedServer:
 def check(path: Path | None, servers: Sequence[str] = (), write: bool = False, as_json: bool = False) -> int:
     """Print how the servers differ from their pins; return 1 if a change is held, 2 if a server cannot be checked.
 
-    With `write`, what they say now goes into the lock file, unless one cannot be reached; then return 0.
+    With `write`, their current definitions go into the lock file, unless one is unreachable; then return 0.
 
     Raises:
         OperatorError: there is no such server, none is enabled, or a file or the database cannot be used.
@@ -155,7 +155,9 @@ def _change(change: ItemChange, held: bool) -> dict[str, Any]:
 
 
 def _write(files: PinFiles, checked: Sequence[CheckedServer], *, everything: bool) -> None:
-    """Write the lock file with what was checked. Other servers stay in it; with `everything`, those configured do."""
+    """Write the checked servers into the lock file. Other servers stay in it; with `everything`, only configured ones
+    do.
+    """
     configured = {one.id for one in files.loaded.config.servers}
     kept = {server: pins.values() for server, pins in files.locked.items() if server in configured or not everything}
     files.write({**kept, **{one.config.id: one.now for one in checked}})

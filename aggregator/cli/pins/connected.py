@@ -1,4 +1,4 @@
-"""Connect to the servers of a configuration once, and return what each says, as it is compared with pins."""
+"""Connect to the servers of a configuration once, and return their definitions in the form to compare with pins."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,10 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SaidNow:
-    """One server as it is now: its items, and its tools as others see them. `problem`: why they are not known.
+    """The current items of one server, and its tools in the form for other servers' flags. `problem`: why they are
+    unknown.
 
-    left_out: the items that it lists besides, and that are not used. in_part: the lists that did not come whole.
+    left_out: further listed items that are not used. in_part: the incomplete lists.
     """
 
     config: ServerConfig

@@ -1,4 +1,4 @@
-"""Open items: what servers have otherwise than it was approved, found by the names that a person gives."""
+"""Open items: items that differ from their approved definitions, found by the names that a user gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -27,7 +27,9 @@ Locked = dict[str, dict[ItemKey, PinnedItem]]
 
 @dataclass(frozen=True)
 class PinFiles:
-    """A configuration with its lock file: `was` is what that holds, None where it is not there; `locked` its pins."""
+    """A configuration with its lock file: `was` is the file's content, None if it does not exist; `locked` are its
+    pins.
+    """
 
     loaded: Loaded
     lock: Path
@@ -52,7 +54,7 @@ class PinFiles:
         raise OperatorError(f"{self.loaded.path} has no server {name!r:.80}; there are: {known}.")
 
     async def rows(self, server: str | None = None) -> list[PinRow]:
-        """Return the rows of one server, or of all; none where there is no database yet.
+        """Return the rows of one server, or of all; none without a database.
 
         Raises:
             OperatorError: the database cannot be read.
@@ -84,9 +86,9 @@ class PinFiles:
             yield database
 
     def change(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> ItemChange | None:
-        """Return how an item differs from what was approved; None where it does not.
+        """Return the difference of an item from its approved definition, or None.
 
-        rows: all rows of its server, where the item that it was before stands.
+        rows: all rows of its server, which include the item before a renaming.
         """
         if row.seen_digest is None:
             return None
@@ -122,7 +124,7 @@ class PinFiles:
             return
         backup = replace_file(self.lock, content, self.was)
         if backup is not None:
-            # Version control has what was there before.
+            # Version control has the former content.
             backup.unlink(missing_ok=True)
 
 
@@ -161,7 +163,7 @@ def by_key(rows: Iterable[PinRow]) -> dict[str, dict[ItemKey, PinRow]]:
 
 
 def label(server: str, kind: str, name: str) -> str:
-    """Return how an item is called in what is printed: `github.create_issue`, `github.review (prompt)`."""
+    """Return the printed name of an item: `github.create_issue`, `github.review (prompt)`."""
     if kind == "instructions":
         return f"{server} (instructions)"
     between = ": " if kind in ("template", "skill") else "."

@@ -1,4 +1,4 @@
-"""`aggregator pins status`: what is pinned, and what waits for an approval."""
+"""`aggregator pins status`: the pins, and the items that wait for an approval."""
 
 import json
 from pathlib import Path

@@ -2,9 +2,9 @@
 
 Terms:
   policy file: a YAML file in the folder `policies`; all of them are one policy
-  case: a line in `policies/cases` that says what an agent must be allowed or denied
+  case: a line in `policies/cases` with an expected decision about an agent
   decision: allowed, denied or to be confirmed, with the rule and its file and line
-  full name: `server.tool`, as rules have it
+  full name: `server.tool`, the form in rules
 
 Entry point: `policy.py`, one function for each command.
 

@@ -1,4 +1,4 @@
-"""`aggregator policy diff FILE`: what a policy file would change, before it is put into the folder."""
+"""`aggregator policy diff FILE`: the effects of a policy file, before it is put into the folder."""
 
 from pathlib import Path
 from typing import Final
@@ -20,10 +20,10 @@ _NAMES: Final = 5
 def print_difference(
     live: LivePolicies, file: Path, remove: bool, tools: tuple[ToolRecord, ...], trusted: Trusted
 ) -> int:
-    """Print what would change if `file` took the place of the policy file of its name; return 1 for errors in it.
+    """Print the effects of `file` in place of the policy file of its name; return 1 for errors in it.
 
     Raises:
-        OperatorError: the file cannot be read, or its name is not that of a policy file.
+        OperatorError: the file cannot be read, or its name is not valid for a policy file.
     """
     edit = PolicyEdit(file.name, None if remove else _text(file))
     tried = live.try_edit(edit, tools, trusted, beside_calls=False)

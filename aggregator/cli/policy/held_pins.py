@@ -1,4 +1,6 @@
-"""The definitions that wait for an approval, for `policy explain`: what the rules allow is refused while it is held."""
+"""The definitions that wait for an approval, for `policy explain`: a held tool is refused even if the rules allow
+it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ _OPEN: Mapping[ItemKey, PinRow] = {}
 
 
 class HeldPin(NamedTuple):
-    """An item that is held: why, and the command with which an operator looks at it."""
+    """A held item: the reason, and the command to review it."""
 
     why: str
     command: str
@@ -42,7 +44,7 @@ class HeldPins:
     unknown: str | None = None
 
     def of(self, thing: ToolRecord | Target) -> HeldPin | None:
-        """Return why a thing is held; None if it is not, as far as is known."""
+        """Return why a target is held; None if it is not, as far as is known."""
         target = thing if isinstance(thing, Target) else target_of(thing)
         rows = self.rows.get(target.server, _OPEN)
         found = [row for row in rows.values() if _is_about(row, target)]

@@ -78,10 +78,10 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
 def explain(
     path: Path | None, agent: str | None, tool: str | None, connect: bool = False, after: Sequence[str] = ()
 ) -> int:
-    """Print why an agent may or may not call a tool; return 1 for a denial, and for a tool that is held.
+    """Print why an agent may or may not call a tool; return 1 for a denial, and for a held tool.
 
     Without `tool` print all that the agent may call, without `agent` all agents that may call the tool. `after`: the
-    full names, or labels, of what was read before in the conversation.
+    full names, or labels, of the earlier reads in the conversation.
 
     Raises:
         OperatorError: the policy files cannot be used, or the tool is not named as `server.tool`.
@@ -92,7 +92,7 @@ def explain(
     try:
         rulebook = usable(setup)
     except OperatorError:
-        # Without rules too, and while they cannot be used, a tool can be held.
+        # A tool can be held without rules too, and while they cannot be used.
         if tool is not None:
             _held(path, find_by_full_name(tool, setup.servers, ()))
         raise
@@ -116,7 +116,7 @@ def explain(
             say(f"{decision.verdict:<7} {name}")
         return 0
     explanation = explain_one(rulebook, agent, thing, trusted=trusted, earlier=earlier)
-    # Advice to change rules would mislead where the tool does not exist.
+    # Advice to change rules would mislead if the tool does not exist.
     say(explanation if missing is None else replace(explanation, changes=()))
     if missing is None and known.tools is None and isinstance(thing, ToolRecord):
         say("Judged by its name alone. With --connect the tool's annotations count, if its server is trusted.")
@@ -172,7 +172,7 @@ def explain_token(
 
 
 def _say_allowed(allowed: Sequence[tuple[ToolRecord, Decision]], pins: HeldPins) -> None:
-    """Print the tools that an agent may call, with the reason of each that is held."""
+    """Print the tools that an agent may call, with the reason of each held one."""
     if pins.unknown is not None:
         say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
     for record, decision in allowed:
@@ -181,7 +181,7 @@ def _say_allowed(allowed: Sequence[tuple[ToolRecord, Decision]], pins: HeldPins)
 
 
 def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
-    """Return why a thing is held, and say so before what the rules decide; None if it is not."""
+    """Return why a target is held, and print it before the decision of the rules; None if it is not."""
     pins = held_pins(path)
     if pins.unknown is not None:
         say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
@@ -195,7 +195,7 @@ def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
 def _earlier(
     after: Sequence[str], rulebook: Rulebook, setup: PolicySetup, known: KnownNames
 ) -> tuple[EarlierRead, ...]:
-    """Return what was read before a call, and say which names nothing has."""
+    """Return the earlier reads of a call, and print the unknown names."""
     for text in after if known.servers else ():
         if "." in text:
             missing = said_of_missing(find_by_full_name(text, setup.servers, ()), known, setup.config, setup.storage)
@@ -232,10 +232,10 @@ def run_cases(path: Path | None, connect: bool = False) -> int:
 
 
 def diff(path: Path | None, file: Path, remove: bool = False, connect: bool = False) -> int:
-    """Print what would change if `file` were in the folder of the policies; return 1 if it has an error.
+    """Print the effects of `file` in the folder of the policies; return 1 if it has an error.
 
     Raises:
-        OperatorError: the file cannot be read, or its name is not that of a policy file.
+        OperatorError: the file cannot be read, or its name is not valid for a policy file.
     """
     setup = setup_for(path)
     tools = setup.known(connect).tools or kept_tools(setup.config, setup.storage)

@@ -45,7 +45,7 @@ class PolicySetup:
         return {server.id: server.trusted for server in self.config.servers} if self.config is not None else {}
 
     def known(self, connect: bool) -> KnownNames:
-        """Return what the rules can be compared with; the tools only if `connect` allows to ask the servers."""
+        """Return the names to compare the rules with; tools only if `connect` allows to query the servers."""
         tools = run_loop(_tools(self.config)) if connect and self.config is not None else None
         return KnownNames(self.servers, tools, self.trusted, self.issuers)
 
@@ -95,7 +95,7 @@ async def _tools(config: Config) -> tuple[ToolRecord, ...]:
 
 
 def rulebook_of(setup: PolicySetup) -> tuple[Rulebook | None, list[Problem]]:
-    """Return the rulebook of the files, None where they cannot be used or there are none, and their problems."""
+    """Return the rulebook of the files, None if they cannot be used or there are none, and their problems."""
     checked = check_files(*read_folder(setup.folder), check_schema)
     rulebook = Rulebook(checked.documents) if checked.documents is not None else None
     return rulebook, list(checked.problems)
@@ -125,7 +125,7 @@ def check_schema(wanted: Mapping[str, Any]) -> str | None:
 
 
 def check_arguments(schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any]) -> str | None:
-    """Return in one sentence why arguments do not fit all of these schemas; None where they fit."""
+    """Return in one sentence why arguments do not fit all of these schemas; None if they fit."""
     for wanted in schemas:
         for error in jsonschema_rs.validator_for(dict(wanted), retriever=_refuse).iter_errors(dict(arguments)):
             where = "/".join(str(step) for step in error.instance_path)

@@ -15,7 +15,7 @@ from aggregator.policy.flow.suggest_labels import suggest_labels
 from aggregator.policy.rulebook import Rulebook, target_of
 from aggregator.policy.rules import BUILT_IN_LABELS
 
-# What YAML takes for a text as it stands; every full name has a dot, so that none is a word such as `no`.
+# Plain text in YAML; every full name has a dot, so that none is a word such as `no`.
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _HEAD: Final = """\
 # Labels proposed by the names, descriptions, parameters and annotations of {count}. Nothing was changed.
@@ -31,7 +31,7 @@ _RULES: Final = """\
 
 
 def suggest(path: Path | None, connect: bool = False) -> int:
-    """Print labels for the tools the servers have, or had when they were last connected; change nothing.
+    """Print labels for the tools of the servers, current or from the last connection; change nothing.
 
     Raises:
         OperatorError: no tools are known.

@@ -44,10 +44,10 @@ def read_claims(path: Path) -> dict[str, Any]:
 
 
 def facts_in(claims: Mapping[str, Any], auth: AuthConfig) -> tuple[TokenFacts, str | None]:
-    """Return what the claims say, and why such a token would be refused all the same; None if it would not.
+    """Return the facts in the claims, and why such a token would be refused, or None.
 
     Raises:
-        OperatorError: they are of no issuer of the configuration, or name no one.
+        OperatorError: they are of no configured issuer, or have no subject.
     """
     issuer = next((one for one in auth.issuers if one.issuer == claims.get("iss")), None)
     if issuer is None:

@@ -19,7 +19,7 @@ def said_of_missing(
 ) -> str | None:
     """Return a sentence if nothing has this name; None if something has, or if that is unknown.
 
-    Without tools in `known`, the lists that the database at the URL `storage` keeps of the servers count.
+    Without tools in `known`, the stored lists in the database at the URL `storage` count.
     """
     target = thing if isinstance(thing, Target) else target_of(thing)
     mark = "" if target.kind == "tool" else f"{target.kind}:"

@@ -14,7 +14,7 @@ from aggregator.catalog.catalog import Catalog
 COLLECTED: Final = (10_000, 5, 80)
 # Tools from which on a catalog is large.
 MANY: Final = 2_000
-# Seconds between two times: what is in a cycle at that moment is not collected any more.
+# Seconds between two freezes: objects in a cycle at that moment are never collected.
 BETWEEN: Final = 60.0
 
 

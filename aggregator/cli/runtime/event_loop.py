@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop where it is installed."""
+    """Run a coroutine to its end, on uvloop if it is installed."""
     try:
         from uvloop import new_event_loop
     except ImportError:

@@ -1,4 +1,4 @@
-"""The log on stderr, for people or as JSON Lines, with secrets redacted from the messages of every library.
+"""The log on stderr, as text or as JSON Lines, with secrets redacted from the messages of every library.
 
 Law: every message reaches stderr through the formatter, an exception during formatting too.
 """
@@ -36,8 +36,8 @@ def start_logging(
 ) -> logging.Logger:
     """Set up the root logger for the life of the process, and return the logger of the program.
 
-    `hide` has the secrets, or is the redactor. `levels` are the levels of components, by what follows `aggregator.` in
-    the names of their loggers: `upstream`, or `server.github` for the stderr of that server.
+    `hide` has the secrets, or is the redactor. `levels` are the levels of components, by the part after `aggregator.`
+    in the names of their loggers: `upstream`, or `server.github` for the stderr of that server.
     """
     handler = _Stderr(sys.stderr)
     handler.setFormatter(Lines(hide, as_json=as_json))
@@ -62,7 +62,7 @@ def set_levels(level: str, levels: Mapping[str, str]) -> None:
 
 
 def name_worker(number: int) -> None:
-    """Have every line name this process, which is one of several workers."""
+    """Add this worker's number to every line."""
     Lines.worker = number
 
 
@@ -74,9 +74,8 @@ def is_json() -> bool:
 class Lines(logging.Formatter):
     """A formatter of one line per event; an exception adds lines below, or a field of the JSON object.
 
-    A line names the trace of the call it belongs to; in JSON also agent, server and tool, as far as they are known
-    (from `extra`, or from the call that the running task works on). `worker` is the number of this process, where it is
-    one of several workers.
+    A line names the trace of its call; in JSON also agent, server and tool, as far as they are known (from `extra`, or
+    from the call of the running task). `worker` is the number of this process, if it is one of several workers.
     """
 
     worker: int | None = None

@@ -46,7 +46,7 @@ def run(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> None:
 
 
 def database_settings(config: Path | None) -> "DatabaseSettings":
-    """Return the settings of the database in the configuration; without one, those of the default database.
+    """Return the settings of the database in the configuration; the default database without one.
 
     Raises:
         ConfigError: the file at `config` cannot be read, or the one of the working folder is not trusted.

@@ -32,11 +32,11 @@ class Screen(Console):
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the pieces of what is shown; those that rich made of a text of its own are escaped here."""
+        """Yield the rendered segments; texts that rich generated are escaped here."""
         for one in super().render(renderable, options):
             yield one if one.control else Segment(visible(one.text), one.style)
 
 
 def plain(text: str) -> str:
-    """Return a text on one line, as it is written among the marks of rich."""
+    """Return a text on one line, escaped for the markup of rich."""
     return escape(one_line(text))

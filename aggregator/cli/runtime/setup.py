@@ -42,7 +42,7 @@ def load_config(path: Path | None, *, log_level: str, report: bool = True, usabl
 def load_to_serve(path: Path | None, log_level: str | None, log_json: bool, *, repeats: bool = False) -> Loaded:
     """Return the configuration to serve hosts with; log its problems, and at any level the name of its file.
 
-    With `repeats`, another process has logged that; only what is fatal is told.
+    With `repeats`, another process has logged that; only fatal problems are logged.
 
     Raises:
         ConfigError: there is no file, it cannot be read, or it has fatal problems.
@@ -98,20 +98,20 @@ class Options(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """A function that reads the files of a configuration again, for a reload; `options` go over what the files say."""
+    """A function that reads the configuration files again for a reload; `options` override the files."""
 
     loaded: Loaded
     options: Options
     environ: Mapping[str, str] = field(repr=False)
 
     def __call__(self) -> Loaded:
-        """Return the configuration as the files have it now. Raises ConfigError."""
+        """Return the current configuration of the files. Raises ConfigError."""
         again = load(self.loaded.path, self.environ, self.loaded.trust)
         return replace(again, config=self.options(again.config))
 
 
 def log_as(config: Config) -> None:
-    """Set the levels of the log to those of a configuration that is in force now."""
+    """Set the levels of the log from a configuration that came into force."""
     set_levels(config.log.level, config.log.levels)
 
 
@@ -135,7 +135,7 @@ class DatabaseSettings(NamedTuple):
 
 
 def configured_database(path: Path | None) -> DatabaseSettings:
-    """Return the settings of the database; without a configuration, those of the default one with an audit log.
+    """Return the settings of the database; without a configuration, the default database with an audit log.
 
     Raises:
         ConfigError: the file at `path` cannot be read, or the one of the working folder is not trusted.

@@ -1,4 +1,4 @@
-"""Plain tables and times on stdout, for people and for tools such as `cut`."""
+"""Plain tables and times on stdout, for users and for tools such as `cut`."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

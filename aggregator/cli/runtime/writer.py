@@ -32,5 +32,5 @@ class VisibleStdout(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was printed."""
+        """Flush the printed text."""
         sys.stdout.flush()

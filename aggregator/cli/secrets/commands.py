@@ -11,7 +11,7 @@ secrets_app = typer.Typer(help="Secrets in the keyring of this user.", no_args_i
 Name = Annotated[str, typer.Argument(help="The name it is referred to by: ${keyring:NAME}.")]
 
 
-# The parser would print what it refuses: a value that was written after the name.
+# The parser's error would print a value that follows the name.
 @secrets_app.command("set", context_settings={"allow_extra_args": True})
 def secrets_set(context: typer.Context, name: Name, config: Config = None) -> None:
     """Store a secret: typed without echo, or read from stdin. Never an argument, which others could see."""

@@ -1,4 +1,4 @@
-"""The names of the secrets that were stored with this program: a keyring cannot list what it holds.
+"""The names of the secrets stored with this program, since a keyring cannot list its content.
 
 The list is a file beside the user's own configuration, which only this user can read. It has no values.
 """

@@ -1,6 +1,6 @@
-"""The keyring of this user, as commands write to it: at a terminal, where a person can answer what it asks.
+"""The user's keyring for commands that write to it: at a terminal, where the user can answer its questions.
 
-Law: no message shows a value, nor the text of an error of the keyring, which may hold one.
+Law: no message shows a value, nor the text of an error of the keyring, which may contain one.
 """
 
 import os

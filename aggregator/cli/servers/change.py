@@ -66,7 +66,7 @@ def rename(config: Path | None, old: str, new: str, *, policies: bool) -> int:
     """Rename a server, with the fallbacks that name it; with `policies`, in the policy files too.
 
     Raises:
-        OperatorError: the server is unknown, the new name is taken or cannot be one, or a file cannot be edited.
+        OperatorError: the server is unknown, the new name is taken or invalid, or a file cannot be edited.
     """
     edit = open_config(config, make=False)
     done = policies and old not in edit.servers and new in edit.servers
@@ -81,7 +81,7 @@ def rename(config: Path | None, old: str, new: str, *, policies: bool) -> int:
     files = {file.path: file for file, _ in in_files} if policies else {}
     for path, file in files.items():
         _apply(file, [mention for _, mention in in_files if mention.file == path])
-    # Nothing is written before every edit could be made.
+    # Nothing is written before every edit has succeeded.
     if edit.file.changed:
         _done(f"Renamed {one_line(names.key)} to {new} in", edit, edit.write())
     for mention in mentions:
@@ -121,7 +121,7 @@ def _check_name(edit: ConfigEdit, key: str, new: str) -> None:
 
 
 def _set_switch(edit: ConfigEdit, key: str, *, on: bool) -> bool:
-    """Set the switch of an entry; return False where it stands so already."""
+    """Set the switch of an entry; return False if it is set so already."""
     entry = edit.servers[key]
     if not isinstance(entry, dict):
         raise OperatorError(f"{edit.path}: the entry {key!r:.80} is no object, so it cannot be switched. Correct it.")

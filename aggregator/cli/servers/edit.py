@@ -39,7 +39,7 @@ class ConfigEdit:
 
     @property
     def is_new(self) -> bool:
-        """Return whether the file will be made."""
+        """Tell whether the file will be created."""
         return self.file.was is None
 
     @property
@@ -49,7 +49,7 @@ class ConfigEdit:
 
     @property
     def servers(self) -> Mapping[str, object]:
-        """The entries by their keys, as they are written, with all edits so far."""
+        """The entries by their keys, in their written form, with all edits so far."""
         return {
             key: entry
             for where in ROOTS
@@ -70,7 +70,7 @@ class ConfigEdit:
         raise OperatorError(f"{self.path} has no server {name!r:.80}. {hint}")
 
     def path_to(self, key: str) -> tuple[str, str]:
-        """Return the path of an entry, of one that is not there: where it would be."""
+        """Return the path of an entry, existing or new."""
         root = self.document.root
         for where in reversed(ROOTS):
             if key in self._entries(where):
@@ -88,7 +88,7 @@ class ConfigEdit:
         self.document.put(self.path_to(key), dict(entry))
 
     def write(self) -> Path | None:
-        """Write the file, and return the backup of what it held; a file that was trusted stays trusted.
+        """Write the file, and return the backup of its former content; a trusted file stays trusted.
 
         Raises:
             OperatorError: the file was changed meanwhile, or it cannot be written.
@@ -126,10 +126,10 @@ class ConfigEdit:
 def open_config(path: Path | None, *, make: bool = True) -> ConfigEdit:
     """Open the configuration that a command edits: the named file, else the one that is found.
 
-    Where there is none, and `make` is set, the one that was named, else the user's own, is made when it is written.
+    If there is none, and `make` is set, the named one, else the user's own, is created at the write.
 
     Raises:
-        OperatorError: the file is not there, cannot be read, is not trusted, or is not JSON.
+        OperatorError: the file does not exist, cannot be read, is not trusted, or is not JSON.
     """
     if path is not None and make:
         named = Path.cwd() / os.path.expanduser(path)

@@ -12,7 +12,7 @@ from aggregator.editing.document import Path as ValuePath
 from aggregator.editing.edited_file import EditedFile, open_file
 from aggregator.editing.errors import EditError
 
-# Texts for people, in which a name is no reference.
+# Texts for users, in which a name is no reference.
 _PROSE: Final = frozenset({"why", "label", "description", "note"})
 _KINDS: Final = ("resource:", "prompt:", "skill:", "")
 _CASES: Final = "cases"
@@ -36,7 +36,7 @@ class ServerNames:
 
 @dataclass(frozen=True, slots=True)
 class ServerMention:
-    """One place that names a server; `renamed` is the text with the new name, None where a person has to decide."""
+    """One place that names a server; `renamed` is the text with the new name, None if a user has to decide."""
 
     file: Path
     line: int
@@ -110,9 +110,9 @@ def _fallback(text: str, names: ServerNames, new: str | None) -> str | None:
 
 
 def _pattern(text: str, path: ValuePath, names: ServerNames, new: str | None) -> str | None:
-    """Return a text of a policy file with the new name, empty where a person has to decide; None if it names another.
+    """Return a text of a policy file with the new name, empty if a user has to decide; None if it names another server.
 
-    A prefix of its own stays with the server, so patterns over names of tools go on to match.
+    A prefix of its own stays with the server, so patterns over names of tools still match.
     """
     if text == f"server:{names.id}":
         return f"server:{new}"

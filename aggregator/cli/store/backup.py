@@ -29,7 +29,7 @@ _SECRETS: Final = (
 
 
 def run(storage: str | None, file: Path | None, audit: bool, force: bool, as_json: bool) -> int:
-    """Write a backup and print what is in it. With stdout as the file, what is printed goes to stderr.
+    """Write a backup and print its content. With stdout as the file, messages go to stderr.
 
     Raises:
         OperatorError: the database cannot be read, or the file cannot be written.
@@ -63,7 +63,7 @@ def _target(file: Path | None, now: float, force: bool) -> Path:
 
 @contextmanager
 def _sink(target: Path | None) -> Iterator[IO[bytes]]:
-    """Give what the backup is written to: stdout, or a new file that takes the place of the target at the end."""
+    """Give the sink of the backup: stdout, or a new file that replaces the target at the end."""
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -13,7 +13,7 @@ _EVERY: Final = 0.2
 
 
 class ShownProgress:
-    """A line on stderr that says how many rows of a table were dealt with; nothing where that is no terminal."""
+    """A line on stderr with the number of processed rows of a table; nothing if stderr is no terminal."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
@@ -55,12 +55,12 @@ def progress() -> Iterator[ShownProgress]:
 
 
 def rows_text(tables: Mapping[str, int]) -> list[tuple[str, ...]]:
-    """Return the rows of a table for people: names of tables and how many rows each has."""
+    """Return the rows of a table for display: names of tables and their row counts."""
     return [("TABLE", "ROWS"), *((name, f"{count}") for name, count in sorted(tables.items()) if count)]
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes for display."""
     value, unit = float(size), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:
@@ -70,12 +70,12 @@ def size_text(size: int) -> str:
 
 
 def audit_report(verdict: Any) -> dict[str, Any] | None:
-    """Return what the proof of the audit log says, as JSON; None where there was none."""
+    """Return the proof of the audit log as JSON, or None without one."""
     if verdict is None:
         return None
     return {"whole": True, "rows": verdict.rows, "head": verdict.head._asdict()}
 
 
 def left_out_text() -> str:
-    """Return which tables of the database are not copied, and what they hold."""
+    """Return the omitted tables of the database, and their content."""
     return f"Left out: {'; '.join(f'{name} ({what})' for name, what in LEFT_OUT.items())}."

@@ -1,4 +1,4 @@
-"""`aggregator prune`: removes now what is kept for no longer, or says what would go."""
+"""`aggregator prune`: removes expired rows now, or prints their number."""
 
 import json
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: "DatabaseSettings", dry_run: bool, before: str | None, as_json: bool) -> int:
-    """Remove what is kept for no longer and print a line for each kind.
+    """Remove expired rows and print a line for each kind.
 
     Raises:
         OperatorError: the database cannot be used, or `before` is no time.

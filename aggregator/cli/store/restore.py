@@ -1,4 +1,4 @@
-"""`aggregator restore`: fills an empty database from a backup, and says what is in it now."""
+"""`aggregator restore`: fills an empty database from a backup, and prints its new content."""
 
 import json
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: "DatabaseSettings", file: Path, replace: bool, unproven: bool, as_json: bool) -> int:
-    """Restore a backup and print what the database holds now.
+    """Restore a backup and print the new content of the database.
 
     Raises:
         OperatorError: the backup or the database cannot be used; nothing was changed.

@@ -1,9 +1,9 @@
-"""`aggregator install`: our entry in the file of another program, and the file as it was before.
+"""`aggregator install`: our entry in the file of another program, and the file's former content.
 
 Terms:
-  entry: what a host reads to start or reach this program
+  entry: the configuration by which a host starts or reaches this program
   take-over: the host's own servers moved into our configuration
-  record: the files as they were before an install, kept until it is undone
+  record: the files' contents before an install, kept until it is undone
   preview: a diff without secrets, printed before anything is written
 
 Law: a server is in one of the two files at every moment: ours is written first, and restored last.

@@ -8,7 +8,7 @@ Answer = Literal["yes", "no", "not asked"]
 
 
 def ask(question: str, yes: bool) -> Answer:
-    """Return whether a person agrees; without a terminal, only `yes` does."""
+    """Return the user's answer; without a terminal, only `yes` counts as agreement."""
     if yes:
         return "yes"
     if not at_terminal():

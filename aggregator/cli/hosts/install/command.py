@@ -49,13 +49,13 @@ _NOT_ASKED = "Nothing was written. Add --write to write it."
 
 @dataclass(slots=True)
 class InstallOutput:
-    """The lines for people, printed as they come, or the object for programs, printed at the end."""
+    """The lines for users, printed immediately, or the object for programs, printed at the end."""
 
     as_json: bool
     found: dict[str, Any]
 
     def say(self, text: str) -> None:
-        """Print a text for people."""
+        """Print a text for users."""
         if not self.as_json:
             say(text)
 
@@ -95,7 +95,7 @@ def run(options: InstallOptions) -> int:
 
 
 def _paste(host: HostProgram, options: InstallOptions) -> int:
-    """Print what a person pastes into the settings of a host that has no file of its own."""
+    """Print the text to paste into the settings of a host without a file of its own."""
     config = open_config(options.config, make=False)
     own = own_command(this_program())
     launch = stdio_launch(own, Path(os.path.abspath(config.path)), options.agent, {})
@@ -156,7 +156,7 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
 
 
 def _write_with_key(built: BuiltInstall) -> InstallRecord:
-    """Write a plan, whose key counts from before; it is ended where the plan cannot be written."""
+    """Write a plan, whose key is valid from before; it is revoked if the plan cannot be written."""
     if built.key is None:
         return _write(built.plan)
     audited, chain_key = built.audited, built.chain_key

@@ -54,9 +54,9 @@ def named(entry: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def pointing(host: HostProgram, entry: object, config: Path, ports: Collection[int]) -> Pointing | None:
-    """Return where an entry points: to this configuration, to another one of an aggregator, or elsewhere (None).
+    """Return the target of an entry: this configuration, another one of an aggregator, or neither (None).
 
-    `ports` are those on which `aggregator serve` listens with this configuration.
+    `ports` are the ports on which `aggregator serve` listens with this configuration.
     """
     try:
         fields = host.read(entry) if isinstance(entry, Mapping) else {}

@@ -20,7 +20,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class EntryVariables:
-    """The variables for our entry, and what people are told about them."""
+    """The variables for our entry, and the messages about them."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()

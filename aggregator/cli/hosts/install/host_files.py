@@ -10,7 +10,7 @@ from aggregator.editing.document import EditableDocument, Path
 from aggregator.hosts.folders import app_folder, xdg_folder
 from aggregator.hosts.model import HostFile, HostProgram, Machine, Scope
 
-# Scopes that a person may write to.
+# Scopes that a user may write to.
 SCOPES: Final[tuple[Scope, ...]] = ("user", "project", "local")
 # VS Code moves servers out of its settings by itself; new ones belong in `mcp.json`.
 _OLD_PLACES: Final = {("vscode", ("mcp", "servers")), ("vscode-insiders", ("mcp", "servers"))}
@@ -59,12 +59,12 @@ def other_files(chosen: HostFile, host: HostProgram, machine: Machine) -> list[H
 
 
 def new_text(host: HostProgram, file: HostFile) -> str:
-    """Return what a file of a host holds before the first server is put into it."""
+    """Return the content of a new host file before its first server."""
     return _NEW_FILE.get(host.id, "") if file.format == "yaml" else ""
 
 
 def entries(root: Mapping[str, object], file: HostFile) -> dict[str, Any]:
-    """Return the entries of a file by name. Raises OperatorError where there is something else in their place."""
+    """Return the entries of a file by name. Raises OperatorError if there is something else in their place."""
     part: object = root
     for step in file.servers:
         if part is None:
@@ -85,7 +85,7 @@ def entries(root: Mapping[str, object], file: HostFile) -> dict[str, Any]:
 
 
 def put_entry(document: EditableDocument, file: HostFile, name: str, entry: Mapping[str, object]) -> None:
-    """Set an entry in a document, after the others where it is new."""
+    """Set an entry in a document, after the others if it is new."""
     part = _part(document.root, file)
     if part is None:  # `mcpServers:` in YAML and `null` in JSON have no inside to put anything into
         document.put(file.servers, [dict(entry)] if file.is_list else {name: dict(entry)})
@@ -103,7 +103,7 @@ def remove_entry(document: EditableDocument, file: HostFile, name: str) -> None:
 
 
 def name_of(item: object) -> str | None:
-    """Return the name of an entry in a list; None where it has none."""
+    """Return the name of an entry in a list, or None."""
     name = item.get("name") if isinstance(item, Mapping) else None
     return name if isinstance(name, str) else None
 

@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
-    """The options as they were given."""
+    """The options of the command line."""
 
     host: str | None = None
     config: Path | None = None

@@ -1,4 +1,4 @@
-"""An install worked out before anything is written: the edits of both files, and what people are told about them."""
+"""The plan of an install, made before anything is written: the edits of both files, and the messages about them."""
 
 import os
 import stat
@@ -21,10 +21,10 @@ from aggregator.hosts.model import HostFile, HostProgram
 
 @dataclass(frozen=True, slots=True)
 class ServerMove:
-    """A server of the host's own: moved into our configuration as `key`, or left where it is for a reason.
+    """A server of the host's own: moved into our configuration as `key`, or left in place for a reason.
 
-    `fields` is its entry in our form; None where our configuration has the server already. `secrets` counts those that
-    stand in it in the clear.
+    `fields` is its entry in our form; None if our configuration has the server already. `secrets` counts the plain-text
+    secrets in it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ServerMove:
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """The host's file and our configuration with their edits; `config` is None where nothing is moved into it.
+    """The host's file and our configuration with their edits; `config` is None if nothing is moved into it.
 
     `found` are the entries that the host's file had when the plan was made.
     """
@@ -60,7 +60,7 @@ class InstallPlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Return whether both files are as they are to be already."""
+        """Tell whether both files already have their planned content."""
         return not self.edited.changed and (self.config is None or not self.config.file.changed)
 
     def previews(self) -> tuple[Preview, ...]:
@@ -88,7 +88,7 @@ class InstallPlan:
         return (*ours, self.edited.content)
 
     def again(self) -> "InstallPlan | None":
-        """Return this plan for the host's file as it is now; None where its entries are others than before."""
+        """Return this plan for the host's current file; None if its entries have changed."""
         edited = open_host_file(self.host, self.file)
         if entries(edited.document.root, self.file) != self.found:
             return None
@@ -97,7 +97,7 @@ class InstallPlan:
 
     def _hidden(self) -> HiddenValues:
         before = self.edited.was
-        # As it was: our own new entry is what the preview is for, and its key is among `secrets`.
+        # The former content: the preview must show our own new entry, whose key is among `secrets`.
         roots: list[object] = []
         if before is not None:
             roots.append(open_content(self.file.path, self.file.format, before).document.root)
@@ -107,10 +107,10 @@ class InstallPlan:
 
 
 def open_host_file(host: HostProgram, file: HostFile) -> EditedFile:
-    """Open the file of a host for an edit, as an empty one where it is not there.
+    """Open the file of a host for an edit, as an empty one if it does not exist.
 
     Raises:
-        EditError: it cannot be read, or is no text of its format.
+        EditError: it cannot be read, or has an invalid format.
         OperatorError: it is read-only.
     """
     if os.path.exists(file.path):
@@ -141,7 +141,7 @@ def edit_host_file(
 
 
 def text_of(file: EditedFile) -> str | None:
-    """Return the text that a file had before its edits; None where it is not there."""
+    """Return the text of a file before its edits; None if it does not exist."""
     return None if file.was is None else file.was.decode(file.encoding)
 
 

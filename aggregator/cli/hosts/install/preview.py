@@ -23,14 +23,14 @@ from aggregator.redaction.redactor import REDACTED, SHORTEST, Redactor
 _PRIVATE: Final = frozenset(
     {"env", "envs", "environment", "headers", "httpheaders", "requestinit", "oauth", "auth", "secrets", "credentials"}
 )
-# A text without a telling name is taken for a key from this length on.
+# A text without a telling name counts as a key from this length on.
 _LONG: Final = 16
 _DIGITS: Final = 3
 _DEEPEST: Final = 100
 _WIDEST: Final = 300
 _CONTEXT: Final = 2
 _ELLIPSIS: Final = "…"
-# So much of a long line is shown before what differs, and redacted of what is to be shown.
+# Characters of a long line shown before the difference, and redacted in the shown part.
 _LEAD: Final = 40
 _LONGEST: Final = 4000
 _PIECE: Final = 200
@@ -44,7 +44,7 @@ _NOT_IN_KEYS: Final = re.compile(r"[/\s@]")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The diff of one file for people, its lines ending in line breaks; `hidden`: whether a value was hidden in it."""
+    """The diff of one file for display, with line breaks at line ends; `hidden`: whether a value was hidden in it."""
 
     diff: str
     hidden: bool
@@ -70,14 +70,14 @@ class HiddenValues:
             for name, value in self.named
             if name in shown and value in shown
         ]
-        # The redactor knows long ones by their pieces, which overlap where a value repeats itself.
+        # The redactor knows long values by their pieces, which overlap if a value repeats itself.
         whole = {form for line in near if len(line) > _PIECE for form in _forms(line) if form in shown}
         also += [re.compile(re.escape(form)) for form in sorted(whole, key=len, reverse=True)]
         return Redactor(near, also=[*also, *([_WITH_NUMBERS] if "\\u00" in shown else ())])
 
 
 def hidden_values(*roots: object, own: Iterable[str] = ()) -> HiddenValues:
-    """Return what may be a secret in the values of files; `own` are secrets that are known for themselves."""
+    """Return the possible secrets in the values of files; `own` are secrets that are known separately."""
     texts: set[str] = set(own)
     named: set[tuple[str, str]] = set()
     for root in roots:
@@ -100,7 +100,7 @@ def preview(path: Path, before: str | None, after: str | None, hidden: HiddenVal
 
 
 def _without_parts(line: str, folded: Iterable[str]) -> str:
-    """Return a line, hidden whole where it is one of several that are folded into one value."""
+    """Return a line, hidden whole if it is one of several that are folded into one value."""
     words = " ".join(line.split()).strip("\"'")
     if len(words) < _SHORTEST_PART or not any(words in text for text in folded):
         return line
@@ -130,13 +130,13 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    """Return a line without terminal escapes and, where it is too long, without its end."""
+    """Return a line without terminal escapes and, if it is too long, without its end."""
     plain = "".join(c if c.isprintable() or c == "\t" else " " for c in line).rstrip()
     return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}{_ELLIPSIS}"
 
 
 def _narrowed(lines: list[str], is_json: bool) -> Iterator[str]:
-    """Yield the lines of a diff; of a removed and an added line that are long, only what is near their difference."""
+    """Yield the lines of a diff; for long removed and added lines, only the text near their difference."""
     at = 0
     while at < len(lines):
         line, following = lines[at], lines[at + 1] if at + 1 < len(lines) else ""
@@ -182,7 +182,7 @@ def _head(text: str) -> str:
 
 
 def _secrets(value: object, name: str, private: bool, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield what may be a secret, each with the key it stands under."""
+    """Yield possible secrets, each with its key."""
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):

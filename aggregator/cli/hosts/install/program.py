@@ -27,7 +27,7 @@ _PIPX_CACHE: Final = re.compile(r"[/\\](?:pipx[/\\]\.cache|\.cache[/\\]pipx|pipx
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """A command with the arguments that come before `stdio`, variables it needs, and a remark for people."""
+    """A command with the arguments that come before `stdio`, the variables it needs, and a remark for users."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class OwnCommand:
 
 @dataclass(frozen=True, slots=True)
 class RunningProgram:
-    """The facts of the running program that the choice depends on, given so that tests can say them.
+    """The facts about the running program that the choice depends on, as arguments so that tests can set them.
 
-    `requirement` is what an installer is given for this distribution; None: the package was not installed, it was
-    found in the folder `source`. `which` finds a program on PATH.
+    `requirement` is this distribution for an installer; None: the package was not installed, it was found in the folder
+    `source`. `which` finds a program on PATH.
     """
 
     argv0: str
@@ -105,7 +105,7 @@ def _uvx(program: RunningProgram) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _script(program: RunningProgram) -> str | None:
-    """Return the console script that runs now, else that of this interpreter."""
+    """Return the running console script, else the one of this interpreter."""
     given = Path(program.argv0)
     named = given.name.lower() in (PROGRAM, f"{PROGRAM}.exe")
     running = _executable(given.absolute()) if named and given.parent != Path() else None
@@ -133,7 +133,7 @@ def _remark(program: RunningProgram) -> str | None:
 
 
 def _requirement() -> str | None:
-    """Return the distribution of this package as installers are told: where it came from, else name and version."""
+    """Return the distribution of this package for installers: its origin, else name and version."""
     found = _distribution()
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Records of installs: what `--undo` needs to restore the files of a host byte for byte.
+"""Records of installs, from which `--undo` restores the files of a host byte for byte.
 
-Law: a record is on disk before the first file that it speaks of is written, so that an install that was cut off can be
-undone too. It holds the files as they were, secrets included: its folder and its file are for this user alone.
+Law: a record is on disk before the first of its files is written, so that an interrupted install can be undone too. It
+contains the former files, secrets included: only this user may read its folder and its file.
 """
 
 import base64
@@ -28,11 +28,11 @@ _NAME: Final = re.compile(r"\d{6}-[a-z0-9-]+\.json", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file before an install, and the digest of its content after it; None: it is not there.
+    """A file before an install, and the digest of its content after it; None: it does not exist.
 
     `is_host`: it is the host's file, and not our configuration. `entries` are the names of the servers that were added,
-    removed or replaced at the path `servers`, with the value that each was given (None: removed). `folders` were made
-    for the file. `backup` is what the backup beside it held.
+    removed or replaced at the path `servers`, with their new values (None: removed). `folders` were made for the file.
+    `backup` is the former content of its backup.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class FileChange:
 class InstallRecord:
     """One install: the host, the name of our entry, the time, and the changed files in the order of writing.
 
-    `key_id` is that of the API key which was made for the entry. `name` is that of the record's file.
+    `key_id` identifies the API key made for the entry. `name` is the name of the record's file.
     """
 
     host: str
@@ -153,7 +153,7 @@ class InstallRecords:
 
 
 def digest(content: bytes) -> str:
-    """Return the digest that the content of a file is known by."""
+    """Return the digest that identifies the content of a file."""
     return sha256(content).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`aggregator install HOST --undo`: the files as they were before an install, or our entry alone taken out again."""
+"""`aggregator install HOST --undo`: restores the files before an install, or removes our entry alone."""
 
 import os
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from aggregator.hosts.model import HostFile
 
 @dataclass(frozen=True, slots=True)
 class EntryRemoval:
-    """One file with our entries taken out and those before them put back; `remarks` say what was left."""
+    """One file without our entries and with the former ones restored; `remarks` describe the rest."""
 
     change: FileChange
     edited: EditedFile = field(repr=False)
@@ -52,7 +52,7 @@ def check_unchanged(record: InstallRecord, records: InstallRecords) -> None:
     """Refuse the undo of an install whose files were changed since.
 
     Raises:
-        OperatorError: a file holds neither what was written nor what was there before.
+        OperatorError: a file has neither the written nor the former content.
     """
     for change in record.changes:
         if change.state(content_of(change.path)) != "changed":
@@ -96,7 +96,7 @@ def restore_all(record: InstallRecord, records: InstallRecords) -> None:
 
 
 def removals(record: InstallRecord) -> tuple[EntryRemoval, ...]:
-    """Return the edits that take our entries out and put back what was in their place, the host's file first."""
+    """Return the edits that remove our entries and restore the former ones, the host's file first."""
     return tuple(_removal(change) for change in reversed(record.changes))
 
 

@@ -15,7 +15,7 @@ from aggregator.editing.replace import read_file, replace_file
 
 
 def content_of(path: Path) -> bytes | None:
-    """Return the content of a file; None where there is none. Raises EditError when it cannot be read."""
+    """Return the content of a file; None if there is none. Raises EditError if it cannot be read."""
     return read_file(path) if os.path.exists(path) else None
 
 
@@ -25,14 +25,14 @@ def backup_path(path: Path) -> Path:
 
 
 def missing_folders(path: Path) -> tuple[Path, ...]:
-    """Return the folders that have to be made for a file, the innermost first."""
+    """Return the folders to create for a file, the innermost first."""
     return tuple(folder for folder in Path(os.path.realpath(path)).parents if not os.path.isdir(folder))
 
 
 def write_changes(records: InstallRecords, record: InstallRecord, contents: Iterable[bytes]) -> InstallRecord:
-    """Write the new contents of the files of a record, and return the record as it is kept.
+    """Write the new contents of the files of a record, and return the stored record.
 
-    Where one cannot be written, those before it are restored and the record is removed.
+    If one cannot be written, the earlier ones are restored and the record is removed.
 
     Raises:
         OperatorError: a file was changed meanwhile or cannot be written.
@@ -59,7 +59,7 @@ def write_changes(records: InstallRecords, record: InstallRecord, contents: Iter
 
 
 def restore(changes: Iterable[FileChange]) -> None:
-    """Restore files that hold what an install wrote, the last first; others are left as they are.
+    """Restore files with the content of an install, the last first; others stay unchanged.
 
     Raises:
         OperatorError: a file cannot be read or written, or was changed at this moment.
@@ -72,7 +72,7 @@ def restore(changes: Iterable[FileChange]) -> None:
 
 
 def remove_made_folders(change: FileChange) -> None:
-    """Remove the folders that were made for a file, as far as they are empty and the file was not there before."""
+    """Remove the folders made for a file, if they are empty and the file did not exist before."""
     for folder in change.folders:
         with suppress(OSError):
             folder.rmdir()
@@ -93,7 +93,7 @@ def _restore_one(change: FileChange, content: bytes) -> None:
 
 
 def _restore_backup(change: FileChange) -> None:
-    """Restore the backup beside a file to what it was, where it holds what the install or the undo left there."""
+    """Restore the backup beside a file, if it has the content left by the install or the undo."""
     backup = backup_path(change.path)
     with suppress(EditError, OSError):
         content = content_of(backup)

@@ -25,7 +25,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.replace import only_for_owner
 
-# Seconds for a connection: more where the first start may have to download the program.
+# Seconds for a connection: more if the first start may have to download the program.
 _USUAL: Final = 30.0
 _WITH_DOWNLOAD: Final = 180.0
 _DOWNLOADING: Final = frozenset({"npx", "bunx", "pnpm", "yarn", "uvx", "uv", "pipx", "docker", "podman", "dnx"})
@@ -108,7 +108,7 @@ def _added(
 
 
 def _want_login(report: AddReport, edit: ConfigEdit) -> None:
-    """Have the entry of a server that asks for a login use an account, and say how that is connected."""
+    """Configure an account for a server that requires a login, and print how to connect it."""
     if "auth" not in report.built.entry:
         report.built.entry["auth"] = auth_per("shared")
         report.given_auth = True
@@ -132,7 +132,7 @@ def _registry(edit: ConfigEdit) -> str:
     loaded = load_content(edit.path, edit.file.content, environment())
     faulty = next((one for one in loaded.problems if one.where == "registry" and one.severity == "error"), None)
     if faulty is not None:
-        # The default is another registry, in which the same name may be that of another server.
+        # The default is another registry, whose server of the same name may be a different one.
         said = faulty.message.removesuffix(" The default is used.")
         raise OperatorError(f"{edit.path}: registry: {said} {faulty.fix}")
     return loaded.config.registry

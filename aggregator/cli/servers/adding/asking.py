@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal: the values that a source needs, and whether to go on."""
+"""Questions to the user at the terminal: the values that a source needs, and whether to go on."""
 
 import sys
 from getpass import getpass
@@ -14,12 +14,12 @@ _ROUNDS = 20
 
 
 def at_terminal() -> bool:
-    """Return whether there is a person who can answer."""
+    """Tell whether there is a user who can answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def ask_value(question: AskedValue) -> list[str]:
-    """Return what the person answers, empty for no answer; of a secret nothing is shown."""
+    """Return the user's answer, empty for no answer; a secret is not echoed."""
     say(one_line(_said(question)), file=sys.stderr)
     answers: list[str] = []
     for _ in range(_ROUNDS):
@@ -46,7 +46,7 @@ def _hidden(words: str) -> str:
 
 
 def confirmed(what: str) -> bool:
-    """Return whether the person agrees; without an answer, not."""
+    """Tell whether the user agrees; no answer means no."""
     return agreed(what, err=True)
 
 

@@ -39,7 +39,7 @@ class UnpackedBundle:
     folder: Path
 
     def unpack(self) -> bool:
-        """Unpack it where that was not done before; return whether it was done now. Raises PackageError."""
+        """Unpack it unless that was done before; return whether it was done now. Raises PackageError."""
         if self.folder.exists():
             return False
         self.archive.unpack(self.folder)
@@ -65,7 +65,7 @@ class EntryDraft:
 
 
 def drafted(request: AddRequest, registry: str) -> EntryDraft:
-    """Return the draft of a request with `source`; a name in it is looked up in the registry at this address.
+    """Return the draft of a request with `source`; names are looked up in the registry at this address.
 
     Raises:
         OperatorError: the source cannot be used.
@@ -94,9 +94,9 @@ def _from_source(source: PackageSource, request: AddRequest, registry: str) -> E
 
 
 def _described(source: PackageSource, registry: str) -> EntryDraft | None:
-    """Return the draft of the description that a package names; None where it names none, or that does not fit.
+    """Return the draft of the description that a package names; None if it names none, or that does not fit.
 
-    The description has to name the package in turn, and to be of the version that is wanted.
+    The description has to name the package in turn, and to have the wanted version.
     """
     if source.kind == "npm":
         name = npm_name(source.name, source.version)
@@ -174,7 +174,7 @@ def _bundle(archive: BundleArchive) -> EntryDraft:
 
 
 def _folder_for(name: str, digest: str) -> Path:
-    """Return the folder of a bundle: that of its name and version, unless another bundle has it already."""
+    """Return the folder of a bundle, by its name and version, unless another bundle has it already."""
     bundles = bundles_folder(os.environ)
     folder = bundles / name
     if folder.exists() and _digest_of(folder) != digest:

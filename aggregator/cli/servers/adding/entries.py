@@ -10,16 +10,16 @@ from aggregator.cli.servers.adding.request import AccountOwner, AddRequest
 from aggregator.domain.errors import OperatorError
 from aggregator.packages.plan import AskedValue, EntryPlan
 
-# Returns what a person answers, empty for no answer.
+# Returns the user's answer, empty for no answer.
 AskPerson = Callable[[AskedValue], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEntry:
-    """An entry as it is written. `asked` are the values that were not given, for which it names variables.
+    """The entry to write. `asked` are the missing values, for which it names variables.
 
-    `secrets` are values that its source declares as secret and that stand in it in the clear, by their questions.
-    `left_out` says which arguments are left out because their value was not given.
+    `secrets` are its plain-text values that the source declares as secret, by their questions. `left_out` names the
+    arguments omitted for lack of a value.
     """
 
     entry: dict[str, Any]
@@ -58,7 +58,7 @@ def plain_entry(request: AddRequest) -> BuiltEntry:
 
 
 def planned_entry(request: AddRequest, draft: EntryDraft, ask: AskPerson | None) -> BuiltEntry:
-    """Return the entry of a draft with the answers in the request, and those that the person gives to `ask`.
+    """Return the entry of a draft with the answers in the request, and the user's answers to `ask`.
 
     Raises:
         OperatorError: an answer or an option does not fit the source.

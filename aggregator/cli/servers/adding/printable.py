@@ -1,4 +1,4 @@
-"""An entry as people are shown it: what it starts or reaches, without a secret that stands in it in the clear."""
+"""An entry in the form for display: the program or address, without plain-text secrets."""
 
 import json
 import re
@@ -16,13 +16,13 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*(\{[^{}]*\}[^{}]*)*\}")
 # What may stand before a reference without being a secret: `Bearer`, `token=`.
 _SCHEME: Final = re.compile(r"[A-Za-z_-]*[\s:=]*")
 _SHORTEST: Final = 3
-# A variable of so many characters that looks random is taken for a secret under any name. Arguments are not: people
-# have to see what is started.
+# A variable of so many random-looking characters counts as a secret under any name. Arguments do not: users have to see
+# the command.
 _LONG: Final = 16
 
 
 class ClearSecret(NamedTuple):
-    """A secret in the clear: where it stands, and a name to keep it by."""
+    """A plain-text secret: its place, and a name to store it by."""
 
     label: str
     name: str
@@ -48,13 +48,13 @@ class PrintableEntry:
         return self._without(self._entry)
 
     def text(self) -> str:
-        """Return the entry as JSON for people, one field a line."""
+        """Return the entry as JSON for display, one field a line."""
         fields = ((json.dumps(key), json.dumps(value, ensure_ascii=False)) for key, value in self.data().items())
         lines = [f"  {key}: {_plain(value)}" for key, value in fields]
         return "{\n" + ",\n".join(lines) + "\n}"
 
     def action(self) -> str:
-        """Return in a line what the entry starts or reaches; a program as a shell would be given it."""
+        """Return in a line the program that the entry starts, in shell syntax, or the address it reaches."""
         entry = _unescaped(self.data())
         program = entry if "command" in entry else entry.get("launch")
         started = ""

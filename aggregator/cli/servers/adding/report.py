@@ -1,4 +1,4 @@
-"""The words of `aggregator add`: the preview, the trial and what was written, as text or as JSON."""
+"""The words of `aggregator add`: the preview, the trial and the written entry, as text or as JSON."""
 
 import json
 import sys
@@ -25,8 +25,8 @@ _AGENTS_SHOWN: Final = 6
 class AddReport:
     """The outcome of one run of `aggregator add`. `gone` are variables that the entry needs and that are not set.
 
-    `config` is the file as it was named; `next` is the command that connects an account, where one is asked for, and
-    `given_auth` says that the entry got its `auth` from the trial.
+    `config` is the file as named by the user; `next` is the command that connects an account, if one is required, and
+    `given_auth` tells whether the entry got its `auth` from the trial.
     """
 
     name: str
@@ -46,7 +46,7 @@ class AddReport:
     given_auth: bool = False
 
     def preview(self) -> None:
-        """Print what is to be added, before anything is started."""
+        """Print the planned entry before anything is started."""
         say(f"{self.name}: {self.shown.action()}")
         say(f'goes into {self.file} as "{one_line(self.name)}": {self.shown.text()}')
         for question in self.built.asked:
@@ -57,7 +57,7 @@ class AddReport:
             say(one_line(f"warning: {clear_line(secret, self.file)}"))
 
     def tried(self) -> None:
-        """Print what came of the trial."""
+        """Print the outcome of the trial."""
         trial = self.trial
         if trial is None:
             return
@@ -78,7 +78,7 @@ class AddReport:
             say(line)
 
     def end(self) -> None:
-        """Print whether it was written, and what is left to do."""
+        """Print whether it was written, and the remaining steps."""
         if self.given_auth:
             say(
                 'Its entry got "auth": {"type": "oauth", "per": "shared"}: one account for all agents. For one each, '
@@ -129,7 +129,7 @@ class AddReport:
 
 
 def question_line(question: AskedValue) -> str:
-    """Return what is asked in one line, with the variable that stands for the answer."""
+    """Return a question in one line, with the variable for its answer."""
     said = f": {question.description.rstrip('.')}" if question.description else ""
     choices = f" One of {', '.join(question.choices)}." if question.choices else ""
     if question.variable in environment():
@@ -148,7 +148,7 @@ def clear_line(secret: ClearSecret, file: Path) -> str:
 
 
 def cost_line(trial: TrialReport, expose: Expose) -> str:
-    """Return what the tools cost a model in all, and what the other way of listing would."""
+    """Return the total cost of the tools for a model, and the cost of the other way of listing."""
     count = len(trial.tools)
     if not count:
         return "It has no tools."
@@ -159,7 +159,7 @@ def cost_line(trial: TrialReport, expose: Expose) -> str:
 
 
 def access_lines(access: Iterable[AgentAccess], tools: int) -> Iterator[str]:
-    """Yield what the policies say of the tools, agent by agent."""
+    """Yield the policies' decisions on the tools, agent by agent."""
     lines = []
     for one in access:
         parts = [f"{count} {word}" for count, word in ((one.allow, "allowed"), (one.confirm, "to confirm")) if count]

@@ -24,9 +24,9 @@ _USAGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """A server to be added, and how. Exactly one of `command`, `url` and `source` is set.
+    """A server to add, and the options. Exactly one of `command`, `url` and `source` is set.
 
-    `more` are arguments for the program of `source`. `env`, `headers` and `answers` are as they were written.
+    `more` are arguments for the program of `source`. `env`, `headers` and `answers` are as typed.
     """
 
     name: str | None
@@ -117,7 +117,7 @@ def read_type(text: str | None) -> RemoteType | None:
 
 
 def read_per(text: str | None) -> AccountOwner | None:
-    """Return whose account a server is used with. Raises OperatorError for what is not known."""
+    """Return the owner of the account that a server is used with. Raises OperatorError for an unknown one."""
     known: dict[str, AccountOwner] = {"user": "user", "agent": "agent", "shared": "shared"}
     if text is not None and text.lower() not in known:
         raise OperatorError(f"--per {text!r:.40} is not known. Write shared, agent or user.")
@@ -125,7 +125,7 @@ def read_per(text: str | None) -> AccountOwner | None:
 
 
 def _check_scheme(word: str) -> None:
-    """Refuse an address with another scheme than http and https, which would be taken for a program."""
+    """Refuse an address with another scheme than http and https, which would look like a program."""
     scheme, separator, after = word.partition("://")
     if separator and not _ADDRESS.match(word):
         meant = "https" if scheme.lower().endswith("s") else "http"

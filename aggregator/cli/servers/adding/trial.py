@@ -1,4 +1,4 @@
-"""The trial of a server: one connection through the product's own code, its tools, and what they cost."""
+"""The trial of a server: one connection through the product's own code, its tools, and their cost."""
 
 import asyncio
 import sys
@@ -29,14 +29,14 @@ from aggregator.schemas.checks import SchemaChecks
 from aggregator.upstream.transports.web import OFFERS_LOGIN
 from aggregator.upstream.upstream import Upstream
 
-# The words of the reason why a server is not ready, where an account is to be connected.
+# The reasons of a server that is not ready because an account has to be connected.
 _NOT_CONNECTED: Final = ("login required", "needs an account")
 _LAST_LINES: Final = 8
 _LONGEST_LINE: Final = 300
 _TICK: Final = 0.5
-# Seconds for what comes after the time limit of the connection: the error and the end of the program.
+# Seconds for the steps after the time limit of the connection: the error and the end of the program.
 _AFTER: Final = 10.0
-# Agents, and tools of a server, that are asked about in the policies.
+# Agents, and tools of a server, that the policies are evaluated for.
 _AGENTS: Final = 50
 _TOOLS: Final = 2_000
 
@@ -61,9 +61,9 @@ class AgentAccess:
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """The result of a trial. `problem` is None where it connected; all texts are without secrets.
+    """The result of a trial. `problem` is None if it connected; all texts are without secrets.
 
-    `login` says that nothing is wrong but that an account has to be connected (OAuth).
+    `login`: the only problem is that an account has to be connected (OAuth).
     """
 
     problem: str | None
@@ -83,7 +83,7 @@ class TrialReport:
 
 
 async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, quiet: bool) -> TrialReport:
-    """Connect to one server of a configuration, for so many seconds at most, and return what came of it."""
+    """Connect to one server of a configuration, for so many seconds at most, and return the outcome."""
     live = read_policies(loaded.policies)
     update = {
         "start": "eager",
@@ -116,7 +116,7 @@ async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialP
 
 def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
     reason = upstream.lifecycle.current.operator_text or "it was not ready in time"
-    # A header that was given and refused is a mistake of its own, though a login is offered too.
+    # A configured header that was refused is a fault of its own, even if a login is offered too.
     offered = OFFERS_LOGIN in reason and not upstream.config.headers
     login = offered if upstream.config.auth is None else any(said in reason for said in _NOT_CONNECTED)
     return TrialReport(loaded.redactor(one_line(reason)), login, _last_lines(upstream, loaded))
@@ -170,7 +170,7 @@ def _broken(live: LivePolicies) -> Iterator[str]:
 
 
 async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> tuple[AgentAccess, ...]:
-    """Return what the policies say for each agent; nothing where there are none."""
+    """Return the policies' decisions for each agent; nothing without policies."""
     if live.rulebook is None:
         return ()
     counts: dict[str, Counter[str]] = {agent: Counter() for agent in app.browser.agents()[:_AGENTS]}
@@ -182,7 +182,7 @@ async def _access(app: App, tools: Sequence[ToolRecord], live: LivePolicies) -> 
 
 
 class _TrialProgress:
-    """A line on stderr that says what is waited for: one that moves on a terminal, a plain one elsewhere."""
+    """A line on stderr about the current wait: animated on a terminal, plain elsewhere."""
 
     def __init__(self, server: str, seconds: float, loaded: Loaded, *, quiet: bool) -> None:
         self._loaded = loaded
