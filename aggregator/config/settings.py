@@ -84,19 +84,6 @@ class StdioConfig(FrontendConfig):
     max_message_bytes: Bytes = Field(
         default=64 * MIB, description="A message of the host that is larger than this is refused.", examples=["4MiB"]
     )
-    max_pending: Whole = Field(
-        default=1_000,
-        ge=1,
-        description="How many requests of the host may be worked on at once; further ones are left unread until some "
-        "are answered.",
-        examples=[100],
-    )
-    max_unread_bytes: Bytes = Field(
-        default=64 * MIB,
-        description="What may wait for a host that does not read our stdout. From a sixteenth of that nothing more of "
-        "it is read, beyond it the session ends.",
-        examples=["8MiB"],
-    )
 
 
 class TlsConfig(ConfigModel):
@@ -183,40 +170,24 @@ class HttpConfig(FrontendConfig):
         description="A session without a request for this long takes no more memory; with its next request it goes on.",
         examples=["1h"],
     )
-    session_lifetime: Seconds = Field(
-        default=604800.0,
-        description="How long after its `initialize` a host can go on with a session of the handshake eras that is not "
-        "in memory: after a restart, at another replica, or after it was idle.",
-        examples=["1h"],
-    )
     max_sessions: Whole = Field(
         default=10_000,
         ge=1,
-        description="How many sessions may be open at once, those of SSE included.",
+        description="How many sessions may be open at once, those of SSE included. One agent with a key may have half.",
         examples=[100],
     )
     max_streams: Whole = Field(
         default=5_000,
         ge=1,
         description="How many event streams hosts may keep open at once: standing streams, those of SSE, and "
-        "subscriptions.",
+        "subscriptions. One agent with a key may have half.",
         examples=[100],
     )
     max_pending: Whole = Field(
-        default=2_000, ge=1, description="How many requests of hosts may be worked on at once.", examples=[100]
-    )
-    agent_share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="The part of `max_sessions`, `max_streams` and `max_pending` that one agent with a key may have.",
-        examples=[0.1],
-    )
-    max_unread_bytes: Bytes = Field(
-        default=16 * MIB,
-        description="What may wait on one event stream for a host that does not read it; on all of them together "
-        "sixteen times as much. Beyond that the stream is ended.",
-        examples=["1MiB"],
+        default=2_000,
+        ge=1,
+        description="How many requests of hosts may be worked on at once. One agent with a key may have half.",
+        examples=[100],
     )
     stall_timeout: Seconds = Field(
         default=30.0,

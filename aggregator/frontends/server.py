@@ -52,6 +52,7 @@ from aggregator.frontends.web.sse import SseFrontend
 from aggregator.frontends.web.status_pages import ALIVE_PATH, READY_PATH, StatusPages, StatusReport
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
+from aggregator.gateway.admission import AGENT_SHARE
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.identity.identify import FrontendName, Refused
 from aggregator.wire.headers import LAST_EVENT
@@ -122,7 +123,7 @@ class WebServer:
             gateway.admission,
             http.session_idle_timeout,
             limits.unread,
-            ids=SessionIds(group.key, group.clock, http.session_lifetime, group.membership.id),
+            ids=SessionIds(group.key, group.clock, me=group.membership.id),
             kept=self._kept,
             names=http.names,
             gateway=gateway,
@@ -139,7 +140,7 @@ class WebServer:
         self._resources = ProtectedResources(access, self.own, self._prefix, http.path, others)
         self._stall_timeout = http.stall_timeout
         self.connection_admission = ConnectionAdmission(
-            gateway.admission.refused, http.agent_share, self.own.speaks_for_many
+            gateway.admission.refused, AGENT_SHARE, self.own.speaks_for_many
         )
         gateway.admission.connections = self.connection_admission
         self._gateway = gateway

@@ -13,6 +13,6 @@ TOO_SLOW: Final = _answer(b"408 Request Timeout", b"The request did not arrive i
 TOO_LARGE: Final = _answer(b"431 Request Header Fields Too Large", b"The head of a request may have 64 KiB.")
 TOO_MANY: Final = _answer(
     b"503 Service Unavailable",
-    b"Your address has as many connections as one may have (`http.agent_share`).",
+    b"Your address has as many connections as one may have.",
     b"retry-after: 10\r\n",
 )

@@ -36,6 +36,10 @@ DRAIN: Final = 5.0
 LAST_BYTES: Final = 1.0
 # The host is read from even while it is asked something, which may bring so many requests beyond the limit.
 _SPARE: Final = 1_000
+# Requests of the host that are worked on at once: further ones are left unread until some are answered.
+PENDING: Final = 1_000
+# What may wait for a host that does not read our stdout: beyond it the session ends.
+UNREAD_BYTES: Final = 64 * 2**20
 
 _READ_SIZE: Final = 256 * 1024
 # Bytes that are parsed between two checks of the number of requests.
@@ -63,7 +67,7 @@ class StdioFrontend(LineReader):
         self._gateway = gateway
         self._host = host
         self._write = write
-        most = limits.max_pending + _SPARE
+        most = PENDING + _SPARE
         self.peer = Peer(self._send, tasks, self._answer, self._on_notification, most, self._begin)
         # The host as its last call showed it.
         self._known: KnownHost | None = None
@@ -167,14 +171,14 @@ async def serve_stdio(
     `drain` waits for running requests; without it, they get `DRAIN` seconds. `first` was read of stdin before.
     """
     limits = limits or StdioConfig()
-    out = open_stdout(stdout, limits.max_unread_bytes)
+    out = open_stdout(stdout, UNREAD_BYTES)
     async with Tasks("the stdio frontend") as tasks, out.on(stdout):
         frontend = StdioFrontend(gateway, host, tasks, out.write, limits)
 
         async def take(data: bytes) -> None:
             for start in range(0, len(data), _SLICE):
                 frontend.take(data[start : start + _SLICE])
-                await frontend.peer.wait_to_read(limits.max_pending)
+                await frontend.peer.wait_to_read(PENDING)
                 await out.drained()
 
         async def read() -> None:

@@ -52,7 +52,7 @@ class Stdout(asyncio.BaseProtocol):
         waiting = self._transport.get_write_buffer_size()
         if waiting > self._most + len(last):
             log.error(
-                "the host does not read our stdout: %d bytes wait (`stdio.max_unread_bytes`), so its session ends",
+                "the host does not read our stdout: %d bytes wait, so its session ends",
                 waiting,
             )
             self.choked.set_result(None)

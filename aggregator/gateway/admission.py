@@ -23,6 +23,8 @@ _NOUNS: Final[Mapping[Kind, str]] = {
     "streams": "open event streams",
     "pending": "requests being worked on",
 }
+# The part of each bound that one agent with a key may have.
+AGENT_SHARE: Final = 0.5
 # Seconds after which another attempt may succeed.
 _RETRY_AFTER: Final[Mapping[Kind, int]] = {"sessions": 30, "streams": 10, "pending": 1}
 
@@ -34,7 +36,7 @@ class TooMany(HostError):
         self.retry_after = _RETRY_AFTER[kind]
         field = f"http.max_{kind}"
         whose = "The aggregator has" if agent_id is None else f"Agent {agent_id!r} has"
-        by = f"`{field}`" if agent_id is None else f"its part of `{field}`, `http.agent_share`"
+        by = f"`{field}`" if agent_id is None else f"half of `{field}`"
         said = f"{whose} {most} {_NOUNS[kind]}, as many as may be ({by}). Try again in {self.retry_after} s."
         super().__init__(
             TOO_MANY if agent_id is None else TOO_MANY_OF_ONE,
@@ -143,7 +145,7 @@ class Admission:
 def admission_of(http: HttpConfig) -> Admission:
     """Return the admission control with the bounds of a configuration."""
     bounds: dict[Kind, int] = {"sessions": http.max_sessions, "streams": http.max_streams, "pending": http.max_pending}
-    return Admission(bounds, http.agent_share)
+    return Admission(bounds, AGENT_SHARE)
 
 
 def _is_known(principal: Principal) -> bool:

@@ -4,6 +4,9 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from aggregator.frontends.web import body_limits
 from tests.bounds.web_harness import MODERN, call, error_of, head, web_harness
 from tests.faults.app_harness import BOUND, Json
 from tests.polling import until
@@ -124,7 +127,7 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
 
 async def test_one_agent_has_its_part_only(tmp_path: Path) -> None:
     """Proves: D4, D11. 429 for the one that takes too much, answers for the other, at every kind of limit."""
-    limits: Json = {"max_pending": 4, "max_sessions": 4, "max_streams": 4, "agent_share": 0.5}
+    limits: Json = {"max_pending": 4, "max_sessions": 4, "max_streams": 4}
     async with web_harness(tmp_path, agents=("greedy", "modest"), **limits) as it:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(2):
@@ -169,10 +172,11 @@ async def test_every_message_of_a_batch_counts(tmp_path: Path) -> None:
         assert all(part["error"]["code"] == 503 for part in answers.values() if "error" in part)
 
 
-async def test_a_host_that_does_not_read_its_stream(tmp_path: Path) -> None:
+async def test_a_host_that_does_not_read_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D11, A7. Its stream is ended, nothing of it is kept, and others are answered meanwhile."""
+    monkeypatch.setattr(body_limits, "UNREAD_BYTES", 200_000)
     async with (
-        web_harness(tmp_path, max_unread_bytes=200_000, stall_timeout=0.5) as it,
+        web_harness(tmp_path, stall_timeout=0.5) as it,
         it.connect(small=True) as deaf,
         it.connect() as poster,
     ):

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from aggregator.config.settings import StdioConfig
+from aggregator.frontends import stdio
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 from tests.faults.app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app
@@ -17,13 +17,13 @@ from tests.polling import until
 class Pipes:
     """The host's ends, read from only when a test says so."""
 
-    def __init__(self, harness: AppHarness, limits: StdioConfig) -> None:
+    def __init__(self, harness: AppHarness) -> None:
         in_read, self.write_end = os.pipe()
         self.read_end, out_write = os.pipe()
         os.set_blocking(self.write_end, False)
         self.stdin, self.stdout = os.fdopen(in_read, "rb", buffering=0), os.fdopen(out_write, "wb", buffering=0)
         host = Host("stdio", "compatible")
-        self.serving = asyncio.create_task(serve_stdio(harness.app.gateway, host, self.stdin, self.stdout, limits))
+        self.serving = asyncio.create_task(serve_stdio(harness.app.gateway, host, self.stdin, self.stdout))
 
     def send(self, *messages: Json) -> int:
         """Return how many of the messages went into the pipe."""
@@ -53,10 +53,13 @@ def call(number: int, tool: str, **arguments: object) -> Json:
     return {"id": number, "method": "tools/call", "params": modern(name=tool, arguments=arguments)}
 
 
-async def test_who_does_not_read_is_not_read_from(caplog: pytest.LogCaptureFixture) -> None:
+async def test_who_does_not_read_is_not_read_from(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Proves: D11. From a part of what may wait on, stdin is left alone; read on, and all answers are there."""
+    monkeypatch.setattr(stdio, "UNREAD_BYTES", 3_200_000)
     async with running_app(raw_stdio("s")) as harness:
-        pipes = Pipes(harness, StdioConfig(max_unread_bytes=3_200_000))
+        pipes = Pipes(harness)
         pipes.send(*(call(number, "s.large", size=100_000) for number in range(5)))
         await until(
             lambda: harness.upstream("s").in_flight == 0 and harness.upstream("s").lists["tool"], "they are answered"
@@ -71,15 +74,18 @@ async def test_who_does_not_read_is_not_read_from(caplog: pytest.LogCaptureFixtu
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
-async def test_too_much_unread_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
+async def test_too_much_unread_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Proves: D11. Calls that were under way may fill it: then the session ends, with the reason in the log."""
+    monkeypatch.setattr(stdio, "UNREAD_BYTES", 1_000_000)
     async with running_app(raw_stdio("s")) as harness:
-        pipes = Pipes(harness, StdioConfig(max_unread_bytes=1_000_000))
+        pipes = Pipes(harness)
         pipes.send(*(call(number, "s.large", size=400_000) for number in range(20)))
         async with asyncio.timeout(BOUND):
             await asyncio.wait([pipes.serving])
         assert pipes.serving.result() is None
-        assert "`stdio.max_unread_bytes`" in caplog.text
+        assert "the host does not read our stdout" in caplog.text
         await harness.check_echo("s.echo")
         await pipes.close()
 
@@ -87,9 +93,10 @@ async def test_too_much_unread_ends_the_session(caplog: pytest.LogCaptureFixture
 async def test_what_waits_for_the_host_does_not_keep_it_from_answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D11. As many requests as may be, each asking the host something: its answers are read all the same, and
     only so many more requests with them."""
-    monkeypatch.setattr("aggregator.frontends.stdio._SPARE", 1)
+    monkeypatch.setattr(stdio, "_SPARE", 1)
+    monkeypatch.setattr(stdio, "PENDING", 2)
     async with running_app(raw_stdio("s", isolation="per_session")) as harness:
-        pipes = Pipes(harness, StdioConfig(max_pending=2))
+        pipes = Pipes(harness)
         hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
         pipes.send({"id": 0, "method": "initialize", "params": hello}, {"method": "notifications/initialized"})
         await pipes.lines(1)

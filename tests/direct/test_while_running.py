@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.call_record import CallRecord
+from aggregator.frontends import stdio
 from aggregator.gateway.calls import plan
 from aggregator.identity.keys import new_key
 from tests.bounds.web_harness import RawConnection
@@ -310,7 +311,8 @@ async def test_its_host_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 async def test_a_host_that_reads_no_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D11, F5: calls that run when its session ends for that are on record, however young they are."""
-    async with direct_harness(tmp_path, monkeypatch, stdio={"max_unread_bytes": 65_536}) as it:
+    monkeypatch.setattr(stdio, "UNREAD_BYTES", 65_536)
+    async with direct_harness(tmp_path, monkeypatch) as it:
         async with it.host("stdio", MODERN) as host:
             await ask(host, {"name": "old.any", "arguments": {"n": 1}})
             host.pause()

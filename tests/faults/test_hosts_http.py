@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.frontends.web import body_limits
 from aggregator.frontends.web import event_stream as stream
 from tests.polling import until
 
@@ -237,7 +238,8 @@ async def test_a_host_that_does_not_read_is_bounded(frontend: str, monkeypatch: 
         queued.append(self)
 
     monkeypatch.setattr(stream.EventStream, "__init__", watched)
-    async with asgi_client(raw_stdio("s"), max_unread_bytes=limit) as hosts:
+    monkeypatch.setattr(body_limits, "UNREAD_BYTES", limit)
+    async with asgi_client(raw_stdio("s")) as hosts:
         if frontend == "sse":
             slow = hosts.request("GET", "/sse")
             await until(lambda: b"session_id" in slow.body, "the endpoint was named")

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from aggregator.frontends.web.sessions.session_ids import LIFETIME
 from tests.end_to_end.server_harness import local_entry
 from tests.polling import until
 from tests.replicas.sharing import in_turns, sharing, turning_host
@@ -60,14 +61,14 @@ async def test_an_idle_session_takes_no_memory_and_goes_on(tmp_path: Path) -> No
 
 
 async def test_an_id_is_good_for_its_lifetime(tmp_path: Path) -> None:
-    http = {"session_idle_timeout": 0.1, "session_lifetime": 60}
+    http = {"session_idle_timeout": 0.1}
     async with sharing(tmp_path, SERVERS, 1, alone=True, http=http) as shared, turning_host() as host:
         (replica,) = shared.running
         await host.greet(replica.url)
         await until(lambda: replica.sessions() == 0, "it was let go of")
         clock = replica.app.replication.clock
         now = time.monotonic()
-        clock.measure(now, clock.now() + 61, now)
+        clock.measure(now, clock.now() + LIFETIME + 1, now)
         answer = await host.ask(replica.url, "ping")
         assert answer.status == 404, answer.body
 

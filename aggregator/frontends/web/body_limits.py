@@ -12,6 +12,8 @@ from aggregator.wire.responses import error_message
 
 # Bytes of a message that is read even without a free slot: it may be one that frees a slot, such as a cancellation.
 SMALL: Final = 64 * 1024
+# What may wait on one event stream for a host that does not read it. `UnreadBytes` bounds what waits on all of them.
+UNREAD_BYTES: Final = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class BodyRefused(Exception):
 
 def limits_of(config: HttpConfig, admission: Admission) -> BodyLimits:
     """Return the configured limits."""
-    return BodyLimits(admission, UnreadBytes(config.max_unread_bytes, admission.refused), config.max_body_bytes)
+    return BodyLimits(admission, UnreadBytes(UNREAD_BYTES, admission.refused), config.max_body_bytes)
 
 
 class UnreadableMessage(Exception):

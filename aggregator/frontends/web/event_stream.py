@@ -62,7 +62,7 @@ class UnreadBytes:
     def give_up(self, stream: "EventStream") -> None:
         """End a stream that its host does not read, and drop the events that wait on it."""
         log.warning(
-            "a host does not read its event stream: %d bytes wait (`http.max_unread_bytes`), so the stream is ended",
+            "a host does not read its event stream: %d bytes wait, so the stream is ended",
             stream.waiting,
         )
         self._refused["unread"] += 1
