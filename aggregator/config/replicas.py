@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from aggregator.config.fields import ConfigModel, Seconds
+from aggregator.config.fields import ConfigModel
 
 
 class ReplicasConfig(ConfigModel):
@@ -40,13 +40,6 @@ class ReplicasConfig(ConfigModel):
         description="The address by which the other replicas reach `listen`. Default: what `listen` says; where that "
         "is every address, the one of this machine's name.",
         examples=["http://10.0.0.7:8643"],
-    )
-    lease: Seconds = Field(
-        default=6.0,
-        ge=2.0,
-        description="A replica that the database has not heard of for this long counts as gone: what it alone did is "
-        "taken over by another.",
-        examples=["10s"],
     )
 
     @field_validator("listen")

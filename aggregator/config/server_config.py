@@ -263,13 +263,6 @@ class ServerConfig(ConfigModel):
         "than this is ended, and started again. Read once a second.",
         examples=["1GiB"],
     )
-    stderr_per_minute: Whole = Field(
-        default=600,
-        ge=1,
-        description="`stdio` and `launch`: how many lines of its stderr are logged a minute, a line being 1 KiB of "
-        "text; the rest is counted.",
-        examples=[6000],
-    )
     disabled_reason: str | None = Field(
         default=None,
         description="Why the aggregator itself switched the server off, such as a variable that is not set.",

@@ -233,14 +233,6 @@ class ChecksConfig(ConfigModel):
         "becomes of a result is said under `output_validation`.",
         examples=["500ms"],
     )
-    workers: Whole = Field(
-        default=2,
-        ge=1,
-        le=64,
-        description="How many processes may make such checks at once. Checks of one server, or for one agent, have all "
-        "but one of them at most. They are started when first needed.",
-        examples=[4],
-    )
 
 
 class AuditConfig(ConfigModel):

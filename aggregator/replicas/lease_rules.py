@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
+# Seconds. A replica that the database has not heard of for so long counts as gone: others take over its work.
+LEASE: Final = 6.0
 # Parts of a lease. An owner whose renewals fail does nothing from the first on; the rest is for clocks that run at
 # different speeds. It renews so often that two tries may fail.
 STOPS_AFTER: Final = 0.75

@@ -16,6 +16,7 @@ from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.clock import GroupClock
 from aggregator.replicas.hop_client import HopClient
 from aggregator.replicas.hops import HopSigner
+from aggregator.replicas.lease_rules import LEASE
 from aggregator.replicas.leases import Leases
 from aggregator.replicas.membership import Membership
 from aggregator.replicas.shared_key import SharedKey
@@ -45,10 +46,10 @@ class Replication:
         self.enabled = False
         self.key = SharedKey()
         self.clock = GroupClock()
-        self.membership = Membership(self.clock, config.lease)
+        self.membership = Membership(self.clock, LEASE)
         self.changes = ChangesTail()
         self.usage = SharedUsage(config.group, self.membership, self.clock)
-        self.leases = Leases(self.membership.id, config.lease, self.clock)
+        self.leases = Leases(self.membership.id, LEASE, self.clock)
         self.changes.listen(LEASES, lambda _: self.leases.look_now())
         self.hops = HopSigner(self.membership.id, self.key, self.clock)
         self.hop_client = HopClient(self.membership, self.hops)
@@ -167,6 +168,6 @@ class Replication:
             database.engine.origin = self.membership.id
             await self.changes.start(database.changes)
             self.leases.start(database.leases(self.config.group))
-            await self.membership.join(database.replicas(self.config.group, self.config.lease))
+            await self.membership.join(database.replicas(self.config.group, LEASE))
             await self.usage.start(database.limit_usage)
         self._ready = True

@@ -10,6 +10,7 @@ import pytest
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.upstream.process import memory
+from aggregator.upstream.process import stderr as stderr_log
 from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.bounds.web_harness import web_harness
@@ -123,10 +124,11 @@ async def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.Monke
         await harness.check_echo("good.echo")
 
 
-async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> None:
+async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D11. So many lines, then how many were left out; its last words are known all the same."""
     caplog.set_level(logging.INFO)
-    async with running_app(misbehaving("talks", stderr_per_minute=50), raw_stdio("good")) as harness:
+    monkeypatch.setattr(stderr_log, "LINES_PER_MINUTE", 50)
+    async with running_app(misbehaving("talks"), raw_stdio("good")) as harness:
         connection: Any = harness.upstream("m").shared.session
         stderr = connection.connection.child.stderr
         await until(lambda: "the last word" in stderr.tail, "it has said everything")
@@ -134,7 +136,7 @@ async def test_stderr_is_logged_at_a_rate(caplog: pytest.LogCaptureFixture) -> N
         stderr._log_dropped()
     said = [one for one in caplog.records if one.name == "aggregator.server.m"]
     lines = [one for one in said if one.getMessage().startswith("line ")]
-    told = [one.getMessage() for one in said if "stderr_per_minute" in one.getMessage()]
+    told = [one.getMessage() for one in said if "more than 50 a minute" in one.getMessage()]
     assert 50 <= len(lines) <= 60
     assert told
     assert sum(int(one.split()[0]) for one in told) == 100_001 - len(lines) - ("the last word" in said[-1].getMessage())

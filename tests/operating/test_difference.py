@@ -49,7 +49,6 @@ VARIANTS: dict[str, tuple[Any, Any]] = {
     "max_message_bytes": (10, 20),
     "max_pending": (1, 2),
     "memory_limit": (None, 2**30),
-    "stderr_per_minute": (1, 2),
     "start": ("eager", "lazy"),
     "idle_timeout": (None, 1.0),
     "grace": (1.0, 2.0),

@@ -62,11 +62,3 @@ def test_a_line_has_an_end_for_each_server_and_each_agent() -> None:
     for turn in (*waiting, *more):
         turns.leave(turn)
     turns.enqueue("s", "a")
-
-
-def test_more_places_admit_more() -> None:
-    turns = WorkerTurns(1)
-    one, other = turns.enqueue("s", "a"), turns.enqueue("t", "b")
-    assert turns.admit() == [one]
-    turns.resize(2)
-    assert turns.admit() == [other]

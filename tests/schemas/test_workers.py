@@ -19,6 +19,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.schemas.check import SchemaCheck
 from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.workers import workers as module
 from aggregator.schemas.workers.workers import CheckInterrupted, CheckWorkers
 from aggregator.wire.codec import encode
 from tests.schemas.attacks import ATTACKS
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AMPLE = ChecksConfig(timeout=60.0)
 # Compiling it takes longer than this, and a message to another process does too.
 HEAVY = {"properties": {f"p{n}": {"pattern": f".{{1,1000}}{n}"} for n in range(300)}}
-NOTHING = ChecksConfig(timeout=0.001, workers=1)
+NOTHING = ChecksConfig(timeout=0.001)
 
 
 @pytest.fixture
@@ -169,8 +170,13 @@ async def test_others_go_on_while_one_is_checked(workers: CheckWorkers) -> None:
     going.cancel()
 
 
+@pytest.fixture
+def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORKERS", 1)
+
+
+@pytest.mark.usefixtures("one_worker")
 async def test_who_leaves_frees_the_place(workers: CheckWorkers) -> None:
-    workers.reconfigure(ChecksConfig(timeout=60.0, workers=1))
     slow = asyncio.create_task(workers.faults(check_of(HEAVY), {}, "s", "a"))
     waiting = asyncio.create_task(workers.faults(check_of({}), 1, "t", "b"))
     gone = asyncio.create_task(workers.faults(check_of({}), 1, "t", "c"))

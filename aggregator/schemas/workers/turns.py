@@ -26,7 +26,8 @@ class WorkerTurns:
     """A fair queue. `places` checks may run at once, and of one server or one agent at most all but one of them."""
 
     def __init__(self, places: int) -> None:
-        self.resize(places)
+        self._places = places
+        self._share = max(1, places - 1)
         self._waiting: list[Turn] = []
         self._running: set[Turn] = set()
         self._served: dict[tuple[str, str], int] = {}
@@ -34,11 +35,6 @@ class WorkerTurns:
 
     def __repr__(self) -> str:
         return f"<Turns: {len(self._running)} of {self._places} taken, {len(self._waiting)} waiting>"
-
-    def resize(self, places: int) -> None:
-        """Change how many checks may run at once."""
-        self._places = places
-        self._share = max(1, places - 1)
 
     def enqueue(self, server: str, agent: str) -> Turn:
         """Put one more check into the queue.

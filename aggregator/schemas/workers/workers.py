@@ -23,6 +23,8 @@ from aggregator.wire.pieces import encode_in_pieces
 
 log = logging.getLogger(__name__)
 
+# Processes that check at once. Checks of one server, or for one agent, have all but one of them at most.
+WORKERS: Final = 2
 _MODULE: Final = "aggregator.schemas.workers.worker"
 _HEADER: Final = 8
 # A new process loads the engine first.
@@ -62,7 +64,7 @@ class CheckWorkers:
     def __init__(self, config: ChecksConfig | None = None) -> None:
         config = config or ChecksConfig()
         self._limit = config.timeout
-        self._turns = WorkerTurns(config.workers)
+        self._turns = WorkerTurns(WORKERS)
         self._admitted: dict[Turn, asyncio.Future[None]] = {}
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -83,8 +85,6 @@ class CheckWorkers:
     def reconfigure(self, config: ChecksConfig) -> None:
         """Take other settings; checks that are running keep theirs."""
         self._limit = config.timeout
-        self._turns.resize(config.workers)
-        self._admit()
 
     async def faults(self, check: SchemaSet, value: Any, server: str, agent: str) -> tuple[Fault, ...]:
         """Return the faults of the value, as `SchemaCheck.faults` does. `server` has the schema, `agent` calls.

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
 from aggregator.secret_sources.reference import LateText
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
+from aggregator.upstream.process.process import ChildProcess, run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 
 
@@ -27,9 +27,8 @@ async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[
     env = {name: value.replace(FREE_PORT, port) for name, value in launch.env.items()}
     late = tuple(_placed(text, port) for text in server.references)
     placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port), "references": late})
-    bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
     async with run_child(
-        server.id, launch.command, args, env, launch.cwd, None, reaper, close_grace=0, bounds=bounds
+        server.id, launch.command, args, env, launch.cwd, None, reaper, close_grace=0, memory_limit=server.memory_limit
     ) as child:
         yield placed, child
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
@@ -35,16 +35,6 @@ _UNREAD_RATE: Final = 2**20
 _MIB: Final = 2**20
 
 
-class ProcessLimits(NamedTuple):
-    """The limits of a child: lines of stderr in the log a minute, and bytes of memory; None for any amount."""
-
-    stderr_per_minute: int = 600
-    memory: int | None = None
-
-
-_ORDINARY: Final = ProcessLimits()
-
-
 class TakeOutput(Protocol):
     """A function that takes the next bytes of a child's stdout."""
 
@@ -59,13 +49,11 @@ class ChildProcess(asyncio.SubprocessProtocol):
     stderr: what it wrote to stderr.
     """
 
-    def __init__(
-        self, server: str, on_stdout: TakeOutput | None, stderr_per_minute: int, words: LastWords | None = None
-    ) -> None:
+    def __init__(self, server: str, on_stdout: TakeOutput | None, words: LastWords | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()
-        self.stderr = StderrLog(server, stderr_per_minute, words)
+        self.stderr = StderrLog(server, words)
         self._on_stdout = on_stdout
         self._unread_output = TokenBucket(_UNREAD_RATE, _UNREAD_RATE)
         self._killed_for: str | None = None
@@ -205,11 +193,12 @@ async def run_child(
     on_stdout: TakeOutput | None,
     reaper: Reaper,
     close_grace: float = CLOSE_GRACE,
-    bounds: ProcessLimits = _ORDINARY,
+    memory_limit: int | None = None,
 ) -> AsyncIterator[ChildProcess]:
     """Start a program and end it, with all it started, on the way out.
 
     close_grace: seconds between the end of stdin and SIGTERM, for programs that end when their stdin does.
+    memory_limit: bytes that it and all it started may hold; None for any amount.
 
     Raises:
         UpstreamRefused: the command is not there or may not be run.
@@ -228,7 +217,7 @@ async def run_child(
             # Before the start: a cancellation after it would leave the process running.
             await asyncio.sleep(0)
             child = await spawn(
-                lambda: ChildProcess(server, on_stdout, bounds.stderr_per_minute, reaper.words.of(server)),
+                lambda: ChildProcess(server, on_stdout, reaper.words.of(server)),
                 command,
                 *args,
                 env=env,
@@ -254,8 +243,8 @@ async def run_child(
     try:
         reaper.watch(group)
         async with Tasks(f"the process of {server}") as tasks:
-            if bounds.memory is not None:
-                tasks.start(_limit_memory(server, child, bounds.memory, reaper.memory))
+            if memory_limit is not None:
+                tasks.start(_limit_memory(server, child, memory_limit, reaper.memory))
             yield child
     finally:
         await _finish(child, group, reaper, close_grace, mark, container)

@@ -10,6 +10,8 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.upstream.last_words import LastWords
 
 LINES_KEPT: Final = 20
+# Lines that are logged a minute, also in one burst; the rest is counted.
+LINES_PER_MINUTE: Final = 600
 LINE_LIMIT: Final = 8192
 # Bytes of one line of the rate: a longer line counts as several.
 _LINE: Final = 1024
@@ -22,18 +24,17 @@ _LOG_AFTER: Final = 5.0
 
 
 class StderrLog:
-    """The stderr of one child: `per_minute` lines are logged, also in one burst. `tail` holds the last lines.
+    """The stderr of one child: `LINES_PER_MINUTE` are logged. `tail` holds the last lines.
 
     words: the last words of the server, which all its children write.
     """
 
-    def __init__(self, server: str, per_minute: int, words: LastWords | None = None) -> None:
+    def __init__(self, server: str, words: LastWords | None = None) -> None:
         self._words = words if words is not None else LastWords()
         self.tail: deque[str] = deque(maxlen=LINES_KEPT)
         self._loop = asyncio.get_running_loop()
         self._log = logging.getLogger(f"aggregator.server.{server}")
-        self._per_minute = per_minute
-        self._lines = TokenBucket(per_minute / 60, per_minute)
+        self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
         self._bytes = TokenBucket(_READ_RATE, _READ_RATE)
         self._unfinished = b""
         self._dropped = 0
@@ -62,7 +63,7 @@ class StderrLog:
             return
         self.tail.append(text)
         self._words.add(text)
-        if self._lines.allows(min(ceil(len(text) / _LINE), self._per_minute), now):
+        if self._lines.allows(min(ceil(len(text) / _LINE), LINES_PER_MINUTE), now):
             self._log.info("%s", text)
             return
         self._dropped += 1
@@ -75,8 +76,8 @@ class StderrLog:
             self._dropped_timer = None
         if self._dropped:
             self._log.warning(
-                "%d lines of its stderr are left out here: more than %d a minute (`stderr_per_minute` in its config)",
+                "%d lines of its stderr are left out here: more than %d a minute",
                 self._dropped,
-                self._per_minute,
+                LINES_PER_MINUTE,
             )
             self._dropped = 0

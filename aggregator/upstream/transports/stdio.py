@@ -13,7 +13,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer, UpstreamUnavailable
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, too_many_values
 from aggregator.upstream.credentials import Credentials
-from aggregator.upstream.process.process import ChildProcess, ProcessLimits, run_child
+from aggregator.upstream.process.process import ChildProcess, run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
@@ -158,9 +158,15 @@ async def open_stdio(
     assert server.command is not None
     async with Tasks(f"server {server.id}") as tasks:
         connection = StdioConnection(server, inbound, tasks)
-        bounds = ProcessLimits(server.stderr_per_minute, server.memory_limit)
         async with run_child(
-            server.id, server.command, server.args, server.env, server.cwd, connection.take, reaper, bounds=bounds
+            server.id,
+            server.command,
+            server.args,
+            server.env,
+            server.cwd,
+            connection.take,
+            reaper,
+            memory_limit=server.memory_limit,
         ) as child:
             connection.child = child
             child.exited.add_done_callback(lambda _: connection.end(child.end_reason()))

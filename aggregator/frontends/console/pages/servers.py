@@ -25,7 +25,7 @@ _NAMED: Final = 40
 _PLAIN: Final = frozenset(
     {"type", "prefix", "start", "timeout", "max_timeout", "connect_timeout", "idle_timeout", "grace", "reconnect_wait"}
     | {"heartbeat", "protocol", "isolation", "trusted", "coerce", "output_validation", "invisible_characters"}
-    | {"attribution", "instructions", "max_pending", "max_message_bytes", "memory_limit", "stderr_per_minute"}
+    | {"attribution", "instructions", "max_pending", "max_message_bytes", "memory_limit"}
 )
 
 
