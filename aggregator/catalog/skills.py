@@ -127,11 +127,6 @@ def manifest(entry: Mapping[str, Any]) -> Mapping[str, SkillFile] | None:
     return {one["uri"]: SkillFile(one["uri"], one["digest"], one["size"]) for one in resources}
 
 
-def file_uri(own: str, path: str) -> str:
-    """Return the URI of a file of a skill, by the URI of its SKILL.md and the path from its directory."""
-    return f"{own.removesuffix('SKILL.md')}{path}"
-
-
 class DirectoryChild(NamedTuple):
     """One entry of a directory: its URI, its name, and whether it is a directory itself."""
 

@@ -152,13 +152,10 @@ class CallRecord:
         """Return the time spent in upstreams, all attempts together, in seconds."""
         return self.split()[0]
 
-    @property
-    def own_seconds(self) -> float:
-        """Return the seconds spent neither at an upstream nor waiting for a user."""
-        return self.split()[1]
-
     def split(self) -> tuple[float, float, int]:
-        """Return `upstream_seconds`, `own_seconds` and the number of attempts at upstreams."""
+        """Return `upstream_seconds`, the seconds that were neither an upstream's nor a person's, and the number of
+        attempts at upstreams.
+        """
         upstream = person = 0.0
         attempts = 0
         for name, _, seconds in self.steps:

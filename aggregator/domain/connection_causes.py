@@ -26,7 +26,6 @@ class ConnectionCause(NamedTuple):
         return f"{self.sentence}: {self.mend}"
 
 
-_ITS_FILE: Final = 'name its file, to trust it: "tls": {"ca": "/path/certificate.pem"}'
 _CA: Final = 'name the file of its authority: "tls": {"ca": "/path/ca.pem"}'
 
 CAUSES: Final[Mapping[str, ConnectionCause]] = {

@@ -15,9 +15,7 @@ Style = Literal["canonical", "compatible"]
 
 # S/server/tools, Tool Names: 1-128 characters of this set.
 CANONICAL_LIMIT: Final = 128
-# What Claude Desktop, claude.ai and the Anthropic and OpenAI APIs take.
-COMPATIBLE_LIMIT: Final = 64
-# 64 less the `mcp__aggregator__` that hosts put in front.
+# Claude Desktop, claude.ai and the Anthropic and OpenAI APIs take 64; hosts put `mcp__aggregator__` in front.
 DEFAULT_NAME_LIMIT: Final = 47
 
 _NOT_CANONICAL: Final = re.compile(r"[^A-Za-z0-9_.-]")

@@ -18,7 +18,7 @@ from aggregator.cli.pins.status import status
 from aggregator.config.difference import difference
 from aggregator.config.load import load
 from aggregator.config.server_config import ServerConfig
-from aggregator.config.servers.entry_key import configuration_of, entry_key, same_configuration
+from aggregator.config.servers.entry_key import configuration_of, entry_key
 from aggregator.storage.database import open_database
 from aggregator.storage.pins import Pins
 from tests.faults.app_harness import code_of, server_config
@@ -249,7 +249,7 @@ def test_what_an_entry_starts_is_its_key(before: dict[str, Any], after: dict[str
     )
     assert (one == other) is same
     assert len(one) == 48
-    assert same_configuration(one, other)
+    assert one[:24] == other[:24]
 
 
 @pytest.mark.parametrize(

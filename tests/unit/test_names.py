@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from aggregator.catalog.validate import validate_tools
 from aggregator.domain.names import (
     CANONICAL_LIMIT,
-    COMPATIBLE_LIMIT,
     DEFAULT_NAME_LIMIT,
     Style,
     canonical,
@@ -25,7 +24,7 @@ from aggregator.domain.text.unstorable import unstorable
 from .strategies import ANY_TEXT, PREFIXES, TOOL_NAMES, server, tool
 
 PAIRS = st.tuples(PREFIXES, TOOL_NAMES)
-LIMITS = st.integers(24, COMPATIBLE_LIMIT)
+LIMITS = st.integers(24, 64)
 _COMPATIBLE = re.compile(r"[A-Za-z0-9_-]+")
 _CANONICAL = re.compile(r"[A-Za-z0-9_.-]+")
 

@@ -41,8 +41,3 @@ def _end(text: str, start: int, most: int) -> int:
     ):
         end -= 1
     return end
-
-
-def _joins(character: str) -> bool:
-    """Tell whether a character is one with the one before it."""
-    return bool(unicodedata.combining(character)) or character in "\u200d\ufe0f"

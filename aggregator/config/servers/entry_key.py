@@ -37,11 +37,6 @@ def entry_key(configuration: str, server: ServerConfig) -> str:
     return f"{_digest(configuration)}{_digest(json.dumps(_started(server), sort_keys=True))}"
 
 
-def same_configuration(one: str, other: str) -> bool:
-    """Return whether two keys are of entries of one configuration."""
-    return one[:_HALF] == other[:_HALF]
-
-
 def _started(server: ServerConfig) -> dict[str, object]:
     launch = server.launch
     fields = {"args": server.args, "url": server.url, "launch": launch.model_dump() if launch is not None else None}

@@ -84,11 +84,6 @@ class HostSessions:
             bound = max(now, least if least is not None else 0.0)
             await connection.execute(delete(host_sessions).where(same, host_sessions.c.expires <= bound))
 
-    async def remove_expired(self, now: float) -> int:
-        """Remove the rows of sessions whose id is not good any more; return how many."""
-        async with self._engine.write() as connection:
-            return (await connection.execute(delete(host_sessions).where(host_sessions.c.expires < now))).rowcount
-
 
 def _row(change: HostSessionChange, before: Mapping[str, Any]) -> dict[str, Any]:
     uris = [*(uri for uri in before["uris"] if uri not in change.removed and uri not in change.added), *change.added]

@@ -6,7 +6,6 @@ Law: the tables are about the language of requests and tools, never about one ca
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Final
 
 from aggregator.catalog.search.terms.language import words_in
@@ -31,10 +30,6 @@ class Synonyms:
     of: Mapping[str, tuple[str, ...]]
     shares: Mapping[str, tuple[tuple[str, float], ...]]
     phrases: Mapping[tuple[str, str], str]
-
-    def with_phrases(self, terms: list[str]) -> list[str]:
-        """Return Latin terms in a row, followed by the phrases among them."""
-        return terms + [self.phrases[pair] for pair in pairwise(terms) if pair in self.phrases]
 
     def words_in(self, run: str) -> list[str]:
         """Return the known words in a run of Chinese, longest first at each place."""

@@ -15,7 +15,6 @@ from aggregator.storage.audit.search import SLOW, CountedCalls
 MINUTES: Final = 60
 # What the drawing of the bars measures.
 BAR_STEP: Final = 10
-BAR_WIDTH: Final = 8
 BAR_HEIGHT: Final = 32
 # Characters of the reason in a row.
 _WHY: Final = 300
