@@ -141,7 +141,7 @@ class ConnectingAccounts:
             self._scopes(account, asked, protected),
             asked.expires,
             again,
-            signs_in=account.auth.grant == "enterprise",
+            signs_in=account.auth.how.signs_in,
         )
 
     async def start(self, code: str, redirect_uri: str, browser: str) -> str:

@@ -127,7 +127,7 @@ class Grants:
         key = (server.id, canonical_resource(server.url or ""), account.auth.issuer, owner.key)
         found = self._credentials.get(key)
         if found is None:
-            source = self._person if account.auth.grant == "authorization_code" else self._machine
+            source = self._person if account.auth.how.by_person else self._machine
             found = GrantCredentials(account, source, self._getting, self._settings.hide)
             self._credentials.put(key, found)
         found.account = account
@@ -140,7 +140,7 @@ class Grants:
 
     async def has_any(self, server: ServerConfig) -> GrantOwner | None:
         """Return an owner with a usable grant for a server, for `lists: connected`, or None."""
-        if server.auth is not None and server.auth.grant == "enterprise":
+        if server.auth is not None and server.auth.how.signs_in:
             return self._machine.any_signed_in(server.auth.idp)
         vault = await self._store.vault()
         for record in await vault.grants.of_server(server.id):
@@ -268,7 +268,7 @@ class Grants:
         return False
 
     async def _version(self, server: ServerConfig, owner: GrantOwner) -> tuple[str, int] | None:
-        if server.auth is not None and server.auth.grant == "enterprise":
+        if server.auth is not None and server.auth.how.signs_in:
             number = self._machine.sign_in_of(owner)
             return ("sign-in", number) if number is not None else None
         vault = await self._store.vault()
@@ -284,7 +284,7 @@ class Grants:
         owner = GrantOwner("user", (person.issuer, person.subject))
         self._machine.signed_in(owner, tokens.id_token, person.expires)
         for _, one in list(self._credentials.items()):
-            if one.account.owner == owner and one.account.auth.grant == "enterprise":
+            if one.account.owner == owner and one.account.auth.how.signs_in:
                 one.changed()
         server = await self._sign_ins.end(code, self._settings.find)
         if server is not None:

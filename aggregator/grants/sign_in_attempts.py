@@ -66,7 +66,7 @@ class SignInAttempts:
             return None
         record, kept = found
         server = find(kept["server"])
-        if server is None or server.auth is None or server.auth.grant != "enterprise":
+        if server is None or server.auth is None or not server.auth.how.signs_in:
             return None
         await (await self._store.vault()).connects.remove(record.id)
         return server.id

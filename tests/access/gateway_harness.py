@@ -111,7 +111,7 @@ class GatewayHarness:
             upstream.lifecycle.current = StateAndReason(state, since=time.time())
             if state == "ready":
                 upstream.shared.session = UpstreamSession(
-                    played, Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {}
+                    played, Negotiated(LEGACY, {"tools": {}}, {}, None), "local", {}
                 )
         self.app.updates.rebuild()
 

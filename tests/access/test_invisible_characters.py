@@ -31,7 +31,7 @@ def shelved(config: MakeConfig, definitions: list[Json], policies: Json | None =
     upstream = harness.app.upstreams["crm"]
     negotiated = Negotiated(LEGACY, {"name": TRICK}, {"tools": {}, "prompts": {}, "resources": {}}, f"{TRICK} {JOINED}")
     upstream.shared.negotiated = negotiated.redacted(upstream.redaction)
-    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.negotiated, "played", {})
+    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.negotiated, "local", {})
     upstream.lists.put("prompt", [{"name": "p", "description": TRICK}, {"name": "p\u200b"}, {"name": "pé\u200d"}])
     upstream.lists.put("resource", [{"uri": "demo://x", "name": TRICK, "title": TRICK}, {"uri": "demo://\u200bx"}])
     harness.app.updates.rebuild()
@@ -151,7 +151,7 @@ async def test_they_are_taken_out_of_questions(config: MakeConfig, method: str, 
     harness.fake_upstreams["crm"].answer = asking
     upstream = harness.app.upstreams["crm"]
     upstream.shared.negotiated = Negotiated(MODERN, {}, {"tools": {}}, None)
-    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.negotiated, "played", {})
+    upstream.shared.session = UpstreamSession(harness.fake_upstreams["crm"], upstream.shared.negotiated, "local", {})
     host = harness.host("local", MODERN)
     host.capabilities = {**FORMS, "sampling": {}}
     shown = json.dumps((await harness.call(host, "crm.get"))["result"], ensure_ascii=False)

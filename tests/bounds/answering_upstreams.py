@@ -11,7 +11,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.upstream.connection import Connection, InboundHandlers
 from aggregator.upstream.process.reaper_pipe import Reaper
-from aggregator.upstream.transports import TRANSPORTS
+from aggregator.upstream.transports import TRANSPORTS, Transport
 from aggregator.upstream.transports.duplex import DuplexConnection
 from aggregator.wire.codec import decode, encode
 from tests.peers.toolbox import Json
@@ -27,7 +27,7 @@ def answering_upstreams(patch: pytest.MonkeyPatch, servers: int, tools: int) -> 
     """Return the entries of `s0`, `s1` and so on with so many tools each. `s0.t0` alone has the word `WORD`."""
     patch.setitem(_lists, "tools", {f"s{at}": _tools(at, tools) for at in range(servers)})
     assert isinstance(TRANSPORTS, dict)
-    patch.setitem(TRANSPORTS, "stdio", f"{__name__}:open_answering")
+    patch.setitem(TRANSPORTS, "stdio", Transport(f"{__name__}:open_answering", cheap=False))
     return {server: {"command": "none", "trusted": True} for server in _lists["tools"]}
 
 

@@ -97,7 +97,7 @@ class Listing:
 def session_with(*lists: list[Json]) -> UpstreamSession:
     """A session whose server lists its tools so, one time after the other."""
     connection: Any = Listing(*lists)
-    return UpstreamSession(connection, Negotiated(LEGACY, {}, {"tools": {}}), "played", {})
+    return UpstreamSession(connection, Negotiated(LEGACY, {}, {"tools": {}}), "local", {})
 
 
 class UnlosableSession:

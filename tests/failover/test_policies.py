@@ -291,7 +291,7 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     at = harness(tmp_path)
     spare = at.fake_upstreams["spare"]
     at.app.upstreams["spare"].shared.session = UpstreamSession(
-        spare, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
+        spare, Negotiated(MODERN, {"tools": {}}, {}, None), "local", {}
     )
     at.app.upstreams["spare"].shared.negotiated = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}
@@ -309,7 +309,7 @@ async def test_a_question_of_the_one_that_stands_in_is_answered_to_it(tmp_path: 
     crm = at.app.upstreams["crm"]
     crm.lifecycle.current = StateAndReason("ready")
     crm.shared.session = UpstreamSession(
-        at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "played", {}
+        at.fake_upstreams["crm"], Negotiated(LEGACY, {"tools": {}}, {}, None), "local", {}
     )
     back = {"inputResponses": {"a": {"action": "accept", "content": {}}}, "requestState": first["requestState"]}
     answer = await at.call(host, "crm.get", {"id": 1}, **back)
@@ -324,7 +324,7 @@ async def test_a_call_that_asked_something_is_begun(tmp_path: Path) -> None:
     at = harness(tmp_path, None, "ready")
     crm = at.fake_upstreams["crm"]
     at.app.upstreams["crm"].shared.session = UpstreamSession(
-        crm, Negotiated(MODERN, {"tools": {}}, {}, None), "played", {}
+        crm, Negotiated(MODERN, {"tools": {}}, {}, None), "local", {}
     )
     at.app.upstreams["crm"].shared.negotiated = Negotiated(MODERN, {"tools": {}}, {}, None)
     form = {"method": "elicitation/create", "params": {"message": "which?", "requestedSchema": {"type": "object"}}}

@@ -88,7 +88,7 @@ class ResourceHarness(GatewayHarness):
             upstream.lists.put("prompt", [{"name": name} for name in names])
             upstream.shared.negotiated = negotiated
             reader: Any = FakeResourceServer(server, self.sent)
-            upstream.shared.session = UpstreamSession(reader, negotiated, "played", {})
+            upstream.shared.session = UpstreamSession(reader, negotiated, "local", {})
         self.app.updates.rebuild()
 
     async def found(self, host: Host, method: str, field: str) -> list[str]:

@@ -75,7 +75,7 @@ class AskingHarness(GatewayHarness):
         upstream.lists.put("prompt", [{"name": "get"}])
         upstream.shared.negotiated = Negotiated(MODERN, {}, {"tools": {}, "resources": {}, "prompts": {}}, None)
         asking: Any = self.server
-        upstream.shared.session = UpstreamSession(asking, upstream.shared.negotiated, "played", {})
+        upstream.shared.session = UpstreamSession(asking, upstream.shared.negotiated, "local", {})
         self.app.updates.rebuild()
 
     def comer(self, key: str = "k1") -> Host:

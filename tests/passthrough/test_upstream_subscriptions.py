@@ -74,7 +74,7 @@ class RunningWatch:
 async def watching(version: str) -> AsyncIterator[RunningWatch]:
     made = RunningWatch()
     upstream: Any = made.upstream
-    made.session = UpstreamSession(upstream, Negotiated(version), "played", {})
+    made.session = UpstreamSession(upstream, Negotiated(version), "local", {})
     async with Tasks("a test") as tasks:
         tasks.start(made.watch.keep(made))
         await asyncio.sleep(0)

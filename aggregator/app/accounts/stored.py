@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _OPEN: Final = "aggregator.app.accounts.open_grants:open_grants"
 # As in `aggregator.grants.vault_key`.
 _KEY: Final = ".vault-key"
-_OF_PEOPLE: Final = "authorization_code"
 
 
 @asynccontextmanager
@@ -25,8 +24,8 @@ async def stored_accounts(loaded: Loaded) -> AsyncIterator["Grants | None"]:
 
     A server that gets its tokens without a user needs a database to store them, so that one is created.
     """
-    grants = {server.auth.grant for server in loaded.config.servers if server.enabled and server.auth is not None}
-    if not grants or (grants == {_OF_PEOPLE} and not _is_there(loaded)):
+    auths = [server.auth for server in loaded.config.servers if server.enabled and server.auth is not None]
+    if not auths or (all(auth.how.by_person for auth in auths) and not _is_there(loaded)):
         yield None
         return
     open_grants: Callable[[Loaded], AbstractAsyncContextManager[Grants]] = resolve_name(_OPEN)

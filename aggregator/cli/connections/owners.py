@@ -1,7 +1,6 @@
 """The owner of an account that a command is about, and the principal who asks."""
 
 import os
-from typing import Final
 
 from aggregator.app.policies import read_policies
 from aggregator.config.load import Loaded
@@ -10,8 +9,6 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.grant_owner import GATEWAY, SHARED, GrantOwner, owner_of
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.identity.launch import launch_agent
-
-_BY_ITSELF: Final = ("client_credentials",)
 
 
 def server_to_connect(loaded: Loaded, name: str) -> ServerConfig:
@@ -29,7 +26,7 @@ def server_to_connect(loaded: Loaded, name: str) -> ServerConfig:
             f'{found.id} has no `auth` in the configuration. Add "auth": {{"per": "shared"}} to it if it asks for a '
             "login (OAuth)."
         )
-    if found.auth.grant in _BY_ITSELF:
+    if found.auth.how.by_itself:
         raise OperatorError(f"{found.id} needs no person: the aggregator is the account (`{found.auth.grant}`).")
     return found
 

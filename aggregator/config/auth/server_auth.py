@@ -1,6 +1,8 @@
 """The field `auth` of a server: the aggregator gets access tokens for it by OAuth."""
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -8,6 +10,29 @@ from aggregator.config.auth.issuers import check_address
 from aggregator.config.fields import ConfigModel, Texts
 
 GrantType = Literal["authorization_code", "client_credentials", "token_exchange", "enterprise"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantFacts:
+    """How one grant gets its tokens.
+
+    `by_person`: a person agrees in their browser, and the tokens are kept. `by_itself`: the aggregator is the account.
+    `exchanges`: the token of the calling user is exchanged. `signs_in`: the company's issuer vouches for that user, who
+    signs in there.
+    """
+
+    by_person: bool = False
+    by_itself: bool = False
+    exchanges: bool = False
+    signs_in: bool = False
+
+
+GRANTS: Final[Mapping[GrantType, GrantFacts]] = {
+    "authorization_code": GrantFacts(by_person=True),
+    "client_credentials": GrantFacts(by_itself=True),
+    "token_exchange": GrantFacts(exchanges=True),
+    "enterprise": GrantFacts(exchanges=True, signs_in=True),
+}
 
 
 class ServerAuthConfig(ConfigModel):
@@ -76,6 +101,11 @@ class ServerAuthConfig(ConfigModel):
         examples=["${EXAMPLE_TOKEN}"],
     )
 
+    @property
+    def how(self) -> GrantFacts:
+        """The facts of the grant."""
+        return GRANTS[self.grant]
+
     @field_validator("issuer", "idp")
     @classmethod
     def _address(cls, url: str | None) -> str | None:
@@ -89,10 +119,10 @@ class ServerAuthConfig(ConfigModel):
             raise ValueError("expected `client_id` beside `client_secret` or `private_key`")
         if self.client_secret is not None and self.private_key is not None:
             raise ValueError("expected one of `client_secret` and `private_key`")
-        if self.grant == "client_credentials" and self.client_id is None:
-            raise ValueError("`client_credentials` needs `client_id`, with `client_secret` or `private_key`")
-        if self.grant == "client_credentials" and self.per != "shared":
-            raise ValueError('`client_credentials` is one account for all: write "per": "shared"')
-        if self.grant == "enterprise" and self.idp is None:
-            raise ValueError("`enterprise` needs `idp`, an issuer of `auth.issuers`")
+        if self.how.by_itself and self.client_id is None:
+            raise ValueError(f"`{self.grant}` needs `client_id`, with `client_secret` or `private_key`")
+        if self.how.by_itself and self.per != "shared":
+            raise ValueError(f'`{self.grant}` is one account for all: write "per": "shared"')
+        if self.how.signs_in and self.idp is None:
+            raise ValueError(f"`{self.grant}` needs `idp`, an issuer of `auth.issuers`")
         return self

@@ -6,6 +6,7 @@ Law: no message shows a value of `url`, `headers`, `env`, `proxy` or `args`.
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from aggregator.config.durations import format_duration
@@ -14,14 +15,22 @@ from aggregator.config.server_config import ServerType
 
 # The placeholder in `url` and `launch` for a port that is free when the program is started.
 FREE_PORT = "{port}"
-# The field that each type of server must have.
-NEEDS: dict[str, str] = {"stdio": "command", "sse": "url", "http": "url", "auto": "url", "local": "target"}
-_MEANS: dict[str, ServerType] = {"command": "stdio", "url": "auto", "target": "local"}
-_ONLY: dict[str, tuple[str, ...]] = {
-    "command": ("command", "args", "env", "cwd"),
-    "url": ("url", "headers", "proxy", "launch", "heartbeat", "auth", "tls"),
-    "target": ("target",),
+
+
+class _Address(NamedTuple):
+    """A field that says how a server is reached: its types, the default first, and the fields that it gives effect."""
+
+    types: tuple[ServerType, ...]
+    fields: tuple[str, ...]
+
+
+_REACHED_BY: dict[str, _Address] = {
+    "command": _Address(("stdio",), ("command", "args", "env", "cwd")),
+    "url": _Address(("auto", "http", "sse"), ("url", "headers", "proxy", "launch", "heartbeat", "auth", "tls")),
+    "target": _Address(("local",), ("target",)),
 }
+# The field that each type of server must have.
+NEEDS: dict[str, str] = {kind: name for name, address in _REACHED_BY.items() for kind in address.types}
 # Not compiled here: every start would pay for it, and few files need all of them.
 _HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _NOT_IN_HEADER = r"[\x00-\x08\x0a-\x1f\x7f]"
@@ -32,10 +41,10 @@ _LIKELY_MILLISECONDS = 600
 
 def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
     """Set `type` in the fields of an entry by its other fields; return a complaint where they allow none."""
-    reached_by = [name for name in _MEANS if fields.get(name) is not None]
+    reached_by = [name for name in _REACHED_BY if fields.get(name) is not None]
     given = fields.get("type")
     if given is None and len(reached_by) == 1:
-        fields["type"] = _MEANS[reached_by[0]]
+        fields["type"] = _REACHED_BY[reached_by[0]].types[0]
         return None
     if given is None and not reached_by:
         return ConfigComplaint(
@@ -62,8 +71,8 @@ def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
 def without_effect(fields: Mapping[str, object], server_type: str) -> Iterator[ConfigComplaint]:
     """Yield a complaint for each field that has no effect on a server of this type."""
     need = NEEDS[server_type]
-    for other, names in _ONLY.items():
-        for name in names if other != need else ():
+    for other, address in _REACHED_BY.items():
+        for name in address.fields if other != need else ():
             if fields.get(name) not in (None, [], {}, (), ""):
                 fix = "Remove it."
                 if need == "url" and other == "command":

@@ -48,7 +48,7 @@ async def read_accounts(loaded: Loaded, url: str, *, asks: bool) -> AccountFacts
 
 
 def _by_person(server: ServerConfig) -> bool:
-    return server.auth is not None and server.auth.grant == "authorization_code"
+    return server.auth is not None and server.auth.how.by_person
 
 
 def _read(path: Path | None, key: Path | None) -> tuple[int | None, int]:

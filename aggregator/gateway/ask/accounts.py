@@ -41,8 +41,6 @@ REPORT_EVERY: Final = 10.0
 _PROGRESS: Final = 1e-6
 # Who may connect an account that all agents use.
 _OPERATOR: Final = "operator"
-# Grants for which the server's issuer requires the token of the calling user.
-_EXCHANGED: Final = frozenset({"token_exchange", "enterprise"})
 
 
 class Connecting(Protocol):
@@ -75,7 +73,7 @@ class MissingAccounts:
     def note(self, target: CallTarget) -> None:
         """Hand over the token of the caller, before a request to a server whose issuer exchanges it."""
         auth = target.upstream.config.auth
-        if auth is not None and auth.grant in _EXCHANGED and self._connecting is not None:
+        if auth is not None and auth.how.exchanges and self._connecting is not None:
             self._connecting.saw(target.principal)
 
     async def to_list(self, upstream: Upstream, principal: Principal) -> LoginRequired | None:

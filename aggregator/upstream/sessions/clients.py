@@ -7,13 +7,12 @@ from typing import Final
 from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.sessions.back_channel import ClientSide
+from aggregator.upstream.transports import TRANSPORTS
 
 log = logging.getLogger(__name__)
 
 # Seconds that a handshake with a server waits for the only host, to declare what that host can do.
 ARRIVAL: Final = 1.0
-# Transports whose connections take a process each; over others, hosts that can be asked get sessions of their own.
-_SHARED: Final = frozenset({"stdio", "local"})
 
 
 class DownstreamClients:
@@ -52,7 +51,7 @@ class DownstreamClients:
                     return (await asyncio.shield(self._only)).abilities
             except TimeoutError:
                 log.info("servers are greeted before the host is here")
-        return EVERYTHING if transport in _SHARED else NOTHING
+        return NOTHING if TRANSPORTS[transport].cheap else EVERYTHING
 
     def _owner(self) -> Caller | None:
         return self._only.result() if self._only is not None and self._only.done() else None

@@ -191,7 +191,7 @@ class Connector:
         on_notification: OnUpstreamNotification | None = None,
     ) -> UpstreamSession:
         # In a thread, since loading the libraries of a transport takes a while.
-        opener: OpenTransport = await asyncio.to_thread(resolve_name, TRANSPORTS[transport])
+        opener: OpenTransport = await asyncio.to_thread(resolve_name, TRANSPORTS[transport].opener)
         abilities = NOTHING
 
         async def declare() -> Mapping[str, Any]:

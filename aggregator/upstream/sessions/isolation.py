@@ -40,8 +40,9 @@ from aggregator.upstream.sessions.back_channel import ClientSide
 from aggregator.upstream.sessions.clients import DownstreamClients
 from aggregator.upstream.sessions.connect import Connector, OnUpstreamNotification
 from aggregator.upstream.sessions.negotiate import negotiate
-from aggregator.upstream.sessions.session import CHEAP, UpstreamSession
+from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.sessions.side_connection import SideConnection, SideConnections, SideKey
+from aggregator.upstream.transports import TRANSPORTS
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
@@ -348,7 +349,7 @@ class IsolatedSessions:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._config.value.connect_timeout):
                     on_notification = partial(
-                        self._on_side_notification, side, key.scope is None and transport not in CHEAP
+                        self._on_side_notification, side, key.scope is None and not TRANSPORTS[transport].cheap
                     )
                     session = await self._connector.connect_again(
                         stack, placed, transport, key.era, clients, on_notification, key.account

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities, declared
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
@@ -10,10 +10,7 @@ from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import Connection
 from aggregator.upstream.sessions.back_channel import BackChannel
 from aggregator.upstream.sessions.negotiate import Negotiated
-
-# In the handshake eras, abilities are declared once for a session, and are true of hosts with exactly these. Over the
-# transports whose sessions take no process, other hosts get a session of their own.
-CHEAP: Final = frozenset({"http", "sse"})
+from aggregator.upstream.transports import TRANSPORTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class UpstreamSession:
     @property
     def cheap(self) -> bool:
         """True if one more session takes no process."""
-        return self.transport in CHEAP
+        return TRANSPORTS[self.transport].cheap
 
     def fits(self, caller: Caller, *, shared: bool = True) -> bool:
         """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do.

@@ -113,7 +113,7 @@ class ConnectionsPage:
     def _servers(self) -> list[ServerConfig]:
         """Return the servers that users connect accounts at."""
         found = [one.config for one in self._parts.upstreams.values() if one.config.auth is not None]
-        by_person = [one for one in found if one.auth is not None and one.auth.grant == "authorization_code"]
+        by_person = [one for one in found if one.auth is not None and one.auth.how.by_person]
         return by_person if self._parts.grants is not None else []
 
     def _owners(self, request: ConsoleRequest, server: ServerConfig) -> list[GrantOwner]:

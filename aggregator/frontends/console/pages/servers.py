@@ -115,7 +115,7 @@ class ServersPage:
             "failure": failure._asdict() if may_read and failure is not None else None,
             "configuration": _configuration(upstream.config),
             "enabled": upstream.config.enabled,
-            "accounts": upstream.config.auth is not None and upstream.config.auth.grant == "authorization_code",
+            "accounts": upstream.config.auth is not None and upstream.config.auth.how.by_person,
             "needs_account": upstream.needs_account,
             "switched_off": {"by": off.by, "at": off.at} if off is not None else None,
             "may_act": request.person.may("operator"),
