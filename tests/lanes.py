@@ -93,8 +93,10 @@ def is_elsewhere(path: Path, config: pytest.Config) -> bool:
         return False
     below = path.relative_to(tests).as_posix()
     if path.is_dir():
-        return lane == "long" and below != "." and not any(f"{name}/".startswith(f"{below}/") for name in LONG)
-    return _is_long(below) != (lane == "long")
+        if lane == "long":
+            return below != "." and not any(f"{name}/".startswith(f"{below}/") for name in LONG)
+        return f"{below}/" in LONG
+    return is_long(below) != (lane == "long")
 
 
 def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -107,7 +109,7 @@ def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        if _is_long(item.path.relative_to(tests).as_posix()):
+        if is_long(item.path.relative_to(tests).as_posix()):
             is_ours = lane == "long"
         elif lane == "full":
             is_law = bool(is_hypothesis_test(getattr(item, "obj", None)))
@@ -126,7 +128,8 @@ def rows_of_lane(config: pytest.Config, rows: Sequence[Row]) -> list[Row]:
     return [row for position, row in enumerate(rows) if (position in chosen) == (lane == "short")]
 
 
-def _is_long(path: str) -> bool:
+def is_long(path: str) -> bool:
+    """Return whether a path below `tests` is of the long lane; one of a folder ends with a slash."""
     return path in LONG or any(name.endswith("/") and path.startswith(name) for name in LONG)
 
 
