@@ -34,7 +34,7 @@ case "$1" in
     done
     trap "" TERM
     echo up
-    while :; do read line || sleep 1; done;;
+    while [ -e "{state}/$id" ]; do read line || sleep 1; done;;
   rm) [ "$2" = -f ] && rm "{state}/$3";;
 esac
 """
