@@ -44,7 +44,7 @@ class ServerTlsConfig(ConfigModel):
         default=None,
         min_length=1,
         repr=False,
-        description="The password of the private key, where the file is encrypted.",
+        description="The password of the private key, if the file is encrypted.",
         examples=["${CLIENT_KEY_PASSWORD}"],
     )
 

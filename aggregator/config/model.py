@@ -59,8 +59,8 @@ class Config(ConfigModel):
     )
     read_tool: bool = Field(
         default=False,
-        description="`true`: beside `call_tool` there is `read_tool`, which only calls tools that are known to only "
-        "read, so that a host can allow it without asking. It costs about 60 tokens.",
+        description="`true`: beside `call_tool` there is `read_tool`, which only calls read-only tools, so that a "
+        "host can allow it without asking. It costs about 60 tokens.",
     )
     max_results_bytes: Bytes = Field(
         default=512 * MIB,
@@ -86,21 +86,21 @@ class Config(ConfigModel):
     )
     straggler_wait: Seconds = Field(
         default=2.5,
-        description="Once a server is ready, how long that first list waits for each next one. Hosts that "
-        "listen are told of those that come later.",
+        description="Once a server is ready, how long that first list waits for each next one. Hosts that listen are "
+        "notified of later ones.",
         examples=["10s"],
     )
     shutdown_timeout: Seconds = Field(
         default=10.0,
-        description="How long calls that are under way may still take when the program is asked to end, or their "
-        "server is taken out of this file or replaced in it.",
+        description="How long calls under way may still take when the program ends, or when their server is removed "
+        "from this file or replaced in it.",
         examples=["30s"],
     )
     shutdown_delay: Seconds | None = Field(
         default=None,
-        description="How long everything is still served once the program is asked to end, while `/readyz` says 503 "
-        "and connections end with their next answer: the time that load balancers and Kubernetes take to send "
-        "requests elsewhere. After it, no new connection is taken.",
+        description="How long the program serves everything after it was asked to end, while `/readyz` says 503 and "
+        "connections end with their next answer: the time that load balancers and Kubernetes take to send requests "
+        "elsewhere. After it, no new connection is accepted.",
         examples=["5s"],
     )
     name_limit: Whole = Field(
@@ -137,7 +137,7 @@ class Config(ConfigModel):
         default=SecretsConfig.model_construct(),
         description="Where secrets may come from, besides the keyring, variables and files.",
     )
-    redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="What is taken out of all text.")
+    redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="The redaction of secrets.")
     log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
     registry: str = Field(
         default="https://registry.modelcontextprotocol.io",
@@ -147,7 +147,7 @@ class Config(ConfigModel):
     )
     notify: tuple[ReceiverConfig, ...] = Field(
         default=(),
-        description="Who is told what needs a person: webhooks, and programs that are run.",
+        description="Receivers of notifications: webhooks and programs.",
         examples=[[{"name": "on-call", "url": "https://hooks.example.com/aggregator"}]],
     )
 

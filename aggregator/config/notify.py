@@ -51,7 +51,7 @@ class ReceiverConfig(ConfigModel):
     command: str | None = Field(
         default=None,
         min_length=1,
-        description="In place of `url`: a program that is run for each notice, without a shell, and gets it as JSON on "
+        description="In place of `url`: a program that runs for each notice, without a shell, and gets it as JSON on "
         "its stdin. It is looked up on `PATH`.",
         examples=["/usr/local/bin/tell-me"],
     )
@@ -89,32 +89,32 @@ class ReceiverConfig(ConfigModel):
     )
     events: tuple[NoticeType, ...] = Field(
         default=EVERY_TYPE,
-        description="What is told: `approval.waiting` (a call waits for a person), `server.down`, `server.back`, "
-        "`tools.changed` (a server has other tools), `limit.reached` (a limit of the policies).",
+        description="The types to send: `approval.waiting` (a call waits for an approval), `server.down`, "
+        "`server.back`, `tools.changed` (a server has other tools), `limit.reached` (a limit of the policies).",
         examples=[["approval.waiting", "server.down"]],
     )
     agents: tuple[str, ...] = Field(
         default=(),
-        description="Only what is about an agent that one of these shell patterns matches, and what is about none. "
+        description="Only notices about agents that match one of these shell patterns, and those about no agent. "
         "Empty: all.",
         examples=[["sales-*"]],
     )
     servers: tuple[str, ...] = Field(
         default=(),
-        description="Only what is about a server whose name one of these shell patterns matches, and what is about "
-        "none. Empty: all.",
+        description="Only notices about servers that match one of these shell patterns, and those about no server. "
+        "Empty: all.",
         examples=[["crm", "erp"]],
     )
     grace: Seconds = Field(
         default=30.0,
-        description="A server is told to be down once it has been for so long; `server.back` is told only where "
-        "`server.down` was.",
+        description="A server must be down for this long before `server.down` is sent; `server.back` follows only "
+        "after `server.down`.",
         examples=["2m"],
     )
     gather: Seconds = Field(
         default=300.0,
         description="After a reached limit, how long further refusals of the same agent by the same rule are counted "
-        "before they are told, together.",
+        "before they are sent together.",
         examples=["15m"],
     )
     timeout: Seconds = Field(

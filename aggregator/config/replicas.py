@@ -24,9 +24,9 @@ class ReplicasConfig(ConfigModel):
         default=None,
         min_length=32,
         repr=False,
-        description="A secret of 32 characters or more that all replicas of the group share: ids of sessions and "
-        "requests between replicas are made with it. Default: one that is made once and kept in the database, so that "
-        "who can read the database could speak as a replica.",
+        description="A secret of 32 characters or more that all replicas of the group share: it signs ids of "
+        "sessions and requests between replicas. Default: a generated one in the database, so that anyone who can "
+        "read the database could act as a replica.",
         examples=["${AGGREGATOR_REPLICAS_KEY:-a secret of 32 or more characters}"],
     )
     listen: str | None = Field(
@@ -37,8 +37,8 @@ class ReplicasConfig(ConfigModel):
     )
     address: str | None = Field(
         default=None,
-        description="The address by which the other replicas reach `listen`. Default: what `listen` says; where that "
-        "is every address, the one of this machine's name.",
+        description="The address by which the other replicas reach `listen`. Default: the address in `listen`; if "
+        "that is every address, the one of this machine's name.",
         examples=["http://10.0.0.7:8643"],
     )
 

@@ -29,7 +29,7 @@ class ServerConfig(ConfigModel):
     key: str = Field(description="The key as the file has it.")
     prefix: str = Field(
         description="The first half of this server's tool names, in letters, digits, `_` and `-`; it stands in its "
-        'URIs too. `""`, which one server may have, leaves names and URIs as they are, but for those that could be '
+        'URIs too. `""`, which one server may have, leaves names and URIs unchanged, except for those that could be '
         "another server's. Default: the key.",
         examples=["gh"],
     )
@@ -87,7 +87,7 @@ class ServerConfig(ConfigModel):
     proxy: str | None = Field(
         default=None,
         repr=False,
-        description="`http`, `sse`, `auto`: the HTTP proxy on the way there, with user and password where it wants "
+        description="`http`, `sse`, `auto`: the HTTP proxy on the way there, with user and password if it requires "
         "them.",
         examples=["http://proxy.example.com:3128"],
     )
@@ -111,7 +111,7 @@ class ServerConfig(ConfigModel):
     )
     description: str = Field(
         default="",
-        description="What the service is good for, for people and models. Default: the key.",
+        description="The purpose of the service, for users and models. Default: the key.",
         examples=["Maps and routes in China"],
     )
     trigger_keywords: tuple[str, ...] = Field(
@@ -133,8 +133,8 @@ class ServerConfig(ConfigModel):
     timeout_resets_on_progress: bool | None = Field(
         default=None,
         description="`true`: each progress report starts the call's time anew, up to `max_timeout`. `false`: none "
-        "does. Default: only where no `timeout` is set. A server is always asked for progress; a host is sent what it "
-        "asked for.",
+        "does. Default: only if no `timeout` is set. The aggregator always asks a server for progress; a host gets "
+        "it if it asked.",
     )
     connect_timeout: Seconds = Field(
         default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
@@ -142,15 +142,14 @@ class ServerConfig(ConfigModel):
     start: Start = Field(
         default="eager",
         description="When the server is started or connected: `eager` at once, `lazy` in the background a little "
-        "later, without holding up the first list, `on_call` only when something of it is called, read or got. Until "
-        "then it is listed as it was when it was last seen; an `on_call` server that was never seen is started once, "
-        "to learn what it has.",
+        "later, without holding up the first list, `on_call` only with the first call, read or prompt. Until then "
+        "its last known list is shown; an `on_call` server without one is started once, to learn its tools.",
         examples=["on_call"],
     )
     idle_timeout: Seconds | None = Field(
         default=None,
-        description="A server that nobody has used for so long is stopped; its tools stay listed, and the next call "
-        "starts it again. What it kept in mind between calls is lost then. Default: it runs on.",
+        description="A server without use for this long is stopped; its tools stay listed, and the next call starts "
+        "it again. Its memory between calls is lost then. Default: it runs on.",
         examples=["10m"],
     )
     grace: Seconds = Field(
@@ -165,19 +164,19 @@ class ServerConfig(ConfigModel):
         examples=["20s"],
     )
     heartbeat: Seconds = Field(
-        default=60.0, description="`sse`: a stream that is silent this long is asked with a ping.", examples=["20s"]
+        default=60.0, description="`sse`: after this long without a message the stream gets a ping.", examples=["20s"]
     )
     protocol: Protocol = Field(
         default="auto",
-        description="The protocol era to speak: `auto` finds out, and takes the host's where a server has both (with "
+        description="The protocol era to speak: `auto` finds out, and uses the host's if a server has both (with "
         "`stdio` by a second process); `legacy` starts with the handshake, `modern` does without (2026-07-28).",
         examples=["legacy"],
     )
     isolation: Isolation = Field(
         default="shared",
         description="Who shares a connection: `shared` all hosts, `per_agent` the hosts of one agent, `per_session` "
-        "nobody: each host session has its own, with `stdio` a process of its own. Servers that keep something in "
-        "mind between calls may need that, and programs that ask people something while several hosts use them.",
+        "none: each host session has its own, with `stdio` a process of its own. Servers that keep state between "
+        "calls may need that, and programs that ask users questions while several hosts use them.",
         examples=["per_session"],
     )
     tools: ToolsConfig = Field(
@@ -185,8 +184,8 @@ class ServerConfig(ConfigModel):
     )
     instructions: bool = Field(
         default=True,
-        description="Whether the first sentences of what the server says of itself go to models, under its name. "
-        "`list_servers` shows all of it in any case.",
+        description="`true`: the first sentences of the server's own instructions go to models, under its name. "
+        "`list_servers` shows all of them in any case.",
     )
     attribution: Literal["meta", "visible"] = Field(
         default="meta",
@@ -196,8 +195,8 @@ class ServerConfig(ConfigModel):
     )
     trusted: bool = Field(
         default=False,
-        description="`true`: what the server says of its own tools (read-only, destructive, idempotent) counts in "
-        "policies, and a template of it that fits any `https:` URI takes those that nobody lists.",
+        description="`true`: the server's own annotations (read-only, destructive, idempotent) count in policies, "
+        "and a template of it that fits any `https:` URI accepts those that no server lists.",
     )
     trust: Literal["first_sight", "ask"] = Field(
         default="first_sight",
@@ -207,16 +206,16 @@ class ServerConfig(ConfigModel):
     )
     on_change: Literal["hold", "warn"] | AcceptedChanges = Field(
         default=AcceptedChanges.model_construct(),
-        description="What becomes of definitions that changed since they were approved: `hold` holds every change, "
-        "`warn` none, and `accept` names the classes of changes that are accepted; others are held.",
+        description="For definitions that changed since their approval: `hold` holds every change, `warn` none, and "
+        "`accept` names the accepted classes of changes; others are held.",
         examples=["hold"],
     )
     invisible_characters: Literal["remove", "keep"] = Field(
         default="remove",
-        description="What becomes of characters that nobody sees (control characters, overrides of the direction of "
-        "text, zero-width spaces, tags) in what the server says of itself and of its tools, resources and prompts, and "
-        "in what it asks people. `remove` takes them out, and leaves out what has them in its name; `keep` passes them "
-        "on. Results are never changed.",
+        description="Invisible characters (control characters, overrides of the direction of text, zero-width "
+        "spaces, tags) in the server's information, in its tools, resources and prompts, and in its questions to "
+        "users. `remove` removes them, and leaves out items with one in their names; `keep` passes them on. Results "
+        "are never changed.",
         examples=["keep"],
     )
     output_validation: OutputValidation = Field(

@@ -69,7 +69,7 @@ class ToolsConfig(ConfigModel):
     )
     exclude: tuple[str, ...] = Field(
         default=(),
-        description="Tools that match one of these shell patterns are left out, whatever `include` says.",
+        description="Tools that match one of these shell patterns are left out, even if `include` matches them.",
         examples=[["delete_*"]],
     )
     timeout: Mapping[str, Seconds] = Field(
@@ -80,7 +80,7 @@ class ToolsConfig(ConfigModel):
     )
     fallbacks: Mapping[str, tuple[str, ...]] = Field(
         default={},
-        description="What stands in for a tool while the server is away, per tool name or shell pattern, in place of "
-        "the server's `fallbacks`: tools of other servers as `server.tool`, or servers, whose tool of the same name is "
-        'meant. The first match counts, `[]` says none: `{"search_*": ["other.find", "third"]}`.',
+        description="Fallbacks per tool name or shell pattern, in place of the server's `fallbacks`: tools of other "
+        "servers as `server.tool`, or servers, for their tool of the same name. The first match applies, `[]` means "
+        'none: `{"search_*": ["other.find", "third"]}`.',
     )

@@ -66,8 +66,8 @@ class FrontendConfig(ConfigModel):
     names: Names | None = Field(
         default=None,
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool` for hosts "
-        "that refuse dots. Calls accept either. Default: `compatible` for hosts that are known to refuse dots "
-        "(docs/hosts-and-servers.md), by what they say of themselves, and `canonical` for all others.",
+        "that refuse dots. Calls accept either. Default: `compatible` for hosts whose `clientInfo` is known to "
+        "refuse dots (docs/hosts-and-servers.md), and `canonical` for all others.",
         examples=["compatible"],
     )
 
@@ -92,8 +92,7 @@ class TlsConfig(ConfigModel):
     certificate: str = Field(
         min_length=1,
         description="The file of the certificate and of those between it and its authority, in PEM. A relative path "
-        "is one from the configuration file's folder, here and below. Once the files change, new connections get what "
-        "they hold then.",
+        "is one from the configuration file's folder, here and below. New connections use changed files.",
         examples=["/etc/aggregator/tls/tls.crt"],
     )
     key: str = Field(
@@ -103,7 +102,7 @@ class TlsConfig(ConfigModel):
         default=None,
         min_length=1,
         repr=False,
-        description="The password of the private key, where the file is encrypted.",
+        description="The password of the private key, if the file is encrypted.",
         examples=["${TLS_KEY_PASSWORD:-the password}"],
     )
     client_ca: str | None = Field(
@@ -132,9 +131,9 @@ class HttpConfig(FrontendConfig):
     )
     public_url: OwnUrl | None = Field(
         default=None,
-        description="The address by which hosts reach this aggregator where that is not the address listened on, such "
-        "as that of a reverse proxy, with the path that stands before ours there: whether the proxy takes it away or "
-        "passes it on. Its `Host` and `Origin` are accepted, and what is said of our own address names it.",
+        description="The address by which hosts reach this aggregator if it differs from the address listened on, "
+        "such as a reverse proxy's, with the path before ours there: the proxy may remove it or pass it on. Its "
+        "`Host` and `Origin` are accepted, and our own links use it.",
         examples=["https://tools.example.com/ai"],
     )
     tls: TlsConfig | None = Field(
@@ -191,8 +190,8 @@ class HttpConfig(FrontendConfig):
     )
     stall_timeout: Seconds = Field(
         default=30.0,
-        description="How long a host may take to send a request, and to read what it is sent: longer only while it "
-        "moves some kilobytes a second.",
+        description="How long a host may take to send a request, and to read its answer: longer only while it moves "
+        "some kilobytes a second.",
         examples=["10s"],
     )
 
@@ -213,7 +212,7 @@ class V1Config(ConfigModel):
 
 
 class ConsoleConfig(ConfigModel):
-    """The console of `aggregator serve`: pages for people, at `/console`."""
+    "The console of `aggregator serve`: web pages at `/console`."
 
     enabled: bool = Field(default=True, description="`false`: there are no pages.")
     trace_url: TraceUrl | None = Field(
@@ -229,8 +228,8 @@ class ChecksConfig(ConfigModel):
 
     timeout: Seconds = Field(
         default=2.0,
-        description="How long one such check may take. Arguments that were not checked in that time are refused; what "
-        "becomes of a result is said under `output_validation`.",
+        description="How long one such check may take. Arguments that were not checked in that time are refused; "
+        "`output_validation` describes results.",
         examples=["500ms"],
     )
 
@@ -247,9 +246,9 @@ class AuditConfig(ConfigModel):
     )
     durability: Literal["default", "strict"] = Field(
         default="default",
-        description="`strict`: a call is made once the database says that it begins, and answered once its row is "
-        "there; none is made while the database takes no rows. Otherwise a killed process loses at most "
-        "`flush_interval`, and the calls that are under way.",
+        description="`strict`: a call is made after the database has recorded its beginning, and answered after its "
+        "row is stored; none is made while the database accepts no rows. Otherwise a killed process loses at most "
+        "`flush_interval`, and the calls under way.",
         examples=["strict"],
     )
     flush_interval: Seconds = Field(default=0.1, description="How long rows are gathered before they are written.")
@@ -268,8 +267,9 @@ class AuditConfig(ConfigModel):
         default=None,
         min_length=32,
         repr=False,
-        description="A secret of 32 characters or more that the chain of the log is made with, so that nobody without "
-        "it can add, change or remove a row unnoticed. Once a log has a key, only processes with this key write to it.",
+        description="A secret of 32 characters or more for the chain of the log, so that an attacker without it "
+        "cannot add, change or remove a row unnoticed. Once a log has a key, only processes with this key write to "
+        "it.",
         examples=["${AGGREGATOR_CHAIN_KEY:-a secret of 32 or more characters}"],
     )
 
@@ -282,11 +282,11 @@ class RedactConfig(ConfigModel):
         description="`false`: well-known forms of keys, telling field names and queries of addresses stay.",
     )
     fields: tuple[str, ...] = Field(
-        default=(), description="Further names of fields whose values are taken out.", examples=[["patient_id"]]
+        default=(), description="Further names of fields whose values are removed.", examples=[["patient_id"]]
     )
     also: tuple[Expression, ...] = Field(
         default=(),
-        description="Further regular expressions; of one with groups, what those match is taken out.",
+        description="Further regular expressions; with groups, only the text in those is removed.",
         examples=[["EMP-[0-9]{6}"]],
     )
 

@@ -11,7 +11,7 @@ class CodeConfig(ConfigModel):
     max_calls: Whole = Field(default=50, ge=1, description="Calls of tools in one program.", examples=[10])
     timeout: Seconds = Field(
         default=60.0,
-        description="How long one program may take, without the time that its calls and questions to people take.",
+        description="How long one program may take, without the time of its calls and of questions to users.",
         examples=["10s"],
     )
     memory: Bytes = Field(default=64 * MIB, description="The memory that one program may use.", examples=["16MiB"])

@@ -15,11 +15,11 @@ _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class IntrospectionConfig(ConfigModel):
-    """The endpoint that says what an opaque token stands for (RFC 7662), and how the aggregator signs in there."""
+    "The introspection endpoint for opaque tokens (RFC 7662), and the aggregator's credentials there."
 
     url: str | None = Field(
         default=None,
-        description="Its address. Default: what the issuer's metadata says.",
+        description="Its address. Default: the one in the issuer's metadata.",
         examples=["https://login.example.com/introspect"],
     )
     client_id: str = Field(min_length=1, description="The aggregator's client id there.", examples=["aggregator"])
@@ -60,7 +60,7 @@ class ClaimsConfig(ConfigModel):
 
 
 class SignInConfig(ConfigModel):
-    """The aggregator as a client of the issuer, with which people sign in by OpenID Connect in their browser."""
+    "The aggregator as a client of the issuer, with which users sign in by OpenID Connect in their browser."
 
     client_id: str = Field(min_length=1, description="The aggregator's client id there.", examples=["aggregator"])
     client_secret: str | None = Field(
@@ -85,8 +85,8 @@ class IssuerConfig(ConfigModel):
     )
     audience: Texts = Field(
         min_length=1,
-        description="A token has to be meant for one of these (`aud`, RFC 8707): the address of an endpoint here, or "
-        "the name that the issuer has for this aggregator.",
+        description="A token must name one of these (`aud`, RFC 8707): the address of an endpoint here, or the "
+        "issuer's name for this aggregator.",
         examples=[["https://gateway.example.com/mcp"]],
     )
     algorithms: tuple[Algorithm, ...] = Field(
@@ -118,7 +118,7 @@ class IssuerConfig(ConfigModel):
     )
     sign_in: SignInConfig | None = Field(
         default=None,
-        description="Lets people sign in here with their browser to connect accounts, and the aggregator ask the "
+        description="Lets users sign in here with their browser to connect accounts, and the aggregator ask the "
         "issuer for them (enterprise-managed authorization).",
         examples=[{"client_id": "aggregator"}],
     )
@@ -138,7 +138,7 @@ class IssuerConfig(ConfigModel):
 
 
 class AuthConfig(ConfigModel):
-    """OAuth: who may come in with a token of whom, and what the aggregator needs to get tokens for upstream servers."""
+    "OAuth: the issuers whose tokens are accepted, and the aggregator's settings as a client of upstream servers."
 
     issuers: tuple[IssuerConfig, ...] = Field(
         default=(),
@@ -152,22 +152,22 @@ class AuthConfig(ConfigModel):
     )
     client_id_url: str | None = Field(
         default=None,
-        description="The aggregator's client id metadata document, which it is known by to servers' issuers. Default: "
-        "one that is served here where `http.public_url` is `https://`.",
+        description="The aggregator's client id metadata document, its id at the servers' issuers. Default: one that "
+        "is served here if `http.public_url` is `https://`.",
         examples=["https://gateway.example.com/oauth/client.json"],
     )
     vault_key: str | None = Field(
         default=None,
         min_length=32,
         repr=False,
-        description="The secret of 32 characters or more that tokens in the database are encrypted with. Default: one "
-        "that is made once and kept in a file beside an SQLite database; with PostgreSQL it is needed.",
+        description="A secret of 32 characters or more that encrypts tokens in the database. Default: a generated "
+        "one in a file beside an SQLite database; PostgreSQL needs it.",
         examples=["${AGGREGATOR_VAULT_KEY:-a secret of 32 or more characters}"],
     )
     private_hosts: Texts = Field(
         default=(),
-        description="Names and networks of your own in which issuers may be; addresses that other servers name are "
-        "never asked where they lead to a private network otherwise.",
+        description="Your own names and networks in which issuers may be; other addresses from servers are never "
+        "contacted if they lead to a private network.",
         examples=[["login.internal.example.com", "10.20.0.0/16"]],
     )
 

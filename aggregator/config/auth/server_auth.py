@@ -40,16 +40,15 @@ class ServerAuthConfig(ConfigModel):
 
     type: Literal["oauth"] = Field(default="oauth", description="OAuth 2.1, as MCP has it.")
     per: Literal["user", "agent", "shared"] = Field(
-        description="Whose account calls are made with: that of the person behind the host's token (`user`; that of "
-        "the agent where there is no token), of the agent (`agent`), or one for all (`shared`). An account is never "
-        "used for another.",
+        description="The account of a call: that of the user behind the host's token (`user`; without a token that "
+        "of the agent), of the agent (`agent`), or one for all (`shared`). An account is never used for another.",
         examples=["user"],
     )
     grant: GrantType = Field(
         default="authorization_code",
-        description="`authorization_code`: a person agrees in their browser, once. `client_credentials`: the "
-        "aggregator is the account. `token_exchange`: the host's token is exchanged at the server's issuer (RFC 8693). "
-        "`enterprise`: the company's issuer vouches for the person (enterprise-managed authorization).",
+        description="`authorization_code`: a user agrees in their browser, once. `client_credentials`: the "
+        "aggregator is the account. `token_exchange`: the host's token is exchanged at the server's issuer (RFC "
+        "8693). `enterprise`: the company's issuer vouches for the user (enterprise-managed authorization).",
         examples=["client_credentials"],
     )
     issuer: str | None = Field(
@@ -60,8 +59,8 @@ class ServerAuthConfig(ConfigModel):
     client_id: str | None = Field(
         default=None,
         min_length=1,
-        description="The aggregator's client id there. Default: its metadata document where that is supported, else "
-        "one from dynamic registration.",
+        description="The aggregator's client id there. Default: its metadata document if the issuer supports that, "
+        "else one from dynamic registration.",
         examples=["aggregator"],
     )
     client_secret: str | None = Field(
@@ -82,14 +81,14 @@ class ServerAuthConfig(ConfigModel):
     )
     lists: Literal["gateway", "connected"] = Field(
         default="gateway",
-        description="With whose account the server's lists of tools are read where accounts are of single people or "
-        "agents: that of the aggregator itself (`aggregator connect SERVER`), or that of anyone who has connected, for "
-        "which the lists of all must be the same (`connected`).",
+        description="If accounts belong to users or agents, the account that reads the server's lists of tools: that "
+        "of the aggregator itself (`aggregator connect SERVER`), or any connected one, for which the lists of all "
+        "must be the same (`connected`).",
         examples=["connected"],
     )
     idp: str | None = Field(
         default=None,
-        description="`enterprise`: the issuer of `auth.issuers` that vouches for people; it needs `sign_in`.",
+        description="`enterprise`: the issuer of `auth.issuers` that vouches for users; it needs `sign_in`.",
         examples=["https://login.example.com"],
     )
     subject_token: str | None = Field(
@@ -97,7 +96,7 @@ class ServerAuthConfig(ConfigModel):
         min_length=1,
         repr=False,
         description="`enterprise`, `token_exchange`: a token of the aggregator's own to exchange, in place of a "
-        "person's.",
+        "user's.",
         examples=["${EXAMPLE_TOKEN}"],
     )
 

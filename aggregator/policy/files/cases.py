@@ -58,9 +58,9 @@ class PolicyCase(PolicyModel):
     )
     token: CaseToken | None = Field(
         default=None,
-        description="The claims of an access token that the call comes with: `subject`, and where they matter "
-        "`client`, `groups`, `scopes`, and `issuer`, which is the one of the configuration if that has one. A token "
-        "that stands for no agent, or lacks the scopes that the tool wants, is denied.",
+        description="The claims of the call's access token: `subject`, and if they matter `client`, `groups`, "
+        "`scopes`, and `issuer`, by default the one of the configuration if that has one. A token that stands for no "
+        "agent, or lacks the scopes of the tool, is denied.",
         examples=[{"subject": "ann", "groups": ["staff"]}],
     )
     tool: str = Field(
@@ -71,8 +71,8 @@ class PolicyCase(PolicyModel):
     )
     arguments: Mapping[str, Any] | None = Field(
         default=None,
-        description="What it is called with, where that matters: checked against the `arguments` rules, and against "
-        "the tool's own schema with `--connect`.",
+        description="The arguments, if they matter: checked against the `arguments` rules, and against the tool's "
+        "own schema with `--connect`.",
         examples=[{"city": "Beijing"}],
     )
     after: Annotated[list[EarlierName], BeforeValidator(no_list)] = Field(
@@ -92,7 +92,7 @@ class PolicyCase(PolicyModel):
     )
     people: People | None = Field(
         default=None,
-        description="With `expect: confirm`, how many different people must have to say yes.",
+        description="With `expect: confirm`, how many different approvers are needed.",
         examples=[2],
     )
     why: str | None = Field(

@@ -61,14 +61,14 @@ class LimitsPart(PolicyModel):
     )
     result_bytes: Bytes | None = Field(
         default=None,
-        description="The largest result, as a number of bytes or a text such as `64KiB`. Of what is larger the "
-        "beginning comes through, and the agent reads on in pages of this size.",
+        description="The largest result, as a number of bytes or a text such as `64KiB`. Of a larger one the agent "
+        "gets the beginning, and reads on in pages of this size.",
         examples=["64KiB"],
     )
     result_tokens: Count | None = Field(
         default=None,
-        description="The most tokens of a result's text, as estimated, where that is less than `results.max_tokens` of "
-        "the configuration. Of what is longer the beginning comes through, and the agent reads on in pages.",
+        description="The most tokens of a result's text, as estimated, if that is less than `results.max_tokens` of "
+        "the configuration. Of a longer one the agent gets the beginning, and reads on in pages.",
         examples=[4000],
         json_schema_extra={"minimum": 1},
     )
@@ -106,19 +106,19 @@ class DefaultsPart(PolicyModel):
     )
     deny: Patterns = Field(
         default=[],
-        description="What may not, whatever any `allow` says here or in a role.",
+        description="Tools that are denied, even if an `allow` here or in a role matches.",
         examples=[["*.delete_*"]],
     )
     confirm: Patterns = Field(
         default=[],
-        description="What a person must agree to, each time. It grants nothing: the tool must be allowed too.",
+        description="Tools that need a confirmation, each time. It grants nothing: the tool must be allowed too.",
         examples=[["shop.pay_*"]],
     )
     confirm_people: Annotated[Mapping[PatternText, People], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Per pattern how many different people must agree, each time. From two on the host is not asked: "
-        "they answer in the queue, one no ends it, and each person counts once. Of several patterns that match the "
-        "largest number counts. It grants nothing: the tool must be allowed too.",
+        description="Per pattern how many different approvers must agree, each time. From two on the host is not "
+        "asked: they answer in the queue, one no ends it, and each approver counts once. Of several matching "
+        "patterns the largest number applies. It grants nothing: the tool must be allowed too.",
         examples=[{"erp.post_*": 2}],
     )
     arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(none_is_empty)] = Field(
@@ -148,7 +148,7 @@ class DefaultsPart(PolicyModel):
     )
     read_only: Patterns = Field(
         default=[],
-        description="Tools that you declare to only read, whatever their server says or does not say.",
+        description="Tools that you declare read-only, regardless of their server's annotations.",
         examples=[["time.*"]],
     )
     idempotent: Patterns = Field(
@@ -164,29 +164,29 @@ class DefaultsPart(PolicyModel):
     )
     bindings: Annotated[Mapping[PatternText, Server], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Plain tool names and the server each is taken from, where several servers have a tool of one "
-        "name. It grants nothing: the tool must be allowed too.",
+        description="Plain tool names and the server of each, if several servers have a tool of one name. It grants "
+        "nothing: the tool must be allowed too.",
         examples=[{"mall4j.product.search": "mall_a"}],
     )
     confirm_by: Literal["host", "queue"] | None = Field(
         default=None,
-        description="Who says yes to a call that waits for a person. `host`: the program that makes the call puts the "
-        "question to its user, and its answer counts; it proves no person, since whoever runs that program can "
-        "answer. `queue`: only somebody who answers with `aggregator approvals`; the host is not asked. Built in: "
-        "`host`.",
+        description="Who confirms a call. `host`: the program that makes the call asks its user, and its answer "
+        "counts; it proves no user, since the program itself can answer. `queue`: only an approver with `aggregator "
+        "approvals` or the console; the host is not asked. Built in: `host`.",
         examples=["queue"],
     )
     confirm_fallback: Literal["deny", "queue"] | None = Field(
         default=None,
-        description="What becomes of a call that waits for a person when the host cannot ask one: `deny` refuses it, "
-        "`queue` keeps it until somebody approves it. Without effect where `confirm_by` is `queue`. Built in: `deny`.",
+        description="For a call that needs a confirmation when the host cannot ask: `deny` refuses it, `queue` keeps "
+        "it until it is approved. Without effect if `confirm_by` is `queue`. Built in: `deny`.",
         examples=["queue"],
     )
     confirm_wait: Wait | None = Field(
         default=None,
-        description="How long a call whose question is in the queue waits for the answer, at most an hour; after that "
-        "the agent is told to make the same call again. `0` tells it at once. Built in: `50s`, and `5m` where the "
-        "host asked for progress, which it then gets every 10 seconds; many hosts give up after a minute without any.",
+        description="How long a call whose question is in the queue waits for the answer, at most an hour; after "
+        "that the agent is asked to make the same call again. `0` does not wait. Built in: `50s`, and `5m` if the "
+        "host asked for progress, which it then gets every 10 seconds; many hosts give up after a minute without "
+        "any.",
         examples=["2m"],
     )
     denials: Literal["explicit", "hidden"] | None = Field(
@@ -197,14 +197,14 @@ class DefaultsPart(PolicyModel):
     )
     names: Literal["canonical", "compatible"] | None = Field(
         default=None,
-        description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may use "
-        "either. Built in: what the frontend says.",
+        description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may "
+        "use either. Built in: the setting of the frontend.",
         examples=["compatible"],
     )
     expose: Literal["all", "search", "auto", "code"] | None = Field(
         default=None,
-        description="How much is listed: `all` tools, `search` only those by which the others are found and called, "
-        "`auto` the one or the other by what the list would cost. Built in: what the frontend says.",
+        description="How much is listed: `all` tools, `search` only the meta tools that find and call the others, "
+        "`auto` either by the cost of the list. Built in: the setting of the frontend.",
         examples=["search"],
     )
     pinned: Patterns = Field(
@@ -288,7 +288,7 @@ class FlowPart(PolicyModel):
         examples=["outward"],
     )
     then: Literal["confirm", "deny"] = Field(
-        description="`confirm` asks a person each time, `deny` refuses. The strictest rule that holds counts.",
+        description="`confirm` asks each time, `deny` refuses. The strictest rule that holds applies.",
         examples=["confirm"],
     )
 
@@ -327,14 +327,14 @@ class PolicyFile(PolicyModel):
     )
     decay: Decay | None = Field(
         default=None,
-        description="How long it counts what was read, where calls have neither a session nor a trace and only their "
-        "key is known; at most 30 days. All files say one value. Built in: `30m`.",
+        description="How long a read counts for calls with neither a session nor a trace, by their key; at most 30 "
+        "days. All files say one value. Built in: `30m`.",
         examples=["30m"],
     )
     conversation: Literal["session", "key"] | None = Field(
         default=None,
-        description="What flow rules take as one conversation: with `session`, the session or the trace of a call "
-        "where it has one; with `key`, all that comes with one key, whatever sessions and traces there are. All files "
-        "say one value. Built in: `session`.",
+        description="The conversation of flow rules: with `session`, the session or the trace of a call if it has "
+        "one; with `key`, all calls with one key, regardless of sessions and traces. All files say one value. Built "
+        "in: `session`.",
         examples=["key"],
     )
