@@ -8,12 +8,12 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from aggregator.adapters.log_redaction import redacted_log
@@ -50,11 +50,8 @@ _INPUT_REQUESTS: Final = 5
 # Seconds after which an event loop that does not respond counts as blocked.
 _RESPONSE_TIME: Final = 5.0
 
-
-class Elicit(Protocol):
-    """A function that shows a form to the user: the params of `elicitation/create` in, its result out."""
-
-    def __call__(self, form: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any]]: ...
+# Shows a form to the user: the params of `elicitation/create` in, its result out.
+Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,19 +94,10 @@ class OwnGrants(RunningGrants, Accounts, Protocol):
     """The grants of this process."""
 
 
-class BuildGrants(Protocol):
-    """A function that makes the grants of a process."""
-
-    def __call__(
-        self,
-        config: Config,
-        find: Callable[[str], ServerConfig | None],
-        database: LazyDatabase,
-        secrets: LateSecrets,
-        redactor: Redactor,
-        events: TokenEvents,
-        /,
-    ) -> OwnGrants: ...
+# Makes the grants of a process.
+BuildGrants = Callable[
+    [Config, Callable[[str], ServerConfig | None], LazyDatabase, LateSecrets, Redactor, TokenEvents], OwnGrants
+]
 
 
 def build_app(

@@ -6,7 +6,8 @@ Rule: the writer of the audit log trims it (aggregator/audit/writer.py), not thi
 import asyncio
 import logging
 import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from aggregator.config.settings import AuditConfig
 from aggregator.storage.errors import StorageError
@@ -16,11 +17,8 @@ log = logging.getLogger(__name__)
 
 EVERY: Final = 600.0
 
-
-class WallClock(Protocol):
-    """A function that returns the time in seconds since 1970."""
-
-    def __call__(self) -> float: ...
+# Returns the time in seconds since 1970.
+WallClock = Callable[[], float]
 
 
 class Retention:

@@ -4,10 +4,10 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
@@ -33,11 +33,8 @@ LAST_MOMENT: Final = 5.0
 # Bytes kept beside the database while it cannot be written.
 _SPILL_BYTES: Final = 256 * 1024 * 1024
 
-
-class WaitForStart(Protocol):
-    """The wait until the start of the program is over, which is more urgent than writing rows."""
-
-    def __call__(self) -> Coroutine[Any, Any, None]: ...
+# The wait until the start of the program is over, which is more urgent than writing rows.
+WaitForStart = Callable[[], Coroutine[Any, Any, None]]
 
 
 class CallTelemetry:

@@ -3,8 +3,9 @@
 Rule: redact before cutting if the cut could show half of a secret.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from aggregator.wire.codec import Raw, decode, encode
 
@@ -19,11 +20,8 @@ _MESSAGE: Final = 4000
 _NAMES: Final = 4096
 _NAME: Final = 200
 
-
-class RedactValue(Protocol):
-    """A function that returns a JSON value without its secrets."""
-
-    def __call__(self, value: Any, /) -> Any: ...
+# Returns a JSON value without its secrets.
+RedactValue = Callable[[Any], Any]
 
 
 class Capture:

@@ -68,10 +68,8 @@ class OpenRows(Protocol):
     def __call__(self) -> "Awaitable[AuditRows]": ...
 
 
-class Clock(Protocol):
-    """A function that returns the time in seconds since 1970."""
-
-    def __call__(self) -> float: ...
+# Returns the time in seconds since 1970.
+Clock = Callable[[], float]
 
 
 class Writer:

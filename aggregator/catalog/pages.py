@@ -1,7 +1,7 @@
 """Records in the order they are shown, as pages of JSON. Frozen: another list is another object."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import cached_property
 from heapq import nlargest
@@ -41,10 +41,8 @@ class PageItem(Protocol):
     def rendered(self) -> dict[Rendering, bytes]: ...
 
 
-class ExposeWithin(Protocol):
-    """A function that returns a definition of the server of this prefix with the URIs in it as hosts see them."""
-
-    def __call__(self, prefix: str, holder: dict[str, Any], /) -> dict[str, Any]: ...
+# Returns a definition of the server of this prefix with the URIs in it as hosts see them.
+ExposeWithin = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 R = TypeVar("R", bound=PageItem)

@@ -1,9 +1,9 @@
 """The bounds of programs, and what ends a call or keeps a program from running."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator import DISTRIBUTION
 from aggregator.code.prelude import FunctionCall
@@ -24,10 +24,8 @@ class TooManyPrograms(Exception):
     """Another program cannot begin: as many run as may."""
 
 
-class ProgramFunctions(Protocol):
-    """The functions of a program. What they return is a JSON text; `CallFailed` is raised inside the program."""
-
-    def __call__(self, call: FunctionCall, /) -> Awaitable[str]: ...
+# The functions of a program. What they return is a JSON text; `CallFailed` is raised inside the program.
+ProgramFunctions = Callable[[FunctionCall], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)

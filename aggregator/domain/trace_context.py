@@ -5,20 +5,17 @@ Law: a malformed header counts as absent, as the standard demands; it never fail
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.call_record import TraceContext
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 
-
-class Sample(Protocol):
-    """A function that decides whether a trace is recorded; `caller` is the caller's flag, None without a caller."""
-
-    def __call__(self, trace_id: str, caller: bool | None, /) -> bool: ...
+# Decides whether a trace is recorded; `caller` is the caller's flag, None without a caller.
+Sample = Callable[[str, bool | None], bool]
 
 
 # Section 3.2.2: `00` is exactly this long; a later version may go on after a dash, and `ff` is none.

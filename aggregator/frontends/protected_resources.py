@@ -5,8 +5,8 @@ challenge says too, so every page of a browser may read them.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from aggregator.frontends.web.host_guard import (
     RESOURCE_METADATA,
@@ -28,11 +28,8 @@ _LACKS: Final = Refused(403, "A token with more scopes is needed for this.", err
 _METHODS: Final = ("GET", "HEAD")
 _AGENT: Final = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-
-class PathsBefore(Protocol):
-    """The prefix of our paths as the sender of a request sees them."""
-
-    def __call__(self, scope: Scope, /) -> str: ...
+# The prefix of our paths as the sender of a request sees them.
+PathsBefore = Callable[[Scope], str]
 
 
 class ProtectedResources:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, Protocol
@@ -81,11 +81,8 @@ LOOK_EVERY: Final = 0.02
 # For a request whose principal is let in again before its end.
 _LET_OUT: Final = Refused(401, "This request was ended, since its key was not good for a moment; send it again.")
 
-
-class ServeRequest(Protocol):
-    """An ASGI application for requests of an authenticated principal."""
-
-    async def __call__(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None: ...
+# An ASGI application for requests of an authenticated principal.
+ServeRequest = Callable[[Principal, Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 
 class ReportsOfAll(Protocol):
@@ -391,11 +388,9 @@ async def _hand_over(server: Listener, stopped: "asyncio.Task[Any]") -> None:
                     return
 
 
-class LeaveRequests(Protocol):
-    """The time in which all is still served, and hosts are told to go elsewhere."""
-
-    async def __call__(self) -> bool:
-        """Wait until it is over; return whether there was such a time."""
+# Waits until the time is over in which all is still served and hosts are sent elsewhere; returns whether there was
+# such a time.
+LeaveRequests = Callable[[], Coroutine[Any, Any, bool]]
 
 
 async def serve_web(

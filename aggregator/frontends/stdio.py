@@ -6,10 +6,10 @@ Law: only messages are written to stdout; everything else that prints goes to st
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 from aggregator.config.settings import StdioConfig
 from aggregator.domain.bounds.tasks import Tasks
@@ -46,17 +46,10 @@ _READ_SIZE: Final = 256 * 1024
 _SLICE: Final = 16 * 1024
 _LEFT: Final = "the host closed stdin"
 
-
-class WriteBytes(Protocol):
-    """The output to the host. It never waits."""
-
-    def __call__(self, data: bytes, /) -> None: ...
-
-
-class DrainRequests(Protocol):
-    """The wait for running requests before the process ends."""
-
-    async def __call__(self) -> None: ...
+# The output to the host. It never waits.
+WriteBytes = Callable[[bytes], None]
+# The wait for running requests before the process ends.
+DrainRequests = Callable[[], Coroutine[Any, Any, None]]
 
 
 class StdioFrontend(LineReader):

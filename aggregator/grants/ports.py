@@ -13,16 +13,13 @@ from aggregator.grants.values import ConnectOutcome, ConnectPage
 from aggregator.oauth.authorization import LoginAttempt
 from aggregator.oauth.token_response import TokenResponse
 
-# Return the configuration of a server by its id, or None.
+# Returns the configuration of a server by its id, or None.
 FindServer = Callable[[str], ServerConfig | None]
-# Return a configuration with the values of its secrets; raises UpstreamError if one has none.
+# Returns a configuration with the values of its secrets; raises UpstreamError if one has none.
 CompleteServer = Callable[[ServerConfig], Awaitable[ServerConfig]]
 
-
-class HideCredentials(Protocol):
-    """A function that registers the credentials of a source, by their names, for redaction in all output."""
-
-    def __call__(self, source: str, named: Mapping[str, str], /) -> Awaitable[None]: ...
+# Registers the credentials of a source, by their names, for redaction in all output.
+HideCredentials = Callable[[str, Mapping[str, str]], Awaitable[None]]
 
 
 async def hide_nothing(source: str, named: Mapping[str, str], /) -> None:

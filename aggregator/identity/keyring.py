@@ -5,9 +5,9 @@ Rule: an unknown key id, a wrong secret and the right one cost the same work.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aggregator.domain.text.error_text import error_text
 from aggregator.identity.keys import Presented, hashed, matches
@@ -44,10 +44,8 @@ class KeySource(Protocol):
     async def touch(self, used: Mapping[str, float]) -> None: ...
 
 
-class RefreshPause(Protocol):
-    """The wait between two refreshes."""
-
-    async def __call__(self, seconds: float, /) -> object: ...
+# The wait between two refreshes.
+RefreshPause = Callable[[float], Coroutine[Any, Any, object]]
 
 
 class Keyring:

@@ -3,10 +3,11 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pkgutil import resolve_name
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.config.notify import ReceiverConfig
 from aggregator.notify.formats import message
@@ -40,10 +41,8 @@ class Delivery(Protocol):
         """Close open connections."""
 
 
-class RunProgram(Protocol):
-    """A function that runs a program for one notice, given its configuration and its input."""
-
-    async def __call__(self, receiver: ReceiverConfig, given: bytes, /) -> DeliveryAnswer: ...
+# Runs a program for one notice, given its configuration and its input.
+RunProgram = Callable[[ReceiverConfig, bytes], Coroutine[Any, Any, DeliveryAnswer]]
 
 
 class ProgramDelivery:

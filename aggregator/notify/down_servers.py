@@ -1,15 +1,11 @@
 """The down servers announced to one receiver: after a grace period, and as back only if announced as down."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Protocol
 
-
-class AnnounceServer(Protocol):
-    """A function that announces that a server is down (`back` None), or is back after so many seconds."""
-
-    def __call__(self, server: str, reason: str, back: float | None, /) -> None: ...
+# Announces that a server is down (`back` None), or is back after so many seconds.
+AnnounceServer = Callable[[str, str, float | None], None]
 
 
 class DownServers:

@@ -1,8 +1,9 @@
 """The limits that agents reached, gathered for one receiver: the first is sent at once, later ones together."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 # Pairs of agent and rule that are gathered apart; further ones are dropped, since agents choose their own names.
 MOST: Final = 1_000
@@ -18,10 +19,8 @@ class ReachedLimit(NamedTuple):
     source: str | None
 
 
-class AnnounceLimit(Protocol):
-    """A function that announces that a limit was reached, so many times."""
-
-    def __call__(self, reached: ReachedLimit, times: int, /) -> None: ...
+# Announces that a limit was reached, so many times.
+AnnounceLimit = Callable[[ReachedLimit, int], None]
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.config.notify import ReceiverConfig
 from aggregator.notify.delivery import Delivery, DeliveryAnswer
@@ -30,11 +30,8 @@ LONGEST_NAMED_WAIT: Final = 600.0
 # Seconds after which a notice is too old to be of use.
 TOO_OLD: Final = 3600.0
 
-
-class PauseFor(Protocol):
-    """A wait for some seconds."""
-
-    async def __call__(self, seconds: float, /) -> Any: ...
+# A wait for some seconds.
+PauseFor = Callable[[float], Coroutine[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 Law: claims of an untrusted upstream do not count; without a claim that counts, the worst is assumed.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 Annotation = Literal["destructive", "open_world", "read_only", "idempotent"]
 ANNOTATIONS: Final[tuple[Annotation, ...]] = ("destructive", "open_world", "read_only", "idempotent")
@@ -49,10 +49,8 @@ def with_declared(annotations: ToolAnnotations, *, read_only: bool, idempotent: 
     return annotations._replace(idempotent=True) if idempotent else annotations
 
 
-class IsTrusted(Protocol):
-    """Tell whether the configuration trusts a server, by its id."""
-
-    def __call__(self, server: str, /) -> bool: ...
+# Tells whether the configuration trusts a server, by its id.
+IsTrusted = Callable[[str], bool]
 
 
 Trusted = IsTrusted | Mapping[str, bool] | None

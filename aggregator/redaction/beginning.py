@@ -1,12 +1,9 @@
 """The beginning of a long text without secrets, where half a secret would stand at the cut."""
 
-from typing import Protocol
+from collections.abc import Callable
 
-
-class RedactText(Protocol):
-    """The function that returns a text without secrets."""
-
-    def __call__(self, text: str, /) -> str: ...
+# Returns a text without secrets.
+RedactText = Callable[[str], str]
 
 
 def beginning(text: str, redact: RedactText, most: int) -> str:

@@ -1,16 +1,10 @@
 """A URL of a database whose password is resolved anew at each connection."""
 
-from typing import Protocol
+from collections.abc import Callable
 
-
-class PasswordOfTheMoment(Protocol):
-    """A function that returns the current password. It may take seconds: call it in a thread.
-
-    Raises:
-        SecretUnavailable: there is none now.
-    """
-
-    def __call__(self) -> str: ...
+# Returns the current password. It may take seconds: call it in a thread. Raises: SecretUnavailable: there is none
+# now.
+PasswordOfTheMoment = Callable[[], str]
 
 
 class LateUrl(str):

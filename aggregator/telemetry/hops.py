@@ -3,8 +3,8 @@
 Source: OpenTelemetry semantic conventions for MCP, "Recording MCP transport".
 """
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
@@ -25,11 +25,8 @@ HTTP: Final = NetworkHop("tcp", "http")
 # The frontends that are not reached over HTTP.
 OF_FRONTEND: Final[Mapping[str, NetworkHop]] = {"stdio": PIPE, "cli": INSIDE, "inprocess": INSIDE}
 
-
-class FindHop(Protocol):
-    """A function that returns the way to a server; called in the thread that makes spans, too."""
-
-    def __call__(self, server: str, /) -> NetworkHop: ...
+# Returns the way to a server; called in the thread that makes spans, too.
+FindHop = Callable[[str], NetworkHop]
 
 
 def nowhere(server: str) -> NetworkHop:

@@ -4,6 +4,7 @@ Law: nothing a caller writes can make a metric grow beyond its bound.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 Key = tuple[str, ...]
@@ -55,10 +56,8 @@ class MakeRow(Protocol[MadeRow]):
     def __call__(self, key: Key, /) -> MadeRow: ...
 
 
-class FoldKey(Protocol):
-    """A function that returns the label values of the row that surplus values share."""
-
-    def __call__(self, key: Key, /) -> Key: ...
+# Returns the label values of the row that surplus values share.
+FoldKey = Callable[[Key], Key]
 
 
 class Series(Generic[Row]):

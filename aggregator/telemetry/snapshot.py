@@ -1,8 +1,8 @@
 """The values that metrics read at the moment of a scrape: states of upstreams, sizes of queues."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,5 @@ class Snapshot:
     receivers: Mapping[str, ReceiverCounts] = field(default_factory=dict)
 
 
-class TakeSnapshot(Protocol):
-    """A function that measures everything that is scraped."""
-
-    def __call__(self) -> Snapshot: ...
+# Measures everything that is scraped.
+TakeSnapshot = Callable[[], Snapshot]

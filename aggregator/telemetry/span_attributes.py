@@ -7,8 +7,8 @@ the attributes that Langfuse reads (its OpenTelemetry property mapping).
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
 
 from aggregator.domain.call_record import TOOL_CALL, CallRecord, Stage, Status
 from aggregator.domain.trace_context import step_span_id, upstream_span_id
@@ -53,11 +53,8 @@ _MESSAGE: Final = 500
 RPC_CODE: Final = re.compile(r"-?[0-9]{1,10}")
 _NANO: Final = 1_000_000_000
 
-
-class TextRedactor(Protocol):
-    """A function that takes secrets out of a text."""
-
-    def __call__(self, text: str, /) -> str: ...
+# Takes secrets out of a text.
+TextRedactor = Callable[[str], str]
 
 
 class Span(NamedTuple):

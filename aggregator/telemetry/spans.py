@@ -10,9 +10,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from aggregator import DISTRIBUTION
 from aggregator.domain.call_record import CallRecord
@@ -42,14 +42,9 @@ _FEW: Final = 8
 # What of a captured text goes into a span, in characters.
 _CAPTURED: Final = 16_000
 
-
-class CaptureTexts(Protocol):
-    """A function that returns the arguments and the result of a call as redacted texts.
-
-    It is called in a thread and must only read the record.
-    """
-
-    def __call__(self, record: CallRecord, /) -> Captured: ...
+# Returns the arguments and the result of a call as redacted texts. It is called in a thread and must only read the
+# record.
+CaptureTexts = Callable[[CallRecord], Captured]
 
 
 class Spans:

@@ -5,7 +5,7 @@ Law: ids, progress tokens and cancellations are of this hop: minted here, matche
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -57,16 +57,10 @@ class Channel(Protocol):
         ...
 
 
-class OnRequest(Protocol):
-    """The handler of requests of the other end: returns the result, or raises `RpcError`."""
-
-    def __call__(self, method: str, params: dict[str, Any], channel: Channel, /) -> Awaitable[Any]: ...
-
-
-class OnNotification(Protocol):
-    """The handler of notifications of the other end that are not about a request of ours."""
-
-    def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
+# The handler of requests of the other end: returns the result, or raises `RpcError`.
+OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
+# The handler of notifications of the other end that are not about a request of ours.
+OnNotification = Callable[[str, dict[str, Any]], None]
 
 
 class AnswerRequest(Protocol):

@@ -1,7 +1,7 @@
 """Requests of ours to the other end of a connection, from the moment they are begun until their answer has come."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.result_memory import SMALL, hold
@@ -9,32 +9,15 @@ from aggregator.wire.codec import encode
 
 _CANCEL_REASON: Final = "no longer waited for"
 
-
-class OnProgress(Protocol):
-    """Called with the params of each `notifications/progress` of one request, without the token."""
-
-    def __call__(self, params: dict[str, Any], /) -> None: ...
-
-
-class Send(Protocol):
-    """The function that puts one message on the wire.
-
-    request_id: of our own request in the message, so that a failed write can fail that request.
-    """
-
-    def __call__(self, data: bytes, request_id: int | None, /) -> None: ...
-
-
-class CancelOuter(Protocol):
-    """The function that cancels the request that another one was sent within; returns False if it has ended."""
-
-    def __call__(self) -> bool: ...
-
-
-class OnLateAnswer(Protocol):
-    """Called when the other end answers a request whose wait was cancelled."""
-
-    def __call__(self) -> None: ...
+# Called with the params of each `notifications/progress` of one request, without the token.
+OnProgress = Callable[[dict[str, Any]], None]
+# Puts one message on the wire. request_id: of our own request in the message, so that a failed write can fail that
+# request.
+Send = Callable[[bytes, int | None], None]
+# Cancels the request that another one was sent within; returns False if it has ended.
+CancelOuter = Callable[[], bool]
+# Called when the other end answers a request whose wait was cancelled.
+OnLateAnswer = Callable[[], None]
 
 
 class AnswerReceiver(Protocol):

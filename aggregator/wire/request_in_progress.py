@@ -1,5 +1,6 @@
 """A request of the other end of a connection that is answered without a task."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -10,10 +11,6 @@ class RequestInProgress(Protocol):
         """Promote it to a task, started with `Peer.answer_in_task`."""
 
 
-class BeginRequest(Protocol):
-    """A function that begins to answer a request of the other end without a task, or returns None.
-
-    The answer is sent with `Peer.finish`, later.
-    """
-
-    def __call__(self, request_id: str | int, method: str, params: dict[str, Any], /) -> RequestInProgress | None: ...
+# Begins to answer a request of the other end without a task, or returns None. The answer is sent with `Peer.finish`,
+# later.
+BeginRequest = Callable[[str | int, str, dict[str, Any]], RequestInProgress | None]

@@ -5,7 +5,7 @@ Law: secrets in a new file are hidden before anything of the file is logged, whe
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -27,22 +27,10 @@ EVERY: Final = 0.5
 STILL: Final = 0.1
 PATIENCE: Final = 2.0
 
-
-class ConfigReader(Protocol):
-    """The reading of the configuration files. It takes long: call it in a thread."""
-
-    def __call__(self) -> Loaded:
-        """Read the current files.
-
-        Raises:
-            ConfigError: they are invalid.
-        """
-
-
-class ConfigListener(Protocol):
-    """The notification about a configuration that came into force, for what lies outside the app, such as logging."""
-
-    def __call__(self, config: Config) -> None: ...
+# Reads the configuration files, which takes long: call it in a thread. Raises: ConfigError: the files are invalid.
+ConfigReader = Callable[[], Loaded]
+# The notification about a configuration that came into force, for what lies outside the app, such as logging.
+ConfigListener = Callable[[Config], None]
 
 
 @dataclass(frozen=True, slots=True)

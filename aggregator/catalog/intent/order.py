@@ -3,9 +3,9 @@
 Law: an order only. Every tool given comes back once, and equal ones stay in their order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.catalog.intent.names import ToolNames
 from aggregator.catalog.intent.text import MessageText
@@ -17,11 +17,8 @@ _READ: Final = 120
 _PAIRS: Final = 40
 _NAMED: Final = 100
 
-
-class RankTools(Protocol):
-    """Order the tools of one server for a message, best first; a search does."""
-
-    def __call__(self, text: str, tools: tuple[ToolRecord, ...], /) -> Sequence[ToolRecord]: ...
+# Orders the tools of one server for a message, best first; a search does.
+RankTools = Callable[[str, tuple[ToolRecord, ...]], Sequence[ToolRecord]]
 
 
 def order_tools(message: MessageText, names: ToolNames, server: str, rank: RankTools | None) -> tuple[int, ...]:

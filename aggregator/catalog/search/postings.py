@@ -5,10 +5,10 @@ Frozen: a change of one server makes new lists, and old snapshots stay unchanged
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.terms.words import unspaced
@@ -19,11 +19,8 @@ _ENDS: Final = 3
 _OFTEN: Final = 16
 _ONE: Final = ord("1")
 
-
-class Pause(Protocol):
-    """Let other threads run for a moment, in the middle of a long computation."""
-
-    def __call__(self) -> None: ...
+# Lets other threads run for a moment, in the middle of a long computation.
+Pause = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from aggregator.cli.runtime.logs import set_levels, start_logging
 from aggregator.cli.runtime.tables import one_line
@@ -90,10 +90,8 @@ def with_log(config: Config, level: str | None, as_json: bool) -> Config:
     return config.model_copy(update={"log": config.log.model_copy(update=given)})
 
 
-class Options(Protocol):
-    """A function that lays the options of the command line over a configuration."""
-
-    def __call__(self, config: Config, /) -> Config: ...
+# Lays the options of the command line over a configuration.
+Options = Callable[[Config], Config]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ Law: nothing else is changed, and an unchanged value is returned as the same obj
 back to its own server.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from aggregator.domain.uris.exposed import aliased, with_server, wrapped
 
@@ -19,11 +19,8 @@ _UI: Final = "ui"
 _UI_URI: Final = "resourceUri"
 _FLAT_UI_URI: Final = "ui/resourceUri"
 
-
-class Elsewhere(Protocol):
-    """A function that tells whether a URI would lead to another server than the one whose result it stands in."""
-
-    def __call__(self, uri: str, /) -> bool: ...
+# Tells whether a URI would lead to another server than the one whose result it stands in.
+Elsewhere = Callable[[str], bool]
 
 
 M = TypeVar("M", bound=Mapping[str, Any])

@@ -5,10 +5,10 @@ Rule: the web server is loaded only then, since hosts wait for the start of `agg
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pkgutil import resolve_name
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.connect.parts import ConnectingGrants, OutcomeSeen
@@ -16,13 +16,8 @@ from aggregator.frontends.connect.parts import ConnectingGrants, OutcomeSeen
 _SERVING: Final = "aggregator.frontends.connect.listener:serving"
 HOST: Final = "127.0.0.1"
 
-
-class ServePages(Protocol):
-    """A context manager inside which pages are served at a socket."""
-
-    def __call__(
-        self, bound: socket.socket, grants: ConnectingGrants, seen: OutcomeSeen | None, /
-    ) -> AbstractAsyncContextManager[None]: ...
+# A context manager inside which pages are served at a socket.
+ServePages = Callable[[socket.socket, ConnectingGrants, OutcomeSeen | None], AbstractAsyncContextManager[None]]
 
 
 class PagesOnDemand:

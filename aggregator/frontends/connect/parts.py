@@ -1,6 +1,6 @@
 """The services that the pages for connecting use. Quick to import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from aggregator.domain.principal import Principal, TokenFacts
@@ -35,10 +35,8 @@ class ConnectingGrants(Protocol):
     ) -> ConnectOutcome: ...
 
 
-class OutcomeSeen(Protocol):
-    """A function that receives the outcome of connecting."""
-
-    def __call__(self, outcome: ConnectOutcome, /) -> None: ...
+# Receives the outcome of connecting.
+OutcomeSeen = Callable[[ConnectOutcome], None]
 
 
 class PersonSignIns(Protocol):

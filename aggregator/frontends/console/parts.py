@@ -1,6 +1,6 @@
 """The services of the program that the pages of the console use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -44,28 +44,14 @@ class DatabaseOpener(Protocol):
         """
 
 
-class ConfigInForce(Protocol):
-    """The configuration in force, which a reload replaces."""
-
-    def __call__(self) -> Config: ...
-
-
-class MeasuredState(Protocol):
-    """A function that measures the process, as for one scrape of the metrics."""
-
-    def __call__(self) -> Snapshot: ...
-
-
-class HourOfCalls(Protocol):
-    """A function that computes the calls of the last hour, in a thread; None if they are not counted."""
-
-    async def __call__(self) -> Hour | None: ...
-
-
-class RunningOfAll(Protocol):
-    """A function that returns the calls that run now, at all replicas, and the names of those that did not say."""
-
-    async def __call__(self) -> tuple[RunningCalls, tuple[str, ...]]: ...
+# The configuration in force, which a reload replaces.
+ConfigInForce = Callable[[], Config]
+# Measures the process, as for one scrape of the metrics.
+MeasuredState = Callable[[], Snapshot]
+# Computes the calls of the last hour, in a thread; None if they are not counted.
+HourOfCalls = Callable[[], Coroutine[Any, Any, Hour | None]]
+# Returns the calls that run now, at all replicas, and the names of those that did not say.
+RunningOfAll = Callable[[], Coroutine[Any, Any, tuple[RunningCalls, tuple[str, ...]]]]
 
 
 class EventRecorder(Protocol):

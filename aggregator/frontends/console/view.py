@@ -1,8 +1,8 @@
 """The request that a page of the console gets, and the view that it gives back. Pages know neither HTTP nor HTML."""
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, get_args
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.storage.records import ConsoleRole
@@ -85,10 +85,8 @@ class ConsoleStream:
     events: AsyncIterator[bytes]
 
 
-class Page(Protocol):
-    """A method of a page that answers one request."""
-
-    def __call__(self, request: ConsoleRequest, /) -> Awaitable[PageView | Redirect | Departure | ConsoleStream]: ...
+# A method of a page that answers one request.
+Page = Callable[[ConsoleRequest], Awaitable[PageView | Redirect | Departure | ConsoleStream]]
 
 
 @dataclass(frozen=True, slots=True)

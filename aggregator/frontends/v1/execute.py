@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.bounds.tasks import Tasks
@@ -32,11 +32,8 @@ _NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstre
 # Meta tools that call no tool, or count each that they call.
 _NOT_COUNTED: Final = frozenset(META_TOOLS) - {CALL} | {RUN_CODE}
 
-
-class RefuseCall(Protocol):
-    """A function that raises the refusal of a call, inside the record of that call."""
-
-    async def __call__(self, record: CallRecord, /) -> dict[str, Any]: ...
+# Raises the refusal of a call, inside the record of that call.
+RefuseCall = Callable[[CallRecord], Coroutine[Any, Any, dict[str, Any]]]
 
 
 _BLAME: Final = Blame("v1.max_calls_per_conversation", None)

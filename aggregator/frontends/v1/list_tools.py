@@ -16,11 +16,8 @@ from aggregator.wire.codec import Raw, encode
 # Rendering a tool takes up to half a millisecond; after so many, other tasks have a turn.
 _AT_A_TIME: Final = 10
 
-
-class ToolWriter(Protocol):
-    """A function that renders a tool: the text that a model would read, and the item for the answer's list."""
-
-    def __call__(self, tool: ToolRecord, /) -> tuple[str, Any]: ...
+# Renders a tool: the text that a model would read, and the item for the answer's list.
+ToolWriter = Callable[[ToolRecord], tuple[str, Any]]
 
 
 class SourceLookup(Protocol):

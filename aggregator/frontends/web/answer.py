@@ -1,8 +1,8 @@
 """The answer to one HTTP request: its state, and its bytes on the connection."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -14,17 +14,10 @@ from aggregator.frontends.web.host_guard import Message, Send
 _STATUS_LINE: Final = b"HTTP/1.1 "
 _WHOLE: Final[Message] = {"headers": [(b"content-length", b"")]}
 
-
-class WriteWhole(Protocol):
-    """The way to write a whole JSON answer at once: returns False, and writes nothing, where that cannot be done."""
-
-    def __call__(self, status: int, body: bytes, /) -> bool: ...
-
-
-class AskForScopes(Protocol):
-    """The value of `WWW-Authenticate` that asks for a token with these scopes."""
-
-    def __call__(self, scopes: Sequence[str], /) -> bytes: ...
+# The way to write a whole JSON answer at once: returns False, and writes nothing, where that cannot be done.
+WriteWhole = Callable[[int, bytes], bool]
+# The value of `WWW-Authenticate` that asks for a token with these scopes.
+AskForScopes = Callable[[Sequence[str]], bytes]
 
 
 class Answer:

@@ -1,7 +1,7 @@
 """Credentials of a web request, and the response to a request that fails authentication."""
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from aggregator.domain.errors import INTERNAL_ERROR
 from aggregator.frontends.web.host_guard import Scope, Send, respond, source_in, values
@@ -21,10 +21,8 @@ def request_facts(scope: Scope, frontend: FrontendName, endpoint_agent: str | No
     )
 
 
-class ChallengeFor(Protocol):
-    """The value of `WWW-Authenticate` for a refused request; None where it gets none."""
-
-    def __call__(self, scope: Scope, refused: Refused, /) -> bytes | None: ...
+# The value of `WWW-Authenticate` for a refused request; None where it gets none.
+ChallengeFor = Callable[[Scope, Refused], bytes | None]
 
 
 # The `ChallengeFor` of the web server, in the scope of requests that are refused elsewhere.

@@ -4,8 +4,8 @@ It names every agent, server and tool, hidden ones too, so the key of an ordinar
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final
 
 from aggregator.domain.principal import METRICS_ROLE
 from aggregator.frontends.web.credentials import ChallengeFor, refuse, request_facts
@@ -16,17 +16,10 @@ from aggregator.telemetry.prometheus_text import CONTENT_TYPE
 
 METRICS_PATH: Final = "/metrics"
 
-
-class MetricsText(Protocol):
-    """The text of the metrics, in pieces."""
-
-    def __call__(self) -> Iterator[bytes]: ...
-
-
-class GroupPage(Protocol):
-    """The text of the metrics of all workers, in pieces."""
-
-    def __call__(self) -> AsyncIterator[bytes]: ...
+# The text of the metrics, in pieces.
+MetricsText = Callable[[], Iterator[bytes]]
+# The text of the metrics of all workers, in pieces.
+GroupPage = Callable[[], AsyncIterator[bytes]]
 
 
 _NOT_FOR_YOU: Final = Refused(403, f"The metrics are for agents with the role `{METRICS_ROLE}`.")

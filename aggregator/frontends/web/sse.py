@@ -4,9 +4,10 @@ stream.
 
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qs, urlencode
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -36,11 +37,8 @@ _sender: ContextVar[Principal] = ContextVar("sender")
 
 log = logging.getLogger(__name__)
 
-
-class PathPrefix(Protocol):
-    """The prefix of our paths as the sender of a request sees them."""
-
-    def __call__(self, scope: Scope, /) -> str: ...
+# The prefix of our paths as the sender of a request sees them.
+PathPrefix = Callable[[Scope], str]
 
 
 class SseFrontend:

@@ -1,7 +1,7 @@
 """The pages `/`, `/healthz` and `/readyz`: which frontends there are, that the process runs, how the upstreams are."""
 
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond, source_in
 
@@ -9,17 +9,10 @@ ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 _METHODS: Final = ("GET", "HEAD")
 
-
-class StatusReport(Protocol):
-    """A function that returns whether the aggregator is ready, and the details that say so."""
-
-    def __call__(self) -> tuple[bool, Mapping[str, Any]]: ...
-
-
-class GroupReport(Protocol):
-    """A function that returns the details of all replicas."""
-
-    def __call__(self) -> Awaitable[Mapping[str, Any]]: ...
+# Returns whether the aggregator is ready, and the details that say so.
+StatusReport = Callable[[], tuple[bool, Mapping[str, Any]]]
+# Returns the details of all replicas.
+GroupReport = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class StatusPages:

@@ -1,9 +1,9 @@
 """Tests of policies that stand beside them: `policies/cases/*.yaml`, run by `aggregator policy test`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -26,11 +26,8 @@ from aggregator.policy.scopes import lacking
 FOLDER: Final = "cases"
 Expected = Literal["allow", "deny", "confirm", "invalid"]
 
-
-class CheckArguments(Protocol):
-    """A function that returns in one sentence why arguments do not fit all of these schemas, or None."""
-
-    def __call__(self, schemas: Iterable[Mapping[str, Any]], arguments: Mapping[str, Any], /) -> str | None: ...
+# Returns in one sentence why arguments do not fit all of these schemas, or None.
+CheckArguments = Callable[[Iterable[Mapping[str, Any]], Mapping[str, Any]], str | None]
 
 
 class CaseToken(PolicyModel):

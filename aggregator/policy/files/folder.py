@@ -1,10 +1,10 @@
 """Read the policy files of a folder at one moment; `checking` turns them into documents."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.domain.problems import Problem
@@ -14,11 +14,8 @@ LARGEST: Final = 2**20
 MOST_FILES: Final = 1_000
 _ATTEMPTS: Final = 3
 
-
-class CheckSchema(Protocol):
-    """Return the mistake in a JSON Schema, or None."""
-
-    def __call__(self, schema: Mapping[str, Any], /) -> str | None: ...
+# Returns the mistake in a JSON Schema, or None.
+CheckSchema = Callable[[Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True, slots=True)

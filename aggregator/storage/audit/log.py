@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain as joined
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -67,11 +67,8 @@ _DAMAGED: Final = (
     "either mend it (`sqlite3 {path} .recover | sqlite3 mended.db`) or move it away, and make keys anew."
 )
 
-
-class ChainOfProcess(Protocol):
-    """A function that returns the number of the chain that this process writes, such as its slot among the replicas."""
-
-    def __call__(self) -> int: ...
+# Returns the number of the chain that this process writes, such as its slot among the replicas.
+ChainOfProcess = Callable[[], int]
 
 
 class _FileGone(Exception):

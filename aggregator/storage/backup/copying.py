@@ -1,8 +1,9 @@
 """The work of the commands on backups: make one, restore one, copy a database into another."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from sqlalchemy import Table
 
@@ -19,11 +20,8 @@ from aggregator.storage.locate import full_url, sqlite_path
 
 _SQLITE: Final = "sqlite"
 
-
-class OnRows(Protocol):
-    """A function that gets the number of rows of a table processed so far."""
-
-    def __call__(self, table: str, rows: int, /) -> None: ...
+# Gets the number of rows of a table processed so far.
+OnRows = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)

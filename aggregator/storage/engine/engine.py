@@ -3,11 +3,11 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy import Engine as SyncEngine
@@ -27,23 +27,12 @@ T = TypeVar("T")
 # What `version` returns: equal as long as the subject was not changed. The first half is the file's own identity.
 Version = tuple[int, int]
 
-
-class RemakeFile(Protocol):
-    """A function that makes a deleted file anew, or prepares the one that took its place."""
-
-    async def __call__(self) -> None: ...
-
-
-class OnFileReplaced(Protocol):
-    """A function that is called when the file of the database is another one."""
-
-    def __call__(self) -> None: ...
-
-
-class OnChangesWritten(Protocol):
-    """A function that is called when a change was written and committed."""
-
-    def __call__(self) -> None: ...
+# Makes a deleted file anew, or prepares the one that took its place.
+RemakeFile = Callable[[], Coroutine[Any, Any, None]]
+# Called when the file of the database is another one.
+OnFileReplaced = Callable[[], None]
+# Called when a change was written and committed.
+OnChangesWritten = Callable[[], None]
 
 
 class Engine:

@@ -5,8 +5,9 @@ Rule: it only wakes, outside of every transaction that writes, and at most so of
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.storage.engine.postgres_connections import DRIVER, connector
 from aggregator.storage.engine.postgres_url import PostgresUrl
@@ -21,11 +22,8 @@ _STATEMENT: Final = 5.0
 _LOOK_EVERY: Final = 20.0
 _AGAIN: Final = 1.0
 
-
-class OnWoken(Protocol):
-    """A function that is called when some process has written a change."""
-
-    def __call__(self) -> None: ...
+# Called when some process has written a change.
+OnWoken = Callable[[], None]
 
 
 class ChangeWake:

@@ -8,8 +8,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.frontends.console.calls.rows import MinuteTable, counted_text, hour_data, listed
@@ -41,11 +41,8 @@ _COUNT_WAITING: Final = 30.0
 _AFTER_FAULT: Final = 5.0
 _HOUR: Final = 3600.0
 
-
-class RenderParts(Protocol):
-    """A function that renders a template with its data as HTML; it is called in a thread."""
-
-    def __call__(self, template: str, given: Mapping[str, Any], /) -> str: ...
+# Renders a template with its data as HTML; it is called in a thread.
+RenderParts = Callable[[str, Mapping[str, Any]], str]
 
 
 class OpenPage:
