@@ -163,9 +163,6 @@ class ServerConfig(ConfigModel):
         "there.",
         examples=["20s"],
     )
-    heartbeat: Seconds = Field(
-        default=60.0, description="`sse`: after this long without a message the stream gets a ping.", examples=["20s"]
-    )
     protocol: Protocol = Field(
         default="auto",
         description="The protocol era to speak: `auto` finds out, and uses the host's if a server has both (with "

@@ -30,6 +30,7 @@ from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.process import process
 from aggregator.upstream.sessions import negotiate
 from aggregator.upstream.transports import http as http_transport
+from aggregator.upstream.transports import sse as sse_transport
 from aggregator.upstream.transports import stdio as stdio_transport
 from aggregator.upstream.upstream import Upstream
 from tests.chaos.call_history import CallHistory
@@ -51,6 +52,7 @@ _LOOK: Final = 0.01
 
 # Waiting times, shortened: every upstream has to come back within a short run. The ratios stay.
 _IMPATIENCE: Final = (
+    (sse_transport, "HEARTBEAT", 1.0),
     (backoff, "FIRST", 0.02),
     (backoff, "CAP", 0.3),
     (backoff, "REFUSED_FIRST", 0.1),
@@ -160,7 +162,7 @@ class ChaosRun:
             if name in STEADY:
                 fields |= {"timeout": BOUND, "connect_timeout": BOUND}
             else:
-                fields |= {"timeout": 0.4, "connect_timeout": 2, "heartbeat": 1, "reconnect_wait": 0.3}
+                fields |= {"timeout": 0.4, "connect_timeout": 2, "reconnect_wait": 0.3}
                 fields["health"] = HealthConfig(interval=0.5, timeout=0.5)
             if name in self._webs:
                 fields |= {"type": "sse" if name == "wild_sse" else "http", "url": self._webs[name].url}

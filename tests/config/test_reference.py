@@ -37,7 +37,7 @@ from scripts.docs.configuration import ISSUER_PARTS, inserted
 from .conftest import Load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
-URL_FIELDS = {"url", "headers", "proxy", "launch", "heartbeat", "type", "auth", "tls"}
+URL_FIELDS = {"url", "headers", "proxy", "launch", "type", "auth", "tls"}
 ENVIRON = {"EXAMPLE_KEY": "a", "CLIENT_KEY_PASSWORD": "p", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 

@@ -30,7 +30,7 @@ def test_what_is_not_written_has_its_default(load_file: Load) -> None:
     assert (server.id, server.key, server.prefix, server.type, server.description) == ("it", "it", "it", "stdio", "it")
     assert server.args == ("-y", "3", "true")
     assert server.env == {"PORT": "8080"}
-    assert (server.timeout, server.max_timeout, server.connect_timeout, server.heartbeat) == (30, 600, 30, 60)
+    assert (server.timeout, server.max_timeout, server.connect_timeout) == (30, 600, 30)
     assert (server.enabled, server.protocol, server.max_message_bytes) == (True, "auto", 64 * 2**20)
 
 

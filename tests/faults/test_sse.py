@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.upstream.transports import sse as transport
 from tests.polling import until
 
 from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
@@ -70,9 +71,10 @@ async def test_a_stream_that_names_no_endpoint() -> None:
             await harness.check_echo("good.echo")
 
 
-async def test_a_silent_stream_is_lost_and_found_again() -> None:
+async def test_a_silent_stream_is_lost_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """C2, C11: silent past the heartbeat and no answer to a ping: a new stream."""
-    async with raw_sse() as raw, running_app(sse(raw, heartbeat=0.1)) as harness:
+    monkeypatch.setattr(transport, "HEARTBEAT", 0.1)
+    async with raw_sse() as raw, running_app(sse(raw)) as harness:
         await harness.check_echo("web.echo")
         raw.silent = True
         await until(lambda: harness.upstream("web").state == "reconnecting", "the silence was noticed")
@@ -83,9 +85,10 @@ async def test_a_silent_stream_is_lost_and_found_again() -> None:
         assert raw.count("ping") >= 1
 
 
-async def test_a_quiet_stream_that_answers_pings_stays() -> None:
+async def test_a_quiet_stream_that_answers_pings_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """C2: silence alone is no fault."""
-    async with raw_sse() as raw, running_app(sse(raw, heartbeat=0.05)) as harness:
+    monkeypatch.setattr(transport, "HEARTBEAT", 0.05)
+    async with raw_sse() as raw, running_app(sse(raw)) as harness:
         await until(lambda: raw.count("ping") >= 4, "it was asked four times")
         assert harness.upstream("web").state == "ready"
         assert raw.count("GET") == 2  # one for calls, one for lists

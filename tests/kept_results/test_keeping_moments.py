@@ -12,6 +12,7 @@ from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.gateway.results import sealing
 from aggregator.gateway.results.handles import URI_HEAD, handle_in, new_handle, owner_of
 from aggregator.gateway.results.keeper import (
+    PREVIEW_TOKENS,
     NoSuchResult,
     PageBounds,
     PageRequest,
@@ -65,10 +66,10 @@ class Rows:
 class Here:
     """The large results of a process."""
 
-    def __init__(self, rows: Rows | None = None, **config: Any) -> None:
+    def __init__(self, rows: Rows | None = None, preview_tokens: int = PREVIEW_TOKENS, **config: Any) -> None:
         self.now = 1_000.0
         self.rows = rows
-        self.keeper = ResultKeeper(rows, ResultsConfig(**config), lambda: self.now)
+        self.keeper = ResultKeeper(rows, ResultsConfig(**config), lambda: self.now, preview_tokens=preview_tokens)
         self.results = LargeResults(self.keeper)
         self.may_read = True
         self.asked: list[tuple[str, str]] = []

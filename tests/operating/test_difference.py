@@ -45,7 +45,6 @@ VARIANTS: dict[str, tuple[Any, Any]] = {
     "max_timeout": (10.0, 20.0),
     "connect_timeout": (1.0, 2.0),
     "timeout_resets_on_progress": (False, True),
-    "heartbeat": (1.0, 2.0),
     "max_message_bytes": (10, 20),
     "max_pending": (1, 2),
     "memory_limit": (None, 2**30),
@@ -73,7 +72,8 @@ def configs(draw: st.DrawFn) -> Config:
     """Few servers with few differences, so that some are the same in two of them."""
     ids = draw(st.lists(st.sampled_from("abcd"), unique=True))
     fields = st.fixed_dictionaries(
-        {}, optional={name: st.sampled_from(VARIANTS[name]) for name in ("env", "timeout", "trusted", "heartbeat")}
+        {},
+        optional={name: st.sampled_from(VARIANTS[name]) for name in ("env", "timeout", "trusted", "cwd")},
     )
     servers = tuple(server(one, **draw(fields)) for one in ids)
     return Config(

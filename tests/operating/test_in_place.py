@@ -75,7 +75,7 @@ async def test_subscriptions_go_on_with_a_server_that_is_connected_anew() -> Non
     async with editable_app(toolbox) as harness:
         uri = "file://box//notes/a.txt"
         assert await harness.ask("resources/subscribe", {"uri": uri}) == {}
-        await harness.edit(toolbox.model_copy(update={"heartbeat": 7.0}))
+        await harness.edit(toolbox.model_copy(update={"max_message_bytes": 7_000_000}))
         await harness.upstream("box").wait_subscribed(FILE, BOUND)
         harness.notified.clear()
         await library.touch(FILE)
@@ -117,7 +117,7 @@ async def test_editing_again_and_again_leaves_nothing_behind() -> None:
         before = len(asyncio.all_tasks())
         for number in range(1, 21):
             calls = [asyncio.create_task(harness.call("box.watched")) for _ in range(5)]
-            await harness.edit(toolbox.model_copy(update={"heartbeat": float(number)}))
+            await harness.edit(toolbox.model_copy(update={"max_message_bytes": 1_000_000 * number}))
             assert not [result for result in await asyncio.gather(*calls) if result.get("isError")]
         await until(lambda: len(asyncio.all_tasks()) <= before, "the old ones have ended")
         assert harness.app.supervisor.upstreams.keys() == {"box"}

@@ -16,12 +16,6 @@ class ResultsConfig(ConfigModel):
         "never cut. Policy files may say less for an agent or a tool (`result_tokens`). `0`: never.",
         examples=[25_000],
     )
-    preview_tokens: Whole = Field(
-        default=2_000,
-        ge=100,
-        description="The tokens of the beginning that is shown, and of a page that `read_result` returns by default.",
-        examples=[4_000],
-    )
     keep: Seconds = Field(
         default=3600.0,
         description="How long the whole of such a result can be read, encrypted in the database of `storage`.",

@@ -26,7 +26,7 @@ class _Address(NamedTuple):
 
 _REACHED_BY: dict[str, _Address] = {
     "command": _Address(("stdio",), ("command", "args", "env", "cwd")),
-    "url": _Address(("auto", "http", "sse"), ("url", "headers", "proxy", "launch", "heartbeat", "auth", "tls")),
+    "url": _Address(("auto", "http", "sse"), ("url", "headers", "proxy", "launch", "auth", "tls")),
     "target": _Address(("local",), ("target",)),
 }
 # The field that each type of server must have.
@@ -155,7 +155,7 @@ def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> It
 
 def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
     """Yield a complaint for each bare number that was probably meant in milliseconds."""
-    for name in ("timeout", "max_timeout", "connect_timeout", "heartbeat"):
+    for name in ("timeout", "max_timeout", "connect_timeout"):
         value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and _LIKELY_MILLISECONDS < value < 1e9:
             spelled = format_duration(value)

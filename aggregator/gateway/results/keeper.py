@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 # The same for every reason, so that a guess learns nothing.
 GONE: Final = "There is no such result, or it is over. Call the tool again; its answer has another handle."
 _LEAST_PAGE: Final = 16
+# Tokens of the beginning that is shown of a large result, and of a page of it unless the reader asks for another size.
+PREVIEW_TOKENS: Final = 2_000
 # Fields of a block that resource contents have too; `data` is the field of images and sound.
 _KEPT_FIELDS: Final = ("mimeType", "text", "blob", "data")
 
@@ -122,9 +124,16 @@ class _Header(msgspec.Struct):
 class ResultKeeper:
     """The kept results of this process's database. `store` is None without a database."""
 
-    def __init__(self, store: ResultStore | None, config: ResultsConfig, clock: ResultClock = time.time) -> None:
+    def __init__(
+        self,
+        store: ResultStore | None,
+        config: ResultsConfig,
+        clock: ResultClock = time.time,
+        preview_tokens: int = PREVIEW_TOKENS,
+    ) -> None:
         self._store = store
         self.config = config
+        self.preview_tokens = preview_tokens
         self._clock = clock
 
     @property
@@ -201,7 +210,7 @@ class ResultKeeper:
             BadRead: there is no such path or offset, or the expression is none.
         """
         kept = await self.open(principal, text, may_read)
-        return KeptPage(await asyncio.to_thread(_page, kept, asked, self.config.preview_tokens), kept)
+        return KeptPage(await asyncio.to_thread(_page, kept, asked, self.preview_tokens), kept)
 
 
 def _page(kept: KeptResult, asked: PageRequest, usual: int) -> str:

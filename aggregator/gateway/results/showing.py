@@ -96,7 +96,7 @@ class LargeResults:
             )
         ):
             return result
-        preview_tokens = min(config.preview_tokens, most) if most else config.preview_tokens
+        preview_tokens = min(keeper.preview_tokens, most) if most else keeper.preview_tokens
         try:
             found = await asyncio.to_thread(
                 preview, result, most, preview_tokens, limits.result, keeps_structured=keeps_structured

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from aggregator.config.server_config import ServerConfig
@@ -45,6 +45,9 @@ from aggregator.wire.sse import EventReader, EventTooLarge
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
+
+# A stream that is silent for so many seconds is asked with a ping, which may take as long.
+HEARTBEAT: Final = 60.0
 
 
 class SseConnection(DuplexConnection):
@@ -116,19 +119,18 @@ class SseConnection(DuplexConnection):
             self._fail(UpstreamUnavailable(self._server.id, f"The events of {self._server.id} cannot be read: {why}."))
 
     async def watch(self) -> None:
-        """End the connection when its stream was silent for `heartbeat` and a ping gets no answer in the same time."""
+        """End the connection when its stream was silent for `HEARTBEAT` and a ping gets no answer in the same time."""
         loop = asyncio.get_running_loop()
-        heartbeat = self._server.heartbeat
         while not self.ended.done():
             silent = loop.time() - self._silent_since
-            if silent < heartbeat:
-                await asyncio.sleep(heartbeat - silent)
+            if silent < HEARTBEAT:
+                await asyncio.sleep(HEARTBEAT - silent)
                 continue
             try:
-                async with asyncio.timeout(heartbeat):
+                async with asyncio.timeout(HEARTBEAT):
                     await self.peer.request("ping", {})
             except TimeoutError:
-                self.end(f"its event stream was silent for {heartbeat:g} s and a ping got no answer")
+                self.end(f"its event stream was silent for {HEARTBEAT:g} s and a ping got no answer")
             except (RpcError, PeerGone, UpstreamError):
                 # Even an error is a sign of life; `ended` shows a connection that is gone.
                 self._silent_since = loop.time()

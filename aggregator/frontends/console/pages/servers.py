@@ -24,7 +24,7 @@ _NAMED: Final = 40
 # Settings without secrets, which are shown unchanged if an entry sets them.
 _PLAIN: Final = frozenset(
     {"type", "prefix", "start", "timeout", "max_timeout", "connect_timeout", "idle_timeout", "grace", "reconnect_wait"}
-    | {"heartbeat", "protocol", "isolation", "trusted", "coerce", "output_validation", "invisible_characters"}
+    | {"protocol", "isolation", "trusted", "coerce", "output_validation", "invisible_characters"}
     | {"attribution", "instructions", "max_pending", "max_message_bytes", "memory_limit"}
 )
 
