@@ -5,6 +5,8 @@ The files under `data/` are those of the suite as the `jsonschema` 4.26 source d
 """
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +28,6 @@ DIALECTS: Final = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 SUITES: Final = {name: json.loads((DATA / f"{name}.json").read_text(encoding="utf-8")) for name in DIALECTS}
-FILES: Final = [(name, file) for name, files in SUITES.items() for file in files]
 
 # Groups whose schema we refuse, and the words of the refusal.
 META = "leads out of it, to 'http"
@@ -54,27 +55,40 @@ def schema_of(group: dict[str, Any], dialect: str) -> dict[str, Any]:
     return {"$schema": DIALECTS[dialect], **schema}
 
 
+def groups(dialect: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return each group of the suite with the name of its file."""
+    return ((file, group) for file, own in SUITES[dialect].items() for group in own)
+
+
 def refusal_of(file: str, group: dict[str, Any]) -> str | None:
     return DOCUMENT if file == "refRemote" else REFUSED.get((file, group["description"]))
 
 
-@pytest.mark.parametrize(("dialect", "file"), FILES)
-def test_required(dialect: str, file: str) -> None:
-    for group in SUITES[dialect][file]:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_required(dialect: str) -> None:
+    wrong: list[tuple[object, ...]] = []
+    for file, group in groups(dialect):
         schema, refusal = schema_of(group, dialect), refusal_of(file, group)
-        if refusal is not None:
-            with pytest.raises(UnusableSchema, match=refusal):
-                compile_check(schema)
+        try:
+            check = compile_check(schema)
+        except UnusableSchema as refused:
+            if refusal is None or re.search(refusal, str(refused)) is None:
+                wrong.append((file, group["description"], refused))
             continue
-        check = compile_check(schema)
+        if refusal is not None:
+            wrong.append((file, group["description"], "is not refused"))
+            continue
         for case in group["tests"]:
             found = check.faults(case["data"])
-            assert (not found) == case["valid"], (group["description"], case["description"], found)
+            if (not found) != case["valid"]:
+                wrong.append((file, group["description"], case["description"], found))
+    assert not wrong
 
 
-@pytest.mark.parametrize(("dialect", "file"), FILES)
-def test_the_judge_says_the_same(dialect: str, file: str) -> None:
-    for group in SUITES[dialect][file]:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_judge_says_the_same(dialect: str) -> None:
+    wrong: list[tuple[object, ...]] = []
+    for file, group in groups(dialect):
         if refusal_of(file, group) is not None:
             continue
         index = read(schema_of(group, dialect))
@@ -84,8 +98,10 @@ def test_the_judge_says_the_same(dialect: str, file: str) -> None:
         weights = {pattern: weight(pattern) or 0 for _, pattern in index.patterns}
         for case in group["tests"]:
             found = list(SchemaInterpreter(index, weights).faults(case["data"]))
-            assert (not found) == case["valid"], (group["description"], case["description"], found)
-            assert SchemaInterpreter(index, weights).holds(index.root, case["data"]) == case["valid"]
+            holds = SchemaInterpreter(index, weights).holds(index.root, case["data"])
+            if not (not found) == holds == case["valid"]:
+                wrong.append((file, group["description"], case["description"], found, holds))
+    assert not wrong
 
 
 def test_every_refusal_is_one_of_the_suite() -> None:
