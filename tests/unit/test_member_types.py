@@ -1,6 +1,7 @@
 """Members of definitions with other types than the schema of the protocol: no host is listed one."""
 
 import copy
+from itertools import product
 from typing import Any
 
 import mcp.types
@@ -80,17 +81,25 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [*found, ("_meta",)] if not path else found
 
 
-WRONG = [
-    pytest.param(kind, path, wrong, id=f"{kind} {path} {wrong!r}")
-    for kind, definition in FULL.items()
-    for path in places(definition)
-    for wrong in (None, 7, 1.5, "no such", [7], {"x": 7}, [None], True)
-]
+WRONG = (None, 7, 1.5, "no such", [7], {"x": 7}, [None], True)
 
 
-@pytest.mark.parametrize(("kind", "path", "wrong"), WRONG)
-def test_one_wrong_member_costs_no_host_its_list(kind: Kind, path: tuple[Any, ...], wrong: Any) -> None:
+@pytest.mark.parametrize("kind", MODELS)
+def test_one_wrong_member_costs_no_host_its_list(kind: Kind) -> None:
     """One bad item costs itself only: hosts whose library checks types would refuse the whole list."""
+    failed: list[Exception] = []
+    for path, wrong in product(places(FULL[kind]), WRONG):
+        try:
+            check_wrong_member(kind, path, wrong)
+        except Exception as error:
+            error.add_note(f"{path} is {wrong!r}")
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup("some members cost a host its list", failed)
+
+
+def check_wrong_member(kind: Kind, path: tuple[Any, ...], wrong: Any) -> None:
+    """Hold that a list with one definition whose member at `path` is wrong is shown, mended."""
     definition = copy.deepcopy(FULL[kind])
     holder = definition
     for key in path[:-1]:
