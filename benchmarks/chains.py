@@ -15,7 +15,7 @@ from typing import Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.rows import RowMaker
-from aggregator.domain.call_record import CallRecord, Stage, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, TraceContext
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 
@@ -43,9 +43,8 @@ def _call(chain: int, number: int) -> CallRecord:
     return CallRecord(
         trace=TraceContext(f"{chain:016x}{number:016x}", f"{number:016x}"),
         started=time.time(),
-        agent_id="shop",
+        caller=RecordedCaller("shop", "http"),
         asked_name="crm.list_orders",
-        frontend="http",
         server="crm",
         tool="crm.list_orders",
         own_name="list_orders",

@@ -8,7 +8,7 @@ from typing import Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.rows import RowMaker
-from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, Status, TraceContext
+from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, Stage, Status, TraceContext
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 
@@ -61,9 +61,10 @@ def _past_call(chance: random.Random, agent: str, server: str, tool: str, at: fl
     seconds = min(30.0, 0.002 * 1.7 ** chance.gauss(2, 3))
     call = CallRecord(
         TraceContext(f"{chance.getrandbits(128):032x}", f"{chance.getrandbits(64):016x}"),
-        at, agent, tool, "http", host_version="2026-07-28", key_id="k" + agent[-3:], server=server, tool=tool,
+        at, RecordedCaller(agent, "http", "2026-07-28", None, "k" + agent[-3:], None, None, f"c-{int(at) // 600}"),
+        tool, server=server, tool=tool,
         own_name=tool.partition(".")[2], schema_version="3793967c0a52", upstream_version="2025-11-25",
-        conversation_id=f"c-{int(at) // 600}", duration=seconds,
+        duration=seconds,
         arguments={"id": f"r-{int(at)}", "limit": 20}, result={"content": [{"type": "text", "text": "x" * 200}]},
     )  # fmt: skip
     left = int(1_000 * chance.random())

@@ -49,23 +49,15 @@ class RowMaker:
         """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
         trace = call.trace
         key = (
-            call.agent_id,
-            call.key_id,
-            call.tenant,
+            *call.caller,
             call.server,
             call.answered_by,
             call.tool,
             call.schema_version,
-            call.frontend,
-            call.via,
-            call.host_version,
             call.upstream_version,
             call.error_code,
             call.rule,
             call.rule_source,
-            call.user_id,
-            call.session_id,
-            call.conversation_id,
             call.asked_name,
             call.approved_by,
             call.own_name,
@@ -149,20 +141,21 @@ class RowMaker:
         capture = self._capture
         fit = _all_fit(key)
         text = _as_it_is if fit else _text
+        caller = call.caller
         values = {
-            "agent_id": text(call.agent_id),
+            "agent_id": text(caller.agent_id),
             "answered_by": text(call.answered_by),
             "approved_by": _named(call.approved_by, capture),
             "arguments_bytes": "",
             "arguments_digest": "",
             "asked_name": _named(call.asked_name, capture),
-            "conversation_id": _named(call.conversation_id, capture),
+            "conversation_id": _named(caller.conversation_id, capture),
             "duration": "",
             "ended": "",
             "error_code": text(call.error_code),
-            "frontend": text(call.frontend),
-            "host_version": text(call.host_version),
-            "key_id": text(call.key_id),
+            "frontend": text(caller.frontend),
+            "host_version": text(caller.host_version),
+            "key_id": text(caller.key_id),
             "kind": CALL,
             "own_name": text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
             "queued": "",
@@ -173,17 +166,17 @@ class RowMaker:
             "rule_source": text(call.rule_source),
             "schema_version": text(call.schema_version),
             "server_id": text(call.server),
-            "session_id": _named(call.session_id, capture),
+            "session_id": _named(caller.session_id, capture),
             "span_id": "",
             "started": "",
             "status": call.status,
-            "tenant": text(call.tenant),
+            "tenant": text(caller.tenant),
             "tool_name": text(call.tool),
             "trace_id": "",
             "upstream_seconds": "",
             "upstream_version": text(call.upstream_version),
-            "user_id": _named(call.user_id, capture),
-            "via": text(call.via),
+            "user_id": _named(caller.user_id, capture),
+            "via": text(caller.via),
         }
         common = {name: value for name, value in values.items() if value is not None}
         if fit:

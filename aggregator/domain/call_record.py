@@ -88,6 +88,25 @@ class ShownPart(NamedTuple):
     all: int
 
 
+class RecordedCaller(NamedTuple):
+    """The caller of a call, as its record has it: the same for all calls of a host with the same `_meta`.
+
+    `frontend` is `stdio`, `sse`, `http`, `v1`, `inprocess`, `cli` or `console`; `host_version` the revision that the
+    host speaks, None without MCP; `via` the meta tool that the call came by, if any. The other fields are None if they
+    are not known.
+    """
+
+    agent_id: str
+    frontend: str
+    host_version: str | None = None
+    tenant: str | None = None
+    key_id: str | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+    conversation_id: str | None = None
+    via: str | None = None
+
+
 @dataclass(slots=True)
 class CallRecord:
     """The record of one call: filled while it runs, closed once.
@@ -99,27 +118,17 @@ class CallRecord:
     tool is resolved. `answered_by` is the server that answered, if a fallback did. `approved_by` is the confirmer, if
     confirmation was required: `host:NAME`, or the approver; `approval_id` names the entry of the queue, if there was
     one. `attempts` is filled if the first did not answer. `shown` is set for a shortened result. `flow` are the flow
-    labels of its conversation, and after a `+` the labels from its result. `frontend` is `stdio`, `sse`, `http`, `v1`,
-    `inprocess`, `cli` or `console`; `via` the meta tool that the call came through, if any. Other requests have another
-    `method`, which is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream;
-    `harmless`: repeating it changes nothing. `request_id` is the id that the host gave its request, if it speaks
-    JSON-RPC. `arguments` and `result` refer to the sent and received objects, which must not be changed. `error` is the
+    labels of its conversation, and after a `+` the labels from its result. Other requests have another `method`, which
+    is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream; `harmless`: repeating it
+    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC. `arguments` and `result` refer to the sent and received objects, which must not be changed. `error` is the
     exception if there is no result.
     """
 
     trace: TraceContext
     started: float
-    agent_id: str
+    caller: RecordedCaller
     asked_name: str
-    frontend: str
     began: float = 0.0
-    host_version: str | None = None
-    tenant: str | None = None
-    key_id: str | None = None
-    user_id: str | None = None
-    session_id: str | None = None
-    conversation_id: str | None = None
-    via: str | None = None
     server: str | None = None
     answered_by: str | None = None
     tool: str | None = None

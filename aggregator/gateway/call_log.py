@@ -19,6 +19,7 @@ from aggregator.domain.call_record import (
     TOOL_CALL,
     CallRecord,
     LogContext,
+    RecordedCaller,
     TraceContext,
     current_call,
 )
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
 ASKED_NAME_LENGTH: Final = 200
+_NO_META: Final[Mapping[str, Any]] = {}
 # The frontend on which no revision of MCP is spoken.
 PLAIN_FRONTEND: Final = "v1"
 
@@ -135,7 +137,10 @@ class CallLog:
         For a call of a tool, refusals and failures of upstreams end the block and become its `result`. For any other
         `method` every error is raised unchanged.
         """
-        record = self._begin(call, host)
+        meta = call.params.get("_meta")
+        trace = below(call.within) if call.within is not None else begin(meta, None, self.observers.sample)
+        record = begin_record(trace, self.caller_of(call, host), call.params, perf_counter())
+        record.arguments = call.params.get("arguments")
         if method != TOOL_CALL:
             record.method = record.tool = method
             record.asked_name, record.arguments = _item_asked(call.params)
@@ -146,14 +151,25 @@ class CallLog:
         return OpenRecord(self, record)
 
     @staticmethod
-    def named_in(meta: Mapping[str, Any] | None, host: Host) -> tuple[str | None, str | None]:
-        """Return the user and the session that a call names in its `_meta`; the session of the host by default.
+    def caller_of(call: ToolCall, host: Host) -> RecordedCaller:
+        """Return the caller of a call: the user and the session are those that its `_meta` names.
 
-        With an access token the user is the one whom its issuer names, and not the one whom the host names.
+        Without one, the session is that of the host. With an access token the user is the one whom its issuer names.
         """
-        token = host.principal.token
-        user = f"{token.subject} of {token.issuer}" if token is not None else (meta or {}).get(USER_KEY)
-        return _text(user), _text((meta or {}).get(SESSION_KEY)) or host.session
+        principal, token, meta = call.principal, host.principal.token, call.params.get("_meta")
+        named = meta if isinstance(meta, dict) else _NO_META
+        user = f"{token.subject} of {token.issuer}" if token is not None else named.get(USER_KEY)
+        return RecordedCaller(
+            principal.agent_id,
+            host.frontend,
+            call.version if host.frontend != PLAIN_FRONTEND else None,
+            principal.tenant,
+            principal.known_by,
+            _text(user),
+            _text(named.get(SESSION_KEY)) or host.session,
+            call.conversation,
+            call.via,
+        )
 
     def meta_onward(self, meta: Any, trace: TraceContext, attempt: int, *, trusted: bool) -> dict[str, Any]:
         """Return the `_meta` of the `attempt`-th request to an upstream, which is `trusted` or not.
@@ -196,21 +212,6 @@ class CallLog:
         for sink in self.observers.sinks:
             sink(record)
 
-    def _begin(self, call: ToolCall, host: Host) -> CallRecord:
-        """Return the record of a request that has just come in."""
-        principal, meta = call.principal, call.params.get("_meta")
-        trace = below(call.within) if call.within is not None else begin(meta, None, self.observers.sample)
-        name = call.params.get("name")
-        asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
-        record = CallRecord(trace, time.time(), principal.agent_id, asked_name, host.frontend, perf_counter())
-        record.tenant, record.key_id = principal.tenant, principal.known_by
-        record.conversation_id, record.via = call.conversation, call.via
-        record.arguments = call.params.get("arguments")
-        if host.frontend != PLAIN_FRONTEND:
-            record.host_version = call.version
-        record.user_id, record.session_id = self.named_in(meta if isinstance(meta, dict) else None, host)
-        return record
-
 
 class OpenRecord:
     """The record of one request while it runs: an async context manager.
@@ -232,7 +233,7 @@ class OpenRecord:
     async def __aenter__(self) -> Self:
         record = self.record
         named = None if record.method == TOOL_CALL else record.method
-        context = LogContext(record.trace, record.agent_id, tool=named, holding=self._holding)
+        context = LogContext(record.trace, record.caller.agent_id, tool=named, holding=self._holding)
         self._token = current_call.set(context)
         self._call_log.open[self] = None
         self._work.__enter__()
@@ -315,7 +316,7 @@ class OpenRecord:
         note_failure(record, self._unfinished() if cut else error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
-        log.info("%s: %s: %s", record.agent_id, record.tool or record.asked_name, operator_text(error))
+        log.info("%s: %s: %s", record.caller.agent_id, record.tool or record.asked_name, operator_text(error))
         if record.method != TOOL_CALL:
             return False
         self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
@@ -340,6 +341,18 @@ class OpenRecord:
             # What was refused had no effect that would have to be withheld.
             if any(step.name == "upstream" for step in self.record.steps):
                 raise
+
+
+def begin_record(
+    trace: TraceContext, caller: RecordedCaller, params: Mapping[str, Any], came: float, started: float | None = None
+) -> CallRecord:
+    """Return the record of a request that came at a moment on the clock of durations: now, unless it `started` before.
+
+    Every record begins here, whether a task works on its call or not.
+    """
+    name = params.get("name")
+    asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
+    return CallRecord(trace, time.time() if started is None else started, caller, asked_name, came)
 
 
 def _item_asked(params: Mapping[str, Any]) -> tuple[str, Any]:

@@ -87,12 +87,12 @@ class Metrics:
         alike = (
             record.server,
             record.tool,
-            record.agent_id,
+            record.caller.agent_id,
             record.status,
             record.error_code,
-            record.host_version,
+            record.caller.host_version,
             record.upstream_version,
-            record.frontend,
+            record.caller.frontend,
             record.answered_by,
             record.own_name if record.method == PROMPT else None,
         )
@@ -143,7 +143,7 @@ class Metrics:
     def _find(self, record: CallRecord, alike: tuple[str | None, ...]) -> _Gauges:
         server, tool = record.server or UNKNOWN, record.tool or UNKNOWN
         places = _Gauges(
-            self._calls.at((server, tool, record.agent_id, record.status)),
+            self._calls.at((server, tool, record.caller.agent_id, record.status)),
             self._tools.at((server, tool)),
             self._servers.at((server,)),
             self._operations.of_host(record),

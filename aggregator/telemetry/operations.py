@@ -47,10 +47,10 @@ class OperationDurations:
 
     def of_host(self, record: CallRecord) -> Histogram | None:
         """Return the histogram of the host's waiting time; None if it does not speak MCP."""
-        if record.frontend == PLAIN:
+        if record.caller.frontend == PLAIN:
             return None
-        hop = OF_FRONTEND.get(record.frontend, HTTP)
-        return self._server.at(_key(record, record.tool, failure_of(record), record.host_version, hop))
+        hop = OF_FRONTEND.get(record.caller.frontend, HTTP)
+        return self._server.at(_key(record, record.tool, failure_of(record), record.caller.host_version, hop))
 
     def of_request(self, method: str, frontend: str, version: str | None, failure: str | None) -> Histogram:
         """Return the histogram of a request without a record, such as a list or a handshake."""

@@ -82,7 +82,7 @@ def spans_of(
     failure = failure_of(record)
     message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
     whole = Span(
-        _name(record, "execute_tool" if record.frontend == PLAIN else record.method, record.tool),
+        _name(record, "execute_tool" if record.caller.frontend == PLAIN else record.method, record.tool),
         "server",
         record.trace.span_id,
         record.trace.parent_id,
@@ -146,24 +146,25 @@ def _upstream(
 
 
 def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:
-    hop = OF_FRONTEND.get(record.frontend, HTTP)
-    session = _named(record.session_id, redact)
+    caller = record.caller
+    hop = OF_FRONTEND.get(caller.frontend, HTTP)
+    session = _named(caller.session_id, redact)
     return {
-        "mcp.method.name": None if record.frontend == PLAIN else record.method,
-        "mcp.protocol.version": record.host_version,
+        "mcp.method.name": None if caller.frontend == PLAIN else record.method,
+        "mcp.protocol.version": caller.host_version,
         "mcp.session.id": session,
         **_what(record, record.tool, record.asked_name, redact),
-        "gen_ai.agent.id": _short(record.agent_id),
-        "gen_ai.conversation.id": _named(record.conversation_id, redact),
-        "user.id": _named(record.user_id, redact),
+        "gen_ai.agent.id": _short(caller.agent_id),
+        "gen_ai.conversation.id": _named(caller.conversation_id, redact),
+        "user.id": _named(caller.user_id, redact),
         "session.id": session,
         "jsonrpc.request.id": _request_id(record, redact),
         "network.transport": hop.transport,
         "network.protocol.name": hop.protocol,
-        "aggregator.frontend": record.frontend,
-        "aggregator.via": record.via,
-        "aggregator.tenant": record.tenant,
-        "aggregator.key.id": record.key_id,
+        "aggregator.frontend": caller.frontend,
+        "aggregator.via": caller.via,
+        "aggregator.tenant": caller.tenant,
+        "aggregator.key.id": caller.key_id,
         "aggregator.server.id": record.server,
         "aggregator.answered_by": record.answered_by,
         "aggregator.tool.version": record.schema_version,
@@ -180,13 +181,14 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
 
 def _request_id(record: CallRecord, redact: TextRedactor) -> str | None:
     """Return the host's request id; None if it does not speak JSON-RPC."""
-    if record.request_id is None or record.frontend not in _JSON_RPC:
+    if record.request_id is None or record.caller.frontend not in _JSON_RPC:
         return None
     return redact(str(record.request_id))[:_SHORT]
 
 
 def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) -> dict[str, Value | None]:
     """Return the attributes that Langfuse reads. A trace of the host has its own session and tags."""
+    caller = record.caller
     arguments, result = captured
     at_root = record.trace.parent_id is None
     return {
@@ -195,9 +197,9 @@ def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) 
         "langfuse.observation.input": arguments,
         "langfuse.observation.output": result,
         "langfuse.observation.level": "WARNING" if record.status in _WARNINGS else None,
-        "langfuse.user.id": _named(record.user_id, redact),
-        "langfuse.session.id": _named(record.conversation_id or (record.session_id if at_root else None), redact),
-        "langfuse.trace.tags": [f"agent:{_short(record.agent_id)}"] if at_root else None,
+        "langfuse.user.id": _named(caller.user_id, redact),
+        "langfuse.session.id": _named(caller.conversation_id or (caller.session_id if at_root else None), redact),
+        "langfuse.trace.tags": [f"agent:{_short(caller.agent_id)}"] if at_root else None,
     }
 
 

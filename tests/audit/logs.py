@@ -10,7 +10,7 @@ from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.spill import Spill
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import CallRecord, Stage, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, TraceContext
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
@@ -44,7 +44,9 @@ def make_call(number: int = 1, **changes: Any) -> CallRecord:
         "arguments": {"page": number},
         "result": {"content": [{"type": "text", "text": "one order"}]},
     }
-    return CallRecord(**{**given, **changes})
+    given |= changes
+    caller = RecordedCaller(**{name: given.pop(name) for name in RecordedCaller._fields if name in given})
+    return CallRecord(**{**given, "caller": caller})
 
 
 def make_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, **options: Any) -> AuditLog:

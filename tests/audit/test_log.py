@@ -14,7 +14,7 @@ from aggregator.audit import log as log_module
 from aggregator.audit import writer
 from aggregator.audit.log import AuditLog
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import CallRecord
+from aggregator.domain.call_record import CallRecord, RecordedCaller
 from aggregator.domain.errors import NotRecorded
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
@@ -205,7 +205,7 @@ async def test_a_bug_in_a_row_costs_that_row(
     async with logging_into() as log:
         log.record(make_call(1))
         log.record(make_call(2, duration="long"))
-        log.record(CallRecord(None, 0.0, "", "", ""))  # type: ignore[arg-type]
+        log.record(CallRecord(None, 0.0, RecordedCaller("", ""), ""))  # type: ignore[arg-type]
         log.record(make_call(3))
     assert numbers(path) == [1, 3]
     told = rows(path, "SELECT summary FROM audit_events WHERE kind = 'log_gap' ORDER BY seq")

@@ -21,7 +21,7 @@ from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import RowMaker, row
 from aggregator.audit.single_event import note
 from aggregator.domain.bounds.small import is_small
-from aggregator.domain.call_record import Attempt, AuditEvent, CallRecord, Stage, Status, TraceContext
+from aggregator.domain.call_record import Attempt, AuditEvent, CallRecord, RecordedCaller, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit import inserts
 from aggregator.storage.audit.chain import ChainBatch, entry
@@ -50,16 +50,8 @@ async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Run
     call = CallRecord(
         TraceContext("a" * 32, "b" * 16, "c" * 16),
         AT,
-        "shop",
+        RecordedCaller("shop", "sse", "2025-06-18", "acme", "k7", "ada", "s-1", "c-1", "call_tool"),
         "crm__list_orders",
-        "sse",
-        host_version="2025-06-18",
-        tenant="acme",
-        key_id="k7",
-        user_id="ada",
-        session_id="s-1",
-        conversation_id="c-1",
-        via="call_tool",
         server="crm",
         answered_by="crm_b",
         tool="crm.list_orders",
@@ -152,7 +144,9 @@ def test_a_failure_of_an_attempt_holds_no_secret() -> None:
 
 async def test_a_call_that_never_got_far(logging_into: Running, url: str) -> None:
     """D9: A name that nobody knows leaves a row, too, without what was never known."""
-    call = CallRecord(TraceContext("a" * 32, "b" * 16), AT, "shop", "nonsense", "stdio", status="invalid")
+    call = CallRecord(
+        TraceContext("a" * 32, "b" * 16), AT, RecordedCaller("shop", "stdio"), "nonsense", status="invalid"
+    )
     async with logging_into() as log:
         log.record(call)
     (values,) = await _kept(url)

@@ -201,10 +201,10 @@ async def test_each_call_is_on_record(open_harness: OpenHarness, version: str) -
         *inner, outer = records
         assert [record.asked_name for record in inner] == ["maps.drive", "maps.nothing", "search_tools"]
         assert [record.status for record in inner] == ["ok", "invalid", "ok"]
-        assert {record.via for record in inner} == {"run_code"}
+        assert {record.caller.via for record in inner} == {"run_code"}
         assert {record.trace.parent_id for record in inner} == {outer.trace.span_id}
         assert {record.trace.trace_id for record in records} == {"a" * 32}
-        assert (outer.asked_name, outer.tool, outer.via, outer.status) == ("run_code", "run_code", None, "ok")
+        assert (outer.asked_name, outer.tool, outer.caller.via, outer.status) == ("run_code", "run_code", None, "ok")
         assert outer.trace.parent_id == "b" * 16
 
 

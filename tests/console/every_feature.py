@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx2
 
-from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedCaller, TraceContext
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.console.console_harness import SHOP, ConsoleHarness, post
 from tests.end_to_end.scripted_host import LEGACY
@@ -97,7 +97,11 @@ class EveryFeature:
     async def _forget(self) -> None:
         """Record a call as of a time when the labels could not be read."""
         record = CallRecord(
-            TraceContext("f" * 32, "e" * 16, None, True), time.time(), "clerk", "mart.put", "http", perf_counter()
+            TraceContext("f" * 32, "e" * 16, None, True),
+            time.time(),
+            RecordedCaller("clerk", "http"),
+            "mart.put",
+            perf_counter(),
         )
         record.server, record.tool, record.own_name = "mart", "mart.put", "put"
         record.status, record.error_code = "denied", "flow_unknown"

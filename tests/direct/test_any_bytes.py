@@ -174,7 +174,7 @@ async def _answered(it: DirectHarness, web: WebServer, stream: list[tuple[bytes,
     said = connection.written, connection.transport.is_closing(), connection.timers
     await connection.leave()
     it.nothing_is_left()
-    return *said, [(record.asked_name, record.user_id, record.arguments) for record in it.records[before:]]
+    return *said, [(record.asked_name, record.caller.user_id, record.arguments) for record in it.records[before:]]
 
 
 def test_any_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -389,7 +389,7 @@ async def test_whose_token_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                         Step("old.number", "tool_not_allowed", PIPELINE, headers=people["bob"]),
                     ]
                     await _play(it, host, steps, on=on)
-            named = [(record.agent_id, record.asked_name) for record in it.records]
+            named = [(record.caller.agent_id, record.asked_name) for record in it.records]
             assert set(named) == {(who, tool) for who in ("alice", "bob") for tool in ("old.any", "old.number")}
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedCaller, TraceContext
 from aggregator.domain.decision import Decision
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.domain.principal import Principal, TokenFacts
@@ -478,7 +478,7 @@ class Asks:
         log = type("Log", (), {"observers": type("Observers", (), {"written": None})})
         self.guard = FlowGuard(self.process.states, log)  # type: ignore[arg-type]
         call = CallFlow(key, flow.labels, "mail.send", DECAY, frozenset({"untrusted", "private"}))
-        self.record = CallRecord(begin(), 0.0, "ada", "mail.send", "http")
+        self.record = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "mail.send")
         self.questions = QuestionFlow(self.guard, call._replace(base=ALLOWED, of=flow, **more), self.record)
         self.said: list[str] = []
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import CallRecord
+from aggregator.domain.call_record import CallRecord, RecordedCaller
 from aggregator.domain.errors import RpcError
 from aggregator.domain.trace_context import begin
 from aggregator.gateway.flow.call_flow import CallFlow
@@ -399,7 +399,7 @@ async def test_the_loop_passes_on_what_waits(open_harness: OpenHarness) -> None:
         call = CallFlow(
             ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
         )
-        record = CallRecord(begin(), 0.0, "ada", "web.fetch", "http")
+        record = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "web.fetch")
         questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
         passed: list[str] = []
         questions.say(lambda: passed.append("one"))
@@ -417,7 +417,7 @@ async def test_what_waits_ends_with_its_call(open_harness: OpenHarness) -> None:
         call = CallFlow(
             ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
         )
-        record = CallRecord(begin(), 0.0, "ada", "web.fetch", "http")
+        record = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "web.fetch")
         questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
         passed: list[str] = []
         questions.say(lambda: passed.append("late"))

@@ -4,7 +4,7 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, Status, TraceContext
 from aggregator.domain.trace_context import begin
 from aggregator.telemetry.snapshot import (
     ListTokens,
@@ -49,7 +49,9 @@ def call(status: Status = "ok", **given: Any) -> CallRecord:
         "steps": step_times(status),
         "status": status,
     }
-    return CallRecord(**(fields | given))
+    fields |= given
+    caller = RecordedCaller(**{name: fields.pop(name) for name in RecordedCaller._fields if name in fields})
+    return CallRecord(**(fields | {"caller": caller}))
 
 
 def unknown_tool(name: str = "nobody.knows", **given: Any) -> CallRecord:

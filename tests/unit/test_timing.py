@@ -2,14 +2,18 @@
 
 import pytest
 
-from aggregator.domain.call_record import Attempt, CallRecord, TraceContext
+from aggregator.domain.call_record import Attempt, CallRecord, RecordedCaller, TraceContext
 from aggregator.domain.errors import UpstreamRpcError, UpstreamUnavailable
 from aggregator.gateway.recording.timing import attempted, timed
 
 
 def record() -> CallRecord:
     return CallRecord(
-        TraceContext("a" * 32, "b" * 16), 1.0, "shop", "crm.get", "http", arguments={"to": "Ada Lovelace"}
+        TraceContext("a" * 32, "b" * 16),
+        1.0,
+        RecordedCaller("shop", "http"),
+        "crm.get",
+        arguments={"to": "Ada Lovelace"},
     )
 
 

@@ -214,8 +214,10 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
         ("shop.get", "ok", None),
         ("shop.get", "denied", "limit_reached"),
     ]
-    assert {(record.frontend, record.agent_id, record.conversation_id) for record in kept} == {("v1", "one", "talk")}
-    assert kept[3].user_id == "ann"
+    assert {(record.caller.frontend, record.caller.agent_id, record.caller.conversation_id) for record in kept} == {
+        ("v1", "one", "talk")
+    }
+    assert kept[3].caller.user_id == "ann"
     assert kept[4].rule == "v1.max_calls_per_conversation"
 
 

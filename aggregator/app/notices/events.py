@@ -121,5 +121,5 @@ class NoticeEvents:
         if record.error_code == OverLimit.code and record.rule is not None:
             tool = record.tool or record.asked_name
             self._notifier.limit_reached(
-                ReachedLimit(record.agent_id, tool, record.server, record.rule, record.rule_source)
+                ReachedLimit(record.caller.agent_id, tool, record.server, record.rule, record.rule_source)
             )

@@ -236,13 +236,14 @@ class ApprovalStep:
 
     def _about(self, asking: "_Asking") -> AboutCall:
         tool, decision, record = asking.resolved.tool, asking.decision, asking.record
+        conversation = record.caller.conversation_id
         return AboutCall(
             server=tool.server,
             schema_version=tool.version,
             rule=decision.reason,
             rule_source=decision.source,
             trace_id=record.trace.trace_id,
-            conversation_id=None if record.conversation_id is None else self._name(record.conversation_id),
+            conversation_id=None if conversation is None else self._name(conversation),
         )
 
     def _name(self, text: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, Stage, TraceContext
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.call_log import ASKED_NAME_LENGTH, PLAIN_FRONTEND
+from aggregator.gateway.call_log import begin_record
 from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, Charge
 from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.recording.timing import enter_tool
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -140,30 +141,10 @@ class DirectCall(DirectRequest):
 
     def record(self) -> CallRecord:
         """Return the record of the call, as far as it has come."""
-        known, plan, received = self.known, self.plan, self.received
-        host, principal, tool = known.host, known.host.principal, plan.tool
-        name: str = self.params["name"]
-        record = CallRecord(
-            self.trace,
-            self.started,
-            principal.agent_id,
-            name[:ASKED_NAME_LENGTH],
-            host.frontend,
-            received,
-            known.version if host.frontend != PLAIN_FRONTEND else None,
-            principal.tenant,
-            principal.known_by,
-            known.user_id,
-            known.session_id,
-            known.conversation,
-            None,
-            tool.server,
-            None,
-            tool.name,
-            tool.own_name,
-            tool.version,
-            self.session.negotiated.version,
-        )
+        plan, received = self.plan, self.received
+        record = begin_record(self.trace, self.known.recorded, self.params, received, self.started)
+        enter_tool(record, plan.tool)
+        record.upstream_version = self.session.negotiated.version
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
         record.flow, record.sent, record.harmless = self.told, True, plan.ruling.retry is not None
         record.steps = [

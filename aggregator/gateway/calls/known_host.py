@@ -22,7 +22,7 @@ class KnownHost:
     """The facts that follow from a host and the `_meta` of its calls alone.
 
     version: the revision that the calls speak.
-    caller: the host as upstreams deal with it, without a channel.
+    caller: the host as upstreams deal with it, without a channel. recorded: the host as records have it.
     meta: the `_meta` of its calls, but for what differs between them.
     is_exact: what is passed on of a `_meta` that equals this one has the same JSON: in Python, 1 equals `True` and 1.0.
     """
@@ -39,9 +39,8 @@ class KnownHost:
         "modern",
         "names",
         "plans",
-        "session_id",
+        "recorded",
         "style",
-        "user_id",
         "version",
     )
 
@@ -59,7 +58,7 @@ class KnownHost:
         self.caller = RequestCaller(host, version, call.params, None)
         # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
         self.may_be_parked = modern and self.caller.abilities != NOTHING
-        self.user_id, self.session_id = CallLog.named_in(meta, host)
+        self.recorded = CallLog.caller_of(call, host)
         # By the name that the host calls.
         self.plans: dict[str, PreparedCall] = {}
         self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)

@@ -83,17 +83,17 @@ def running_calls(call_log: CallLog, direct: DirectCalls, most: int = MOST) -> R
 def _described(record: CallRecord, now: float) -> OpenCall:
     return OpenCall(
         record.trace.span_id,
-        record.agent_id,
+        record.caller.agent_id,
         (record.tool or record.asked_name)[:_NAME],
         record.server,
-        record.frontend,
+        record.caller.frontend,
         record.trace.trace_id,
         record.started,
         now - record.began,
         record.steps[-1].name if record.steps else None,
-        record.tenant,
-        record.user_id,
-        record.conversation_id,
-        record.via,
+        record.caller.tenant,
+        record.caller.user_id,
+        record.caller.conversation_id,
+        record.caller.via,
         record.approval_id,
     )

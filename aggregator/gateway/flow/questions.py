@@ -70,7 +70,7 @@ class QuestionFlow:
     def outside(self) -> "QuestionFlow":
         """Return the flow of questions that belong to no call, of the server that this call is for."""
         record = self._record
-        blank = CallRecord(record.trace, record.started, record.agent_id, record.asked_name, record.frontend)
+        blank = CallRecord(record.trace, record.started, record.caller, record.asked_name)
         return QuestionFlow(self._guard, self._call, blank)
 
     async def ask(self) -> None:

@@ -59,14 +59,15 @@ class attempted(timed):
         super().__exit__(kind, error, trace)
 
 
-def name_tool(record: CallRecord, tool: ToolRecord) -> None:
+def enter_tool(record: CallRecord, tool: ToolRecord) -> None:
     """Record the resolved tool."""
-    record.server, record.tool, record.own_name, record.schema_version = (
-        tool.server,
-        tool.name,
-        tool.own_name,
-        tool.version,
-    )
+    record.server, record.tool, record.own_name = tool.server, tool.name, tool.own_name
+    record.schema_version = tool.version
+
+
+def name_tool(record: CallRecord, tool: ToolRecord) -> None:
+    """Record the resolved tool of the running task's call, and note it for the log."""
+    enter_tool(record, tool)
     context = current_call.get()
     if context is not None:
         context.server, context.tool = tool.server, tool.name

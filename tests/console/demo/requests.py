@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from aggregator.domain.call_record import AuditEvent, CallRecord, Stage, TraceContext
+from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, Stage, TraceContext
 from aggregator.storage.approvals import ApprovalAnswer
 from tests.console.demo.catalogs import milliseconds, result
 from tests.console.demo.world import LAST_WORDS, SECRET
@@ -103,9 +103,10 @@ def _past_call(chance: random.Random, one: AgentCall, at: float, count: int) -> 
     seconds = milliseconds(own, count) / 1000
     call = CallRecord(
         TraceContext(f"{chance.getrandbits(128):032x}", f"{chance.getrandbits(64):016x}"),
-        at, one.agent, one.tool, "http", host_version="2026-07-28", server=server, tool=one.tool,
+        at, RecordedCaller(one.agent, "http", "2026-07-28", conversation_id=f"c-{int(at / 900) % 90 + 10}"),
+        one.tool, server=server, tool=one.tool,
         own_name=own, schema_version="3793967c0a52", upstream_version="2025-11-25",
-        conversation_id=f"c-{int(at / 900) % 90 + 10}", duration=seconds + 0.0006, arguments=one.arguments,
+        duration=seconds + 0.0006, arguments=one.arguments,
     )  # fmt: skip
     if one.arguments.get("limit") == 500:
         return _ended(call, "invalid", "invalid_arguments", f"{one.tool} was not called: /limit at most 50, got 500.")
