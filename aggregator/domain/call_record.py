@@ -120,8 +120,9 @@ class CallRecord:
     one. `attempts` is filled if the first did not answer. `shown` is set for a shortened result. `flow` are the flow
     labels of its conversation, and after a `+` the labels from its result. Other requests have another `method`, which
     is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream; `harmless`: repeating it
-    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC. `arguments` and `result` refer to the sent and received objects, which must not be changed. `error` is the
-    exception if there is no result.
+    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC. `arguments` and
+    `result` refer to the sent and received objects, which must not be changed. `error` is the exception if there is no
+    result.
     """
 
     trace: TraceContext

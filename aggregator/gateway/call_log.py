@@ -346,9 +346,9 @@ class OpenRecord:
 def begin_record(
     trace: TraceContext, caller: RecordedCaller, params: Mapping[str, Any], came: float, started: float | None = None
 ) -> CallRecord:
-    """Return the record of a request that came at a moment on the clock of durations: now, unless it `started` before.
+    """Return the record of a request. Every record begins here, whether a task works on its call or not.
 
-    Every record begins here, whether a task works on its call or not.
+    `came` is when it came, by the clock of durations; `started` the same by the wall clock, None for now.
     """
     name = params.get("name")
     asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""

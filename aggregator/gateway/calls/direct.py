@@ -15,7 +15,6 @@ from typing import Any, Final
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError
 from aggregator.domain.trace_context import begin
-from aggregator.domain.versions import era_of
 from aggregator.gateway import eras
 from aggregator.gateway.ask.next_round import CALL, is_complete
 from aggregator.gateway.call_log import CallLog
@@ -30,8 +29,6 @@ from aggregator.gateway.drain import Drain
 from aggregator.gateway.flow.guard import labels_told
 from aggregator.gateway.flow.questions import QuestionFlow
 from aggregator.gateway.host import Host
-from aggregator.gateway.look_alike_members import refuse_look_alikes
-from aggregator.gateway.request import as_call
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.supervisor import Supervisor
@@ -101,21 +98,16 @@ class DirectCalls:
 
         The call was accepted by its frontend.
         """
-        meta = params.get("_meta")
+        meta = params.get(_META)
         if not isinstance(meta, dict | None):
             return None
         try:
             if meta is not None and len(encode(meta)) > _META_KEPT:
                 return None
-            refuse_look_alikes(params)
             version = eras.version_spoken(host, CALL, params)
         except (HostError, TooDeep):
             return None
-        if version is None:
-            return None
-        call = as_call(host, params, version, self._views.of(host.principal).style(host.style))
-        found = KnownHost(host, version, constant_part(meta), call, modern=era_of(version) == "modern")
-        return None if found.caller.level is not None else found
+        return KnownHost(host, version, constant_part(meta)) if version is not None else None
 
     def begin(self, known: KnownHost, params: dict[str, Any], answer: DirectAnswer) -> DirectCall | None:
         """Send a call to its upstream; return None, and do nothing, if it has to wait for anything.
@@ -123,6 +115,10 @@ class DirectCalls:
         `answer` is used later, never from here.
         """
         received, meta = perf_counter(), params.get(_META)
+        if known.is_plain is None:
+            known.is_plain = known.work_out(self._views.of(known.host.principal))
+        if not known.is_plain:
+            return None
         same_meta = known.is_exact and meta == known.meta
         if not (self._is_open(params) and known.is_same()) or not (
             same_meta or (type(meta) is dict and constant_part(meta) == known.meta)

@@ -4,14 +4,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.abilities import NOTHING
-from aggregator.domain.call import ToolCall
+from aggregator.domain.call_record import RecordedCaller
+from aggregator.domain.errors import HostError
 from aggregator.domain.names import Style
 from aggregator.domain.trace_context import TRACEPARENT, TRACESTATE
+from aggregator.domain.versions import era_of
 from aggregator.gateway import eras
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.host import Host
+from aggregator.gateway.look_alike_members import refuse_look_alikes
+from aggregator.gateway.request import as_call
+from aggregator.gateway.views.views import View
 
 # Members of `_meta` that are others with each call.
 PROGRESS: Final = "progressToken"
@@ -22,8 +27,10 @@ class KnownHost:
     """The facts that follow from a host and the `_meta` of its calls alone.
 
     version: the revision that the calls speak.
-    caller: the host as upstreams deal with it, without a channel. recorded: the host as records have it.
     meta: the `_meta` of its calls, but for what differs between them.
+    is_plain: whether its calls can do without a task; None until the first call that is like the one before. All that
+    follows is worked out then, so that a host that makes one call does not pay for it.
+    caller: the host as upstreams deal with it, without a channel. recorded: the host as records have it.
     is_exact: what is passed on of a `_meta` that equals this one has the same JSON: in Python, 1 equals `True` and 1.0.
     """
 
@@ -34,6 +41,7 @@ class KnownHost:
         "conversation",
         "host",
         "is_exact",
+        "is_plain",
         "may_be_parked",
         "meta",
         "modern",
@@ -44,25 +52,42 @@ class KnownHost:
         "version",
     )
 
-    def __init__(
-        self, host: Host, version: str, meta: Mapping[str, Any] | None, call: ToolCall, *, modern: bool
-    ) -> None:
+    caller: RequestCaller
+    recorded: RecordedCaller
+    style: Style
+    conversation: str | None
+    may_be_parked: bool
+    is_exact: bool
+    _passed_on: tuple[dict[str, Any], dict[str, Any]]
+
+    def __init__(self, host: Host, version: str, meta: Mapping[str, Any] | None) -> None:
         self.host = host
         self.version = version
         self.meta = meta
-        self.modern = modern
-        self.style: Style = call.style
+        self.modern = era_of(version) == "modern"
         self.names = host.style
         self.capabilities = host.capabilities
-        self.conversation = call.conversation
-        self.caller = RequestCaller(host, version, call.params, None)
-        # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
-        self.may_be_parked = modern and self.caller.abilities != NOTHING
-        self.recorded = CallLog.caller_of(call, host)
+        self.is_plain: bool | None = None
         # By the name that the host calls.
         self.plans: dict[str, PreparedCall] = {}
+
+    def work_out(self, view: View) -> bool:
+        """Work out the facts that a call without a task needs. Return whether such calls can do without one."""
+        host, meta = self.host, self.meta
+        params = {} if meta is None else {"_meta": meta}
+        try:
+            refuse_look_alikes(params)
+        except HostError:
+            return False
+        call = as_call(host, params, self.version, view.style(host.style))
+        self.style, self.conversation = call.style, call.conversation
+        self.caller = RequestCaller(host, self.version, params, None)
+        # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
+        self.may_be_parked = self.modern and self.caller.abilities != NOTHING
+        self.recorded = CallLog.caller_of(call, host)
         self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)
         self.is_exact = not _has_numbers(self._passed_on[True])
+        return self.caller.level is None
 
     def holds(self, meta: Mapping[str, Any] | None) -> bool:
         """Return whether all of it is true of another call, with this `_meta`."""
@@ -77,7 +102,7 @@ class KnownHost:
         host = self.host
         if host.capabilities is not self.capabilities or host.style != self.names:
             return False
-        return self.modern or (host.version == self.version and host.log_level == self.caller.level)
+        return self.modern or (host.version == self.version and host.log_level is None)
 
 
 def constant_part(meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
