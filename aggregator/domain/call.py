@@ -1,4 +1,4 @@
-"""A call as it came, and with its tool resolved: the first stages, each made from the one before."""
+"""A call as it came: the first stage. `gateway/calls/stages.py` has the later ones."""
 
 from typing import Any, Final, NamedTuple
 
@@ -6,7 +6,6 @@ from aggregator.domain.call_record import TraceContext
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
-from aggregator.domain.records import ToolRecord
 
 # The member of `_meta` by which a caller names the conversation that a call belongs to.
 CONVERSATION_KEY: Final = "aggregator/conversation_id"
@@ -54,10 +53,3 @@ class ToolCall(NamedTuple):
         if not isinstance(arguments, dict):
             raise HostError(INVALID_PARAMS, "`arguments` of `tools/call` must be an object.")
         return arguments
-
-
-class ResolvedCall(NamedTuple):
-    """A call with its resolved tool and upstream."""
-
-    call: ToolCall
-    tool: ToolRecord

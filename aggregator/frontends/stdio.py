@@ -121,7 +121,7 @@ class StdioFrontend(LineReader):
         known = self._known
         if method != CALL or known is None:
             return None
-        return self._gateway.direct.begin(known, params, StdioAnswer(self._gateway, self.peer, request_id))
+        return self._gateway.direct.send_at_once(known, params, StdioAnswer(self._gateway, self.peer, request_id))
 
     def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         self._gateway.on_notification(self._host, method, params)

@@ -216,8 +216,8 @@ class CallLog:
 class OpenRecord:
     """The record of one request while it runs: an async context manager.
 
-    `record` has the facts so far, `result` the result for the host, after `finish` was called or the block ended in a
-    refusal.
+    `record` has the facts so far, `result` the result for the host, after `answer_with` was called or the block ended
+    in a refusal.
     """
 
     __slots__ = ("_call_log", "_holding", "_token", "_work", "record", "result")
@@ -275,7 +275,7 @@ class OpenRecord:
         if self._call_log.observers.wait_for_space is not None:
             await self._call_log.observers.wait_for_space(self.record.asked_name)
 
-    def finish(self, result: dict[str, Any]) -> None:
+    def answer_with(self, result: dict[str, Any]) -> None:
         """Note the result that the host gets, good or bad."""
         self.result = result
         note_result(self.record, result)

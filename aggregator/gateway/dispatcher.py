@@ -243,7 +243,7 @@ class Dispatcher:
         Raises:
             UnknownTool, NotAllowed, UpstreamUnavailable: as a call of it would.
         """
-        return await self._resolver.find(self.views.of(principal), name, "canonical")
+        return await self._resolver.resolve(self.views.of(principal), name, "canonical")
 
     # -- queries of frontends that do not speak MCP
 

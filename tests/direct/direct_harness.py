@@ -207,7 +207,7 @@ class DirectHarness:
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
         direct, pipeline, ways = self.app.gateway.direct, self.app.gateway._pipeline, self.ways
-        begin, call_tool, take_over = direct.begin, pipeline.call_tool, pipeline.take_over
+        begin, call_tool, take_over = direct.send_at_once, pipeline.call_tool, pipeline.take_over
         call_numbers = self._numbers
 
         def beginning(*given: Any) -> Any:
@@ -225,7 +225,7 @@ class DirectHarness:
             ways[call_numbers.pop(given[0])] = TAKEN_OVER
             return take_over(*given)
 
-        patch.setattr(direct, "begin", beginning)
+        patch.setattr(direct, "send_at_once", beginning)
         patch.setattr(pipeline, "call_tool", calling)
         patch.setattr(pipeline, "take_over", taking_over)
 

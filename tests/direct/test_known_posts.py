@@ -162,7 +162,7 @@ class Here:
         self.error: Exception | None = None
         self.call = SimpleNamespace(take_over=lambda: None, known=SimpleNamespace(modern=True))
         self.revocation = RevocableTasks()
-        gateway = SimpleNamespace(direct=SimpleNamespace(begin=self._begin), revocation=self.revocation)
+        gateway = SimpleNamespace(direct=SimpleNamespace(send_at_once=self._begin), revocation=self.revocation)
         access = SimpleNamespace(repeated=lambda before: self.principal)
         self.limits = SimpleNamespace(admission=self.admission, max_body=4 * 2**20, unread=None)
         self.posts = KnownPosts(gateway, access, self.limits, self.sessions, None)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ class Here:
 
     def begin(self, known: KnownPost, message: object = None) -> Any:
         body = message if isinstance(message, bytes) else json.dumps(message or call()).encode()
-        return self.posts.begin(known, body, self)
+        return self.posts.try_direct(known, body, self)
 
 
 def call(name: str = "old.any", request_id: object = 7, **more: Any) -> Json:

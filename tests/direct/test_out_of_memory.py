@@ -21,9 +21,9 @@ from tests.peers.toolbox import Json
 SOON: Final = 5.0
 # The places, as `module:object`; one that a kind of host or a way of answering does not come by is passed over there.
 EVERYWHERE: Final = [
-    "gateway.calls.direct:DirectCalls.answer",
+    "gateway.calls.direct:DirectCalls.answer_host",
     "gateway.calls.delivery:ResultDelivery.deliver_at_once",
-    "gateway.calls.direct:DirectCalls.begin",
+    "gateway.calls.direct:DirectCalls.send_at_once",
     "gateway.calls.pipeline:Pipeline.call_tool",
     "gateway.calls.delivery:ResultDelivery.deliver",
     "gateway.calls.relay:Relay._send",
@@ -38,7 +38,7 @@ EVERYWHERE: Final = [
     "wire.pending_request:PeerRequest.answer",
     "frontends.web.known_posts:encode",
     "frontends.web.known_posts:decode_from_host",
-    "frontends.web.known_posts:KnownPosts._begin",
+    "frontends.web.known_posts:KnownPosts._try_direct",
     "frontends.web.known_posts:DirectPost.answered",
     "frontends.web.exchange:encode",
     "frontends.web.streamable_http:decode_from_host",

@@ -64,7 +64,7 @@ def opened(background: BackgroundLoop, folder: Path, policies: Json, **settings:
 def direct(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tools of calls that took the direct way."""
     begun: list[str] = []
-    begin = DirectCalls.begin
+    begin = DirectCalls.send_at_once
 
     def seen(self: DirectCalls, known: Any, params: dict[str, Any], answer: Any) -> Any:
         call = begin(self, known, params, answer)
@@ -72,7 +72,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             begun.append(params["name"])
         return call
 
-    monkeypatch.setattr(DirectCalls, "begin", seen)
+    monkeypatch.setattr(DirectCalls, "send_at_once", seen)
     return begun
 
 
@@ -91,7 +91,7 @@ async def test_what_a_result_brings(
 ) -> None:
     harness = opened(background, tmp_path, rules(FLOW))
     if way == "pipeline":
-        harness.app.gateway.direct.begin = lambda *_: None  # type: ignore[method-assign]
+        harness.app.gateway.direct.send_at_once = lambda *_: None  # type: ignore[method-assign]
     async with harness.connect_as(("http", version), "ada") as host:
         for number, _ in enumerate(BRINGS, 1):
             await called(host, "mail.list", trace(number))

@@ -64,7 +64,7 @@ async def test_the_same_is_kept(
     spans = {span.span_id: span for span in harness.call_spans(conversation)}
     for row in rows:
         assert_span_matches_row(harness, row, spans[row["span_id"]])
-    monkeypatch.setattr(harness.app.gateway.direct, "begin", lambda *given: None)
+    monkeypatch.setattr(harness.app.gateway.direct, "send_at_once", lambda *given: None)
     directly, begun_before = len(rows) - len(begun), len(begun)
     async with harness.connect_as(host_kind, "shop") as host:
         for server in ("old", "new"):

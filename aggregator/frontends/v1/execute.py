@@ -117,5 +117,5 @@ class CallRunner:
         asked = ToolCall(host.principal, params, LATEST_MODERN, host.style, params["_meta"].get(CONVERSATION_KEY))
         async with self._gateway.call_log.record(asked, host) as entry:
             await entry.wait_for_space()
-            entry.finish(await refuse(entry.record))
+            entry.answer_with(await refuse(entry.record))
         return of_result(call, entry.result)

@@ -149,7 +149,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._idle_since = None
             return True
         try:
-            begun = self._posts.begin(post, body, self)
+            begun = self._posts.try_direct(post, body, self)
         except PostFailed as failed:
             self.write_answer(failed.status, failed.body)
             return True

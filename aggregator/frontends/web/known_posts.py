@@ -205,20 +205,20 @@ class KnownPosts:
             name = params.get("name") if session is None else None
             memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
 
-    def begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+    def try_direct(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, where that is not plain.
 
         Raises:
             PostFailed: it cannot be begun, by an error of ours.
         """
         try:
-            return self._begin(known, body, connection)
+            return self._try_direct(known, body, connection)
         except PostFailed:
             raise
         except Exception as error:
             raise PostFailed(*refused(None, error, modern=known.host.modern)) from error
 
-    def _begin(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+    def _try_direct(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         principal = self._access.repeated(known.authentication)
         if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
             return None
@@ -250,7 +250,7 @@ class KnownPosts:
         slot = admission.acquire("pending", principal)
         post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
         try:
-            call = self._gateway.direct.begin(known.host, params, post)
+            call = self._gateway.direct.send_at_once(known.host, params, post)
         except Exception as error:  # of ours, or for want of memory: it may be sent already, so nothing sends it again
             slot.release()
             raise PostFailed(*refused(request_id, error, modern=known.host.modern)) from error

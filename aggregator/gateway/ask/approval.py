@@ -9,11 +9,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.domain.bounds.offload import going_through
-from aggregator.domain.call import ResolvedCall
+from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.errors import NotConfirmed, WaitsForApproval
 from aggregator.domain.principal import Principal
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import escaped
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.ask.argument_lines import shown_arguments
@@ -68,7 +69,7 @@ class _Asking:
     `shown` are the displayed question and arguments.
     """
 
-    resolved: ResolvedCall
+    tool: ToolRecord
     arguments: Mapping[str, Any]
     decision: Decision
     caller: RequestCaller
@@ -110,7 +111,8 @@ class ApprovalStep:
 
     async def obtain(
         self,
-        resolved: ResolvedCall,
+        call: ToolCall,
+        tool: ToolRecord,
         arguments: Mapping[str, Any],
         decision: Decision,
         confirming: ConfirmRule,
@@ -125,12 +127,11 @@ class ApprovalStep:
             NotConfirmed: the user declined, or no user can be asked.
             WaitsForApproval: the question is queued, and not answered yet.
         """
-        call, tool, host = resolved.call, resolved.tool, caller.host
-        agent = call.principal.agent_id
+        host, agent = caller.host, call.principal.agent_id
         digest = _of_person(await going_through(arguments, argument_digest, arguments), call.principal)
         asks_host = confirmers(decision, confirming.by) == "host"
         if asks_host and caller.channel is not None and self._host_prompt.can_ask(host, call.version, call.params):
-            message = await going_through(arguments, _message, resolved, arguments, decision)
+            message = await going_through(arguments, _message, agent, tool, arguments, decision)
             question = Confirmation(agent, tool.name, digest, message)
             reply = await self._host_prompt.ask(question, call.version, call.params, caller.channel)
             if reply.interim is not None:
@@ -146,7 +147,7 @@ class ApprovalStep:
         approvals = await self._store.approvals()
         if approvals is None:
             raise _refused(tool.name, "no question can be queued, since there is no database")
-        asking = _Asking(resolved, arguments, decision, caller, record, (agent, tool.name, digest), approvals)
+        asking = _Asking(tool, arguments, decision, caller, record, (agent, tool.name, digest), approvals)
         try:
             record.approved_by = await self._from_queue(asking, _patience(confirming, caller))
         except (QueueFull, StorageError) as error:
@@ -215,7 +216,7 @@ class ApprovalStep:
         if size > QUEUED_BYTES:
             most = f"more than the {QUEUED_BYTES} that a person can be shown"
             raise _refused(asking.bound[1], f"its arguments take {size} bytes, {most}")
-        asking.shown = await asyncio.to_thread(self._shown, asking.resolved, asking.arguments, asking.decision)
+        asking.shown = await asyncio.to_thread(self._shown, asking)
 
     async def _ask(self, asking: "_Asking") -> Approval:
         """Queue the question, if it does not wait there already."""
@@ -235,7 +236,7 @@ class ApprovalStep:
         return queued
 
     def _about(self, asking: "_Asking") -> AboutCall:
-        tool, decision, record = asking.resolved.tool, asking.decision, asking.record
+        tool, decision, record = asking.tool, asking.decision, asking.record
         conversation = record.caller.conversation_id
         return AboutCall(
             server=tool.server,
@@ -252,10 +253,11 @@ class ApprovalStep:
         cut = kept if len(kept) <= _NAME else f"{kept[: _NAME - 1]}…"
         return cut.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
-    def _shown(self, resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Decision) -> tuple[str, str]:
+    def _shown(self, asking: "_Asking") -> tuple[str, str]:
         """Return the question and the whole arguments, as JSON, without secrets."""
-        redacted = self._redactor.value(dict(arguments))
-        return _message(resolved, redacted, decision), encode_in_pieces(redacted).decode("utf-8", "replace")
+        redacted = self._redactor.value(dict(asking.arguments))
+        message = _message(asking.bound[0], asking.tool, redacted, asking.decision)
+        return message, encode_in_pieces(redacted).decode("utf-8", "replace")
 
 
 def _refused(tool: str, why: str) -> NotConfirmed:
@@ -296,13 +298,12 @@ def _patience(confirming: ConfirmRule, caller: RequestCaller) -> float:
     return WAIT if caller.token is None else WAIT_WITH_PROGRESS
 
 
-def _message(resolved: ResolvedCall, arguments: Mapping[str, Any], decision: Decision) -> str:
+def _message(agent_id: str, tool: ToolRecord, arguments: Mapping[str, Any], decision: Decision) -> str:
     """Return the question for the user: a host shows one server, so the upstream is named (S/client/elicitation).
 
     If earlier reads led to the question, it contains the reason.
     """
-    tool = resolved.tool
-    agent, name = _plain(resolved.call.principal.agent_id), _plain(tool.own_name)
+    agent, name = _plain(agent_id), _plain(tool.own_name)
     opening = f"The agent {agent!r} wants to call {name!r} of the server {tool.server!r} with"
     why = [f"You are asked because {decision.reason}."] if decision.told else []
     if not arguments:

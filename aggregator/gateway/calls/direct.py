@@ -2,7 +2,7 @@
 for. They take the steps of the pipeline at once, outside of any task.
 
 Rule 1: both ways run one plan (`calls/plan.py`), which holds while the snapshots are the same that it was made of.
-Rule 2: until the request is sent, `begin` changes nothing. What is not plain is left to the pipeline, from the start.
+Rule 2: `send_at_once` changes nothing until the request is sent. What may have to wait is left to the pipeline.
 Rule 3: anything that comes then but a plain result is for a task (`Pipeline.take_over`), which does the rest.
 """
 
@@ -109,7 +109,7 @@ class DirectCalls:
             return None
         return KnownHost(host, version, constant_part(meta)) if version is not None else None
 
-    def begin(self, known: KnownHost, params: dict[str, Any], answer: DirectAnswer) -> DirectCall | None:
+    def send_at_once(self, known: KnownHost, params: dict[str, Any], answer: DirectAnswer) -> DirectCall | None:
         """Send a call to its upstream; return None, and do nothing, if it has to wait for anything.
 
         `answer` is used later, never from here.
@@ -232,7 +232,7 @@ class DirectCalls:
             call.drop()
         return eras.for_modern(result) if modern else eras.for_legacy(result)
 
-    def answer(self, call: DirectCall, result: dict[str, Any]) -> bool:
+    def answer_host(self, call: DirectCall, result: dict[str, Any]) -> bool:
         """Answer the host with a result, if that is plain; return False, and do nothing, if not."""
         answered = perf_counter()
         if call.questions or result.get("isError") is True or not is_complete(result):

@@ -42,7 +42,7 @@ class DirectAnswer(Protocol):
 class DirectCallOwner(Protocol):
     """The part of the gateway that makes direct calls and answers them."""
 
-    def answer(self, call: "DirectCall", result: dict[str, Any]) -> bool:
+    def answer_host(self, call: "DirectCall", result: dict[str, Any]) -> bool:
         """Answer the host with a result, if that is plain; return False, and do nothing, if not."""
 
     def forget(self, call: "DirectCall") -> None:
@@ -118,7 +118,7 @@ class DirectCall(DirectRequest):
     def take_result(self, result: dict[str, Any], /) -> None:
         """See `AnswerReceiver`."""
         try:
-            answered = not self.taken_over and self._owner.answer(self, result)
+            answered = not self.taken_over and self._owner.answer_host(self, result)
         except Exception:  # of ours, or for want of memory: the pipeline then says what is wrong
             log.exception("the answer of %s could not be given at once", self.plan.tool.name)
             answered = False

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
-from aggregator.domain.call import ResolvedCall, ToolCall
+from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy, confirmers
 from aggregator.domain.errors import (
@@ -122,9 +122,9 @@ class Pipeline:
             with timed(record, "check"):
                 checked, refusal = await self._validate(permitted)
             if refusal is not None:
-                entry.finish(refusal)
+                entry.answer_with(refusal)
             elif permitted.plan.tool.name not in self._failover.others:
-                entry.finish(await self._answer(checked, checked, view, host, channel))
+                entry.answer_with(await self._answer(checked, checked, view, host, channel))
             else:
                 try:
                     async for attempt in self._attempts(checked, view):
@@ -132,7 +132,7 @@ class Pipeline:
                         if substitute is not None:
                             with attempt.running(record, repeatable=substitute.permitted.ruling.retry is not None):
                                 once = substitute if attempt.last else _sent_once(substitute)
-                                entry.finish(await self._answer(once, checked, view, host, channel))
+                                entry.answer_with(await self._answer(once, checked, view, host, channel))
                                 break
                 except (UpstreamTimeout, UpstreamLost) as error:
                     self._name_others(error, permitted.plan.tool, view, host)
@@ -159,7 +159,7 @@ class Pipeline:
             direct.arrive(channel)
             checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.flow), direct.arguments)
             target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
-            entry.finish(await self._relayed(checked, target, caller, None, direct))
+            entry.answer_with(await self._relayed(checked, target, caller, None, direct))
         return entry.result
 
     async def _permit(self, call: ToolCall, view: View, host: Host, record: CallRecord) -> Permitted:
@@ -169,7 +169,7 @@ class Pipeline:
             HostError, CallRefused, UpstreamUnavailable: there is no such tool for this agent, now, or in this way.
         """
         refuse_look_alikes(call.params)
-        tool = await self._resolver.find(view, call.name, call.style)
+        tool = await self._resolver.resolve(view, call.name, call.style)
         name_tool(record, tool)
         if tool.only_for_apps and (call.via is not None or host.frontend == OF_MODELS):
             # These are ways of models, and the tool is for a host's own program (ext-apps, `visibility`).
@@ -271,10 +271,10 @@ class Pipeline:
             NotConfirmed, WaitsForApproval: the person said no, or the question is queued.
         """
         call, plan, ruling, record, _ = original.permitted
-        decision, resolved = ruling.decision, ResolvedCall(call, plan.tool)
+        decision, confirming, arguments = ruling.decision, view.confirming, original.arguments
         record.rule, record.rule_source = decision.rule, decision.source
         await self._rate_limits.check(plan.tool.name, ruling.limits, call.conversation)
-        return await self._approval.obtain(resolved, original.arguments, decision, view.confirming, caller, record)
+        return await self._approval.obtain(call, plan.tool, arguments, decision, confirming, caller, record)
 
     # -- another tool in place of the one that was called
 

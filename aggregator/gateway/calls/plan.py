@@ -1,7 +1,7 @@
 """The plan of a call: which tool of which upstream, by which ruling and check, and whether it can do without a task.
 
-Both ways of a call run a `PreparedCall`: `Pipeline.call_tool` in a task, `DirectCalls.begin` without one. This module
-holds the only list of reasons for a task.
+Both ways of a call run a `PreparedCall`: `Pipeline.call_tool` in a task, `DirectCalls.send_at_once` without one. This
+module holds the only list of reasons for a task.
 """
 
 from collections.abc import Mapping

@@ -60,7 +60,7 @@ class Resolver:
         """The catalog in force."""
         return self.current.tools
 
-    async def find(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
+    async def resolve(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
         """Return the tool that a name means for this agent; a server that is still starting is waited for.
 
         `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.

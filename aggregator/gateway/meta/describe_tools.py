@@ -49,7 +49,7 @@ async def describe_tools(asking: MetaToolCall) -> str:
             meant = await names.read(name)
             if len(meant.tools) > 1:
                 raise several("describe_tools", name, meant.tools)
-            tool = await asking.resolver.find(asking.view, meant.name, "canonical", to_call=False)
+            tool = await asking.resolver.resolve(asking.view, meant.name, "canonical", to_call=False)
             if tool.only_for_apps:
                 raise UnknownTool(name, [])
         except UnknownTool as error:

@@ -181,7 +181,7 @@ class MetaTools:
         async with self._call_log.record(call, host) as entry:
             entry.record.request_id = channel.request_id
             await entry.wait_for_space()
-            entry.finish(await self._answer(tool, call, view, host, channel, entry.record))
+            entry.answer_with(await self._answer(tool, call, view, host, channel, entry.record))
         return entry.result
 
     async def _answer(

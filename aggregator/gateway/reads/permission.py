@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple
 
 from aggregator.config.server_config import ServerConfig
-from aggregator.domain.call import ResolvedCall, ToolCall
+from aggregator.domain.call import ToolCall
 from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
@@ -140,15 +140,13 @@ class ItemPermission:
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
         record.rule, record.rule_source = decision.rule, decision.source
-        resolved = ResolvedCall(
-            ToolCall(request.host.principal, request.params, request.answer_version), _as_call(found)
-        )
+        call = ToolCall(request.host.principal, request.params, request.answer_version)
         try:
             with timed(record, "confirm"):
                 # Without a token: progress of a read is its server's alone.
                 caller = RequestCaller(request.host, request.version, {}, request.channel)
                 interim = await self._approval.obtain(
-                    resolved, request.arguments(), decision, view.confirming, caller, record
+                    call, _as_call(found), request.arguments(), decision, view.confirming, caller, record
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused

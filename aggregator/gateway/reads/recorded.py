@@ -50,5 +50,5 @@ class RecordedReads:
                 raise self._drain.refusal()
             refuse_look_alikes(request.params)
             await self._agent_items.ready(request.host)
-            entry.finish(await self._methods[method](request._replace(entry=entry)))
+            entry.answer_with(await self._methods[method](request._replace(entry=entry)))
         return entry.result
