@@ -111,12 +111,6 @@ class ReceiverConfig(ConfigModel):
         "after `server.down`.",
         examples=["2m"],
     )
-    gather: Seconds = Field(
-        default=300.0,
-        description="After a reached limit, how long further refusals of the same agent by the same rule are counted "
-        "before they are sent together.",
-        examples=["15m"],
-    )
     timeout: Seconds = Field(
         default=10.0, description="How long one message, or one run of the program, may take.", examples=["3s"]
     )

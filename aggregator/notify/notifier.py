@@ -29,7 +29,7 @@ class _Subscriber:
         self.receiver = receiver
         self.task: asyncio.Task[Any] | None = None
         self.down_servers = DownServers(config.grace, self._announce_server, announced)
-        self.reached_limits = ReachedLimits(config.gather, self._announce_limit)
+        self.reached_limits = ReachedLimits(self._announce_limit)
         self._writer = writer
 
     def wants(self, kind: NoticeType, agent: str | None = None, server: str | None = None) -> bool:

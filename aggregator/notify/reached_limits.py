@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 # Pairs of agent and rule that are gathered apart; further ones are dropped, since agents choose their own names.
 MOST: Final = 1_000
+# Seconds after a reached limit in which further refusals by it are counted before they are told, together.
+GATHER: Final = 300.0
 
 
 class ReachedLimit(NamedTuple):
@@ -33,8 +35,7 @@ class _Gathered:
 class ReachedLimits:
     """The limits that were announced, by agent and rule, and how often each was reached since."""
 
-    def __init__(self, gather: float, announce: AnnounceLimit) -> None:
-        self._gather = gather
+    def __init__(self, announce: AnnounceLimit) -> None:
         self._announce = announce
         self._open: dict[tuple[str, str | None, str | None], _Gathered] = {}
 
@@ -56,7 +57,7 @@ class ReachedLimits:
             self._due(key, last=True)
 
     def _timer(self, key: tuple[str, str | None, str | None]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self._gather, self._due, key)
+        return asyncio.get_running_loop().call_later(GATHER, self._due, key)
 
     def _due(self, key: tuple[str, str | None, str | None], last: bool = False) -> None:
         gathered = self._open.pop(key)
