@@ -37,18 +37,18 @@ def _diagram() -> Iterator[str]:
 
 
 def _states() -> Iterator[str]:
-    yield from ("| state | means | tools listed |", "| --- | --- | --- |")
+    yield from ("| state | meaning | tools listed |", "| --- | --- | --- |")
     for state, meaning in STATE_MEANING.items():
         yield f"| `{state}` | {meaning} | {_listed(state)} |"
     yield ""
 
 
 def _listed(state: State) -> str:
-    return "where it is known what it had" if state in LISTED_IF_KNOWN else _LISTED[state in LISTED]
+    return "if known from an earlier connection" if state in LISTED_IF_KNOWN else _LISTED[state in LISTED]
 
 
 def _transitions() -> Iterator[str]:
-    yield from ("| event | is | leads |", "| --- | --- | --- |")
+    yield from ("| event | meaning | transitions |", "| --- | --- | --- |")
     for event, what in EVENT_MEANING.items():
         yield f"| {event.replace('_', ' ')} | {what} | {', '.join(_leads(event))} |"
     yield ""

@@ -21,7 +21,7 @@ _ROAMING: Final = Path("/roaming")
 
 def host_table() -> str:
     """Return the table, one row for each host."""
-    rows = ["| host | its files, those of the user first | takes |", "| --- | --- | --- |"]
+    rows = ["| host | files, the user's first | supports |", "| --- | --- | --- |"]
     rows += [f"| [{host.title}]({host.source})<br>`{host.id}` | {_files(host)} | {_takes(host)} |" for host in HOSTS]
     return "\n".join(rows) + "\n"
 

@@ -37,16 +37,16 @@ STATE_MEANING: Final[dict[State, str]] = {
     "reconnecting": "a working connection was lost less than `grace` ago; calls wait up to `reconnect_wait`",
     "unavailable": "it cannot be reached; it is tried again with growing pauses",
     "stopped": "it does not run; it starts with its next call, unless the aggregator itself is ending",
-    "disabled": "switched off in the configuration, by a variable that is not set, or by an operator",
+    "disabled": "switched off in the configuration, by an unset variable, or by an operator",
 }
 EVENT_MEANING: Final[dict[Event, str]] = {
-    "connected": "it was reached, greeted, and has listed its tools",
+    "connected": "the connection is initialized and the tools are listed",
     "failed": "an attempt to connect failed",
     "lost": "a working connection ended",
     "gave_up": "`grace` is over, or it refused us (401, 403, 404, a missing command)",
     "idle": "it was not used for `idle_timeout`, or `start` says that it is not needed yet",
-    "start": "a call, a read or a prompt wants it, or the time of a `lazy` start has come",
-    "stop": "the aggregator ends, or the entry was taken out of the configuration",
+    "start": "a call, a read or a prompt needs it, or the time of a `lazy` start has come",
+    "stop": "the aggregator ends, or the entry was removed from the configuration",
 }
 
 # In these states the tools of an upstream are listed and callable.
