@@ -7,7 +7,9 @@ All that is asked of the clocks is that an hour takes them about as long.
 
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Protocol
+from typing import Final
+
+from aggregator.storage.records import LeaseRecord
 
 # Seconds. A replica that the database has not heard of for so long counts as gone: others take over its work.
 LEASE: Final = 6.0
@@ -15,19 +17,6 @@ LEASE: Final = 6.0
 # different speeds. It renews so often that two tries may fail.
 STOPS_AFTER: Final = 0.75
 RENEW_EVERY: Final = 0.2
-
-
-class SeenLease(Protocol):
-    """A row of the table of leases, such as `aggregator.storage.records.LeaseRecord`."""
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def generation(self) -> int: ...
-
-    @property
-    def renewals(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -56,7 +45,7 @@ class Observation:
         self._since = inf
         self._went_back = False
 
-    def saw(self, row: SeenLease | None, after: float) -> None:
+    def saw(self, row: LeaseRecord | None, after: float) -> None:
         """Take note of the row as it was read; `after` is the time after the answer had come."""
         seen = (row.owner, row.generation, row.renewals) if row is not None else (None, 0, 0)
         if seen != self._seen:

@@ -5,7 +5,7 @@ one that was given up. Time is that of the simulation.
 """
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.replicas.lease_rules import RENEW_EVERY, Observation, OwnTime
+from aggregator.storage.records import LeaseRecord
 from tests.laws import examples
 
 LEASE = 6.0
@@ -20,11 +21,8 @@ LEASE = 6.0
 DRIFT = 0.02
 
 
-@dataclass
-class Row:
-    owner: str | None = None
-    generation: int = 0
-    renewals: int = 0
+def row_of(owner: str | None, generation: int, renewals: int = 0) -> LeaseRecord:
+    return LeaseRecord("thing", owner, generation, renewals, 0.0)
 
 
 @dataclass
@@ -58,7 +56,7 @@ class Simulation:
         # Half of the networks are quick, so that moments close to each other are met; the others do their worst.
         self.delays = [0.0, 0.005, 0.01] if self.random.random() < 0.5 else [0.0, 0.01, 0.3, 2, 7, 15]
         self.lost = 0.02 if self.delays[-1] < 1 else 0.15
-        self.row = Row()
+        self.row = row_of(None, 0)
         self.events: list[tuple[float, int, object]] = []
         self.order = count()
         self.now = 0.0
@@ -136,12 +134,12 @@ class Simulation:
                 lambda good: self.renewed(replica, generation, sent, good),
             )
         else:
-            self.send(replica, lambda: Row(**vars(self.row)), lambda row: self.read(replica, row))
+            self.send(replica, lambda: self.row, lambda row: self.read(replica, row))
 
     def renew(self, replica: Replica, generation: int) -> bool:
         if (self.row.owner, self.row.generation) != (replica.name, generation):
             return False
-        self.row.renewals += 1
+        self.row = replace(self.row, renewals=self.row.renewals + 1)
         return True
 
     def renewed(self, replica: Replica, generation: int, sent: float, good: bool) -> None:
@@ -152,7 +150,7 @@ class Simulation:
         elif not good:
             replica.own = None
 
-    def read(self, replica: Replica, row: Row) -> None:
+    def read(self, replica: Replica, row: LeaseRecord) -> None:
         if replica.own is not None:
             return
         replica.observation.saw(row, replica.clock(self.now))
@@ -160,10 +158,10 @@ class Simulation:
             sent = replica.clock(self.now)
             self.send(replica, lambda: self.take(replica, row), lambda taken: self.took(replica, taken, sent))
 
-    def take(self, replica: Replica, seen: Row) -> int | None:
+    def take(self, replica: Replica, seen: LeaseRecord) -> int | None:
         if seen != self.row:
             return None
-        self.row = Row(replica.name, seen.generation + 1, 0)
+        self.row = row_of(replica.name, seen.generation + 1)
         self.taken += 1
         return self.row.generation
 
@@ -173,7 +171,7 @@ class Simulation:
 
     def release(self, replica: Replica, generation: int) -> None:
         if (self.row.owner, self.row.generation) == (replica.name, generation):
-            self.row.owner = None
+            self.row = replace(self.row, owner=None)
 
     def awake(self, replica: Replica, do: object) -> None:
         """Have a replica do something as soon as it runs."""
@@ -200,7 +198,7 @@ def test_the_simulation_changes_owners_often() -> None:
 
 def test_a_database_that_forgot_its_last_commits_gives_no_lease_away_at_once() -> None:
     observation = Observation(LEASE)
-    observation.saw(Row("owner", 7, 3), 100.0)
-    observation.saw(Row(None, 6, 9), 101.0)
+    observation.saw(row_of("owner", 7, 3), 100.0)
+    observation.saw(row_of(None, 6, 9), 101.0)
     assert not observation.may_take(101.0, "me")
     assert observation.may_take(101.0 + LEASE, "me")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.config.model import Config
 from aggregator.policy.live import LivePolicies
 from aggregator.replicas.replication import Replication
@@ -22,13 +23,6 @@ _NOUNS: Final[Mapping[str, str]] = {_POLICIES: "policies", _CONFIG: "a configura
 _OWN: Final[Any] = {"replicas": True, "http": {"host", "port", "public_url"}, "log": True}
 
 
-class LoadedConfig(Protocol):
-    """The holder of the configuration in force (`Reconfiguration`)."""
-
-    @property
-    def config(self) -> Config: ...
-
-
 class LooksNow(Protocol):
     """A part that polls for the work of other processes, and checks at once on request."""
 
@@ -38,7 +32,7 @@ class LooksNow(Protocol):
 class GroupFacts:
     """The digests of this replica's loaded files, beside the others'."""
 
-    def __init__(self, group: Replication, live: LivePolicies | None, in_force: LoadedConfig) -> None:
+    def __init__(self, group: Replication, live: LivePolicies | None, in_force: Reconfiguration) -> None:
         self._group = group
         self._live = live
         self._in_force = in_force

@@ -2,9 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
@@ -17,6 +17,7 @@ from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.frontends.web.sessions.kept_sessions import PATIENCE, KeptSessions
 from aggregator.frontends.web.sessions.session_ids import SessionFacts, SessionIds
 from aggregator.gateway.admission import Admission, TooMany
+from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask, RevocableTasks
 from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, notification
@@ -36,23 +37,6 @@ ENTERING: Final = 10.0
 _ENDED: Final = 10_000
 
 
-class ResumeSubscriptions(Protocol):
-    """The streams of what hosts listen to (`gateway/reads/listen.py`)."""
-
-    async def resume(self, host: Host, uris: Collection[str]) -> None:
-        """Have the host subscribed to these resources, and to no others."""
-
-
-class GatewayOfSessions(Protocol):
-    """The gateway, as far as sessions need it beside their requests."""
-
-    @property
-    def listening(self) -> ResumeSubscriptions: ...
-
-    def on_notification(self, host: Host, method: str, params: Mapping[str, Any]) -> None:
-        """Handle a notification of the host."""
-
-
 class Sessions:
     """All sessions by id. An id says enough to take its session up where it is not in memory."""
 
@@ -68,7 +52,7 @@ class Sessions:
         ids: SessionIds | None = None,
         kept: KeptSessions | None = None,
         names: Style | None = None,
-        gateway: GatewayOfSessions | None = None,
+        gateway: Dispatcher | None = None,
         question_ids: Iterator[int] | None = None,
         kept_events: KeptEvents | None = None,
     ) -> None:
