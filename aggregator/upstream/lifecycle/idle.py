@@ -57,7 +57,7 @@ class IdleStop:
 
     def begin_use(self) -> None:
         """Count one user more."""
-        self.need()
+        self.needed, self._once_listed = True, False
         self.uses += 1
 
     def end_use(self) -> None:

@@ -47,10 +47,10 @@ class Negotiated:
     server_info: Mapping[str, Any] = field(default_factory=dict)
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     instructions: str | None = None
+    era: Era = field(init=False)
 
-    @property
-    def era(self) -> Era:
-        return era_of(self.version)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "era", era_of(self.version))
 
     def redacted(self, redaction: ServerRedaction) -> "Negotiated":
         """Return a copy without secrets and invisible characters."""

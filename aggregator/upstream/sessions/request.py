@@ -94,9 +94,9 @@ class RequestSender:
 
         extends: the seconds of the time limit that progress starts anew; None if it does not.
         """
-        progress = CallProgress(running, extends, request.on_progress, self._redaction, self._alive)
-        params = session.addressed(request.params, request.caller)
-        message = JsonRpcRequest(request.method, params, progress, request.headers, running)
+        method, params, _, on_progress, headers, caller = request
+        progress = CallProgress(running, extends, on_progress, self._redaction, self._alive)
+        message = JsonRpcRequest(method, session.addressed(params, caller), progress, headers, running)
         return session.connection.begin(message, receiver)
 
     async def send(
