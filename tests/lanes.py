@@ -3,11 +3,12 @@
 Files of the long lane start many processes, or wait for what takes seconds by its nature. The short lane runs a part of
 each product and fewer examples of each law: of a test with three axes or more it takes rows that hold every pair of
 values, and `tests/laws.py` says how many examples. The full lane runs the other rows, and the laws with all their
-examples. Without `--lane` everything runs, whole.
+examples. A file or folder of the long lane that is named on the command line runs in the short lane. Without `--lane`
+everything runs, whole.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -88,15 +89,14 @@ def is_elsewhere(path: Path, config: pytest.Config) -> bool:
     """Return whether a file or folder has only tests of other lanes, so that it need not be imported."""
     lane: str | None = config.getoption("--lane")
     tests = config.rootpath / "tests"
-    named = {Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args}
-    if lane is None or path in named or not path.is_relative_to(tests):
+    if lane is None or path in _named(config) or not path.is_relative_to(tests):
         return False
-    below = path.relative_to(tests).as_posix()
+    below, long = path.relative_to(tests).as_posix(), _long_unless_named(config)
     if path.is_dir():
         if lane == "long":
             return below != "." and not any(f"{name}/".startswith(f"{below}/") for name in LONG)
-        return f"{below}/" in LONG
-    return is_long(below) != (lane == "long")
+        return f"{below}/" in long
+    return is_long(below, long) != (lane == "long")
 
 
 def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -106,10 +106,11 @@ def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     tests = config.rootpath / "tests"
     thinned = _beyond_pairs(items) if lane != "long" else set()
+    long = _long_unless_named(config) if lane != "long" else LONG
     kept: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        if is_long(item.path.relative_to(tests).as_posix()):
+        if is_long(item.path.relative_to(tests).as_posix(), long):
             is_ours = lane == "long"
         elif lane == "full":
             is_law = bool(is_hypothesis_test(getattr(item, "obj", None)))
@@ -128,9 +129,20 @@ def rows_of_lane(config: pytest.Config, rows: Sequence[Row]) -> list[Row]:
     return [row for position, row in enumerate(rows) if (position in chosen) == (lane == "short")]
 
 
-def is_long(path: str) -> bool:
+def is_long(path: str, long: Collection[str] = LONG) -> bool:
     """Return whether a path below `tests` is of the long lane; one of a folder ends with a slash."""
-    return path in LONG or any(name.endswith("/") and path.startswith(name) for name in LONG)
+    return path in long or any(name.endswith("/") and path.startswith(name) for name in long)
+
+
+def _named(config: pytest.Config) -> set[Path]:
+    """Return the files and folders named on the command line."""
+    return {Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args}
+
+
+def _long_unless_named(config: pytest.Config) -> set[str]:
+    """Return the files and folders of the long lane but those that the command line names, or a file in them."""
+    named = {place for path in _named(config) for place in (path, *path.parents)}
+    return {name for name in LONG if config.rootpath / "tests" / name not in named}
 
 
 def _beyond_pairs(items: Iterable[pytest.Item]) -> set[pytest.Item]:
