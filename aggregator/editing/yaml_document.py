@@ -8,7 +8,8 @@ from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
 from aggregator.editing.plain import nested
 from aggregator.editing.text_document import TextDocument
-from aggregator.editing.yaml_scan import YamlNode, YamlValues, parse, scalar
+from aggregator.editing.yaml_nodes import YamlNode
+from aggregator.editing.yaml_scan import YamlValues, parse, scalar
 from aggregator.editing.yaml_style import YamlStyle, style_of
 
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")

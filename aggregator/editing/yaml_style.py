@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aggregator.editing.yaml_scan import YamlNode, scalar
+from aggregator.editing.yaml_nodes import YamlNode
+from aggregator.editing.yaml_scan import scalar
 
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 # Texts that YAML 1.1 reads as something else.

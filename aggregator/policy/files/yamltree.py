@@ -7,20 +7,16 @@ Rule 3: everything is bounded: depth, and values counted again wherever an alias
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
+
+from aggregator.editing.yaml_nodes import LOADER, WORDS, YamlNode, YamlReader
 
 MOST_VALUES: Final = 200_000
 DEEPEST: Final = 40
 
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_WORDS: Final[Mapping[str, object]] = {
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
-}
+_LONGEST_WHOLE: Final = 18
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _BARE_STAR: Final = re.compile(r"(^|[\s,\[{:-])\*")
@@ -51,130 +47,92 @@ class YamlError(ValueError):
         self.fix = fix
 
 
-@dataclass(slots=True)
-class _Node:
-    """A scalar, list or object of the file, with its line."""
+class _PolicyReader(YamlReader):
+    """The reader of a policy file: it refuses what policies have no use for, and counts what aliases repeat."""
 
-    line: int
-    scalar: object = None
-    items: list["_Node"] | None = None
-    entries: dict[str, tuple[int, "_Node"]] | None = None
-    size: int = 1
-    bracket: bool = False  # written with [ ] or { }
+    deepest = DEEPEST
+
+    def __init__(self) -> None:
+        super().__init__()
+        # By anchor: the last value that is closed and has it.
+        self._anchors: dict[str, YamlNode] = {}
+        # By the identity of a node: the value that an alias stands for, the lines of the keys of a mapping, the number
+        # of values in a container.
+        self._meant: dict[int, YamlNode] = {}
+        self._lines: dict[int, dict[str, int]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def met(self, node: YamlNode, *, is_key: bool) -> None:
+        line = node.line
+        if node.tag is not None:
+            raise YamlError(line, f"Tags are not allowed, here {node.tag!r:.40}.", "Quote a text that begins with !.")
+        if is_key and node.kind in ("mapping", "sequence"):
+            raise YamlError(line, "A key is a plain text, not a list or an object.", "Quote a key that begins with [.")
+        if node.kind == "alias":
+            meant = self._anchors.get(node.anchor or "")
+            if meant is None or is_key:
+                fix = f'For the pattern, quote it: "*{node.anchor}".'
+                raise YamlError(line, f"Nothing is called &{node.anchor} above this line.", fix)
+            self._meant[id(node)] = meant
+        elif is_key:
+            self._key(node, self._lines.setdefault(id(self.open[-1]), {}))
+        elif node.plain and len(node.text) > _LONGEST_WHOLE:
+            _scalar(node.text, line)
+
+    def _key(self, node: YamlNode, lines: dict[str, int]) -> None:
+        if node.plain and node.text == "<<":
+            raise YamlError(node.line, "Merge keys (<<) are not known here.", "Give what is shared to a role.")
+        if node.text in lines:
+            said = f"{node.text!r} is there twice, first on line {lines[node.text]}."
+            raise YamlError(node.line, said, "Put the two together.")
+        lines[node.text] = node.line
+
+    def closed(self, node: YamlNode) -> None:
+        if node.anchor is not None and node.kind != "alias":
+            self._anchors[node.anchor] = node
+        if self.open:
+            parent = id(self.open[-1])
+            own = 1 if node.kind == "scalar" else self._sizes.get(id(self.meant(node)), 1)
+            size = self._sizes[parent] = self._sizes.get(parent, 1) + own
+            if size > MOST_VALUES:
+                raise YamlError(
+                    node.line, f"The file holds more than {MOST_VALUES:,} values.", "Aliases count in full."
+                )
+
+    def meant(self, node: YamlNode) -> YamlNode:
+        """Return the value that an alias stands for; any other node itself."""
+        return self._meant.get(id(node), node)
+
+    def too_deep(self, line: int) -> NoReturn:
+        raise YamlError(line, f"The file is nested more than {DEEPEST} levels deep.", "No policy needs that.")
+
+    def another_document(self, line: int) -> NoReturn:
+        raise YamlError(line, "A second document begins here (---).", "Put it into a file of its own.")
 
 
-@dataclass(slots=True)
-class _Build:
-    """The nodes that are open while the events come, and the anchors of those that are closed."""
-
-    open: list[tuple[_Node, str | None]] = field(default_factory=list)
-    keys: list[tuple[str, int] | None] = field(default_factory=list)
-    anchors: dict[str, _Node] = field(default_factory=dict)
-    root: _Node | None = None
-
-
-def parse(text: str, loader: Any = _LOADER) -> YamlTree:
+def parse(text: str, loader: Any = LOADER) -> YamlTree:
     """Parse one file; the value of an empty file is None.
 
     Raises:
         YamlError: the file cannot be read.
     """
-    build = _Build()
+    reader = _PolicyReader()
     try:
-        for event in yaml.parse(text, Loader=loader):
-            _handle(build, event)
+        root = reader.read(text, loader)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
         raise YamlError(line, "The file holds a character that YAML does not allow.", "Remove it.") from None
     except yaml.MarkedYAMLError as error:
-        raise _explained(error, text, [node for node, _ in build.open if node.bracket]) from None
-    if build.root is None:
+        raise _explained(error, text, [node for node in reader.open if node.flow]) from None
+    if root is None:
         return YamlTree(None, {})
     lines: dict[Path, int] = {}
-    return YamlTree(_plain(build.root, (), lines), lines)
-
-
-def _handle(build: _Build, event: Any) -> None:
-    line = event.start_mark.line + 1
-    if isinstance(event, yaml.DocumentStartEvent) and build.root is not None:
-        raise YamlError(line, "A second document begins here (---).", "Put it into a file of its own.")
-    if getattr(event, "tag", None) is not None and not isinstance(event, yaml.DocumentStartEvent):
-        raise YamlError(line, f"Tags are not allowed, here {event.tag!r:.40}.", "Quote a text that begins with !.")
-    if isinstance(event, yaml.ScalarEvent):
-        plain = event.implicit[0]
-        if _expects_key(build):
-            _key(build, event.value, line, plain)
-        else:
-            _close(build, _Node(line, _scalar(event.value, line) if plain else event.value), event.anchor)
-    elif isinstance(event, yaml.AliasEvent):
-        _alias(build, event.anchor, line)
-    elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-        if _expects_key(build):
-            raise YamlError(line, "A key is a plain text, not a list or an object.", "Quote a key that begins with [.")
-        if len(build.open) >= DEEPEST:
-            raise YamlError(line, f"The file is nested more than {DEEPEST} levels deep.", "No policy needs that.")
-        a_list = isinstance(event, yaml.SequenceStartEvent)
-        build.open.append(
-            (
-                _Node(line, items=[], bracket=bool(event.flow_style))
-                if a_list
-                else _Node(line, entries={}, bracket=bool(event.flow_style)),
-                event.anchor,
-            )
-        )
-        build.keys.append(None)
-    elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
-        node, anchor = build.open.pop()
-        build.keys.pop()
-        _close(build, node, anchor)
-
-
-def _expects_key(build: _Build) -> bool:
-    return bool(build.open) and build.open[-1][0].entries is not None and build.keys[-1] is None
-
-
-def _key(build: _Build, key: str, line: int, plain: bool) -> None:
-    entries = build.open[-1][0].entries
-    assert entries is not None
-    if plain and key == "<<":
-        raise YamlError(line, "Merge keys (<<) are not known here.", "Give what is shared to a role.")
-    if key in entries:
-        raise YamlError(line, f"{key!r} is there twice, first on line {entries[key][0]}.", "Put the two together.")
-    build.keys[-1] = (key, line)
-
-
-def _close(build: _Build, node: _Node, anchor: str | None) -> None:
-    """Put a node that is whole into the one that is open."""
-    if anchor is not None:
-        build.anchors[anchor] = node
-    if not build.open:
-        build.root = node
-        return
-    parent = build.open[-1][0]
-    parent.size += node.size
-    if parent.size > MOST_VALUES:
-        raise YamlError(node.line, f"The file holds more than {MOST_VALUES:,} values.", "Aliases count in full.")
-    if parent.items is not None:
-        parent.items.append(node)
-        return
-    key = build.keys[-1]
-    assert parent.entries is not None
-    assert key is not None
-    parent.entries[key[0]] = (key[1], node)
-    build.keys[-1] = None
-
-
-def _alias(build: _Build, name: str | None, line: int) -> None:
-    meant = build.anchors.get(name or "")
-    if meant is None or _expects_key(build):
-        raise YamlError(line, f"Nothing is called &{name} above this line.", f'For the pattern, quote it: "*{name}".')
-    copy = _Node(line, meant.scalar, meant.items, meant.entries, meant.size)
-    _close(build, copy, None)
+    return YamlTree(_plain(reader, root, (), lines), lines)
 
 
 def _scalar(text: str, line: int) -> object:
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in WORDS:
+        return WORDS[text]
     if _WHOLE.fullmatch(text):
         return int(text)
     if _NUMBER.fullmatch(text):
@@ -184,20 +142,23 @@ def _scalar(text: str, line: int) -> object:
     return text
 
 
-def _plain(node: _Node, path: Path, lines: dict[Path, int]) -> Any:
+def _plain(reader: _PolicyReader, node: YamlNode, path: Path, lines: dict[Path, int]) -> Any:
     lines.setdefault(path, node.line)
-    if node.items is not None:
-        return [_plain(item, (*path, at), lines) for at, item in enumerate(node.items)]
-    if node.entries is not None:
+    if node.kind == "alias":
+        node = reader.meant(node)
+    if node.kind == "sequence":
+        return [_plain(reader, item, (*path, at), lines) for at, item in enumerate(node.items)]
+    if node.kind == "mapping":
         made = {}
-        for key, (line, item) in node.entries.items():
-            lines[*path, key] = line
-            made[key] = _plain(item, (*path, key), lines)
+        for key, item in node.pairs:
+            inner = (*path, key.text)
+            lines[inner] = key.line
+            made[key.text] = _plain(reader, item, inner, lines)
         return made
-    return node.scalar
+    return _scalar(node.text, node.line) if node.plain else node.text
 
 
-def _explained(error: yaml.MarkedYAMLError, text: str, brackets: list[_Node]) -> YamlError:
+def _explained(error: yaml.MarkedYAMLError, text: str, brackets: list[YamlNode]) -> YamlError:
     """Return the parser's complaint in our words, equal for both parsers PyYAML has."""
     mark = error.problem_mark or error.context_mark
     context, problem = str(error.context or ""), str(error.problem or "")
@@ -205,7 +166,7 @@ def _explained(error: yaml.MarkedYAMLError, text: str, brackets: list[_Node]) ->
     begun = error.context_mark.line if error.context_mark is not None else at
     row = text.splitlines()[at] if at < len(text.splitlines()) else ""
     if brackets and "flow" in context:
-        context = "flow sequence" if brackets[-1].items is not None else "flow mapping"
+        context = "flow sequence" if brackets[-1].kind == "sequence" else "flow mapping"
         begun = brackets[-1].line - 1
     for where, sentences in _sentences(context, problem, row):
         return YamlError((begun if where == "begun" else at) + 1, *sentences)
