@@ -275,4 +275,4 @@ def _who(principal: Principal) -> list[Any]:
 
 def _flow(caller: RequestCaller) -> dict[str, Any]:
     """Return what flow rules have to know once the answer comes."""
-    return {"flow": caller.flow.asked.to_wire()} if caller.flow is not None else {}
+    return caller.flow.to_wire()

@@ -22,7 +22,7 @@ from aggregator.domain.versions import (
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
-from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.host import AskHost, Host
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief
@@ -51,7 +51,7 @@ class RequestCaller:
         self.channel = channel
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: AskHost | None = None
-        self.flow: QuestionFlow | None = None
+        self.flow: Questions = NO_QUESTIONS
         self.lacked: dict[str, Any] | None = None
         self.reported: float | None = None
         self.sent_in: str | None = None
@@ -103,8 +103,6 @@ class RequestCaller:
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """See `Caller`. A handshake-era host gets the question while its call waits, another with the answer."""
         self.lacked = lacking(self.abilities, method, params) or self.lacked
-        if self.flow is None:
-            return await self.ask_for_us(server, method, params)
         refuse_unable(self.abilities, method, params)
         await self.flow.question()
         answer = await self.ask_for_us(server, method, params)
@@ -133,10 +131,7 @@ class RequestCaller:
             log.debug("%s says: %s", server, brief(params.get("data")))
         else:
             pass_on = partial(self._pass_on, _signed(server, params))
-            if self.flow is not None:
-                self.flow.say(pass_on)
-            else:
-                pass_on()
+            self.flow.say(pass_on)
 
     def _pass_on(self, said: dict[str, Any]) -> None:
         if self.channel is not None:
@@ -151,8 +146,7 @@ class RequestCaller:
 
     def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
-        flow = self.flow.outside() if self.flow is not None else None
-        return SessionCaller(self.host, self.abilities, flow) if not self.modern else None
+        return SessionCaller(self.host, self.abilities, self.flow.outside()) if not self.modern else None
 
 
 class SessionCaller:
@@ -161,7 +155,7 @@ class SessionCaller:
     `flow` is the flow of the call that its connection began with, if there are flow rules.
     """
 
-    def __init__(self, host: Host, abilities: HostCapabilities, flow: QuestionFlow | None = None) -> None:
+    def __init__(self, host: Host, abilities: HostCapabilities, flow: Questions = NO_QUESTIONS) -> None:
         self.sent_in: str | None = None
         self.flow = flow
         self.host = host
@@ -197,11 +191,9 @@ class SessionCaller:
         refuse_unable(self.abilities, method, params)
         connection = self.host.connection
         ask = connection.request if connection is not None else None
-        if self.flow is not None:
-            await self.flow.question()
+        await self.flow.question()
         answer = await put(ask, method, worded(server, method, params, modern=False))
-        if self.flow is not None:
-            await self.flow.reply()
+        await self.flow.reply()
         return answer
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
@@ -209,10 +201,7 @@ class SessionCaller:
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
         if level is not None and wanted is not None and level >= wanted:
             pass_on = partial(self.host.notify, _SAID, _signed(server, params))
-            if self.flow is not None:
-                self.flow.say(pass_on)
-            else:
-                pass_on()
+            self.flow.say(pass_on)
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`."""

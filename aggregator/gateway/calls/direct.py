@@ -27,7 +27,7 @@ from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.flow.guard import labels_told
-from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.sessions.request import UpstreamRequest
@@ -272,10 +272,10 @@ class DirectCalls:
                 self._drain.end()
                 self._call_log.close(record)
 
-    def questions(self, call: DirectCall) -> QuestionFlow | None:
+    def questions(self, call: DirectCall) -> Questions:
         """See `DirectCallOwner`."""
         if call.flow is None:
-            return None
+            return NO_QUESTIONS
         ruling, read = call.plan.ruling, frozenset((call.told or "").split())
         flow = call.flow._replace(base=ruling.decision, of=ruling.flow, read=read)
         return self._flow.questions(flow, call.record())

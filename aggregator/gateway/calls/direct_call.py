@@ -15,7 +15,7 @@ from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, Charge
 from aggregator.gateway.flow.call_flow import CallFlow
-from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.flow.questions import Questions
 from aggregator.gateway.recording.timing import enter_tool
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
@@ -48,8 +48,8 @@ class DirectCallOwner(Protocol):
     def forget(self, call: "DirectCall") -> None:
         """Forget a call that a task takes over."""
 
-    def questions(self, call: "DirectCall") -> QuestionFlow | None:
-        """Return the flow of the questions of a call's server; None where no policy has flow rules."""
+    def questions(self, call: "DirectCall") -> Questions:
+        """Return the questions of a call's server, with what flow rules say of them."""
 
 
 class DirectCall(DirectRequest):

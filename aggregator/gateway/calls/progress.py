@@ -71,7 +71,7 @@ class Progress:
         self._held = None
         self._credit -= 1.0
         flow, pass_on = self._caller.flow, partial(self._pass_on, params)
-        if flow is not None and ("message" in params or flow.holds):
+        if "message" in params or flow.holds:
             flow.say(pass_on)
         else:
             pass_on()

@@ -41,7 +41,7 @@ from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import received
-from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
 from aggregator.policy.limits import Limits
@@ -192,7 +192,7 @@ class Relay:
         request: Request,
         *,
         confirm: ConfirmBy | None = None,
-        questions: QuestionFlow | None = None,
+        questions: Questions = NO_QUESTIONS,
     ) -> dict[str, Any]:
         """Send a read, a get or a completion; `params` name the item as the upstream does.
 
@@ -264,8 +264,7 @@ class Relay:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
                         # Before anything is made of it: any error that follows has words of the upstream in it.
-                        if caller.flow is not None:
-                            await caller.flow.ask()
+                        await caller.flow.ask()
                         asked = round_of_error(target, caller, error)
                     except LoginRequired as error:
                         wanted = await self._accounts.obtain(target, caller, error, resumed=asked_to_connect)
@@ -276,8 +275,7 @@ class Relay:
                     else:
                         if is_complete(result):
                             break
-                        if caller.flow is not None:
-                            await caller.flow.ask()
+                        await caller.flow.ask()
                         asked = next_round(target, caller, result)
                     target.upstream.keep_alive(STATE_LIFETIME)
                     if caller.modern:
@@ -296,19 +294,17 @@ class Relay:
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:
                     progress.drop()
-                if caller.flow is not None:
-                    caller.flow.end()
+                caller.flow.end()
                 if isinstance(error, Exception):
                     refuse_unanswered(caller)
                 raise
         refuse_unanswered(caller)
         if progress is not None:
             progress.flush()
-        if caller.flow is not None:
-            try:
-                await caller.flow.settle()
-            finally:
-                caller.flow.end()
+        try:
+            await caller.flow.settle()
+        finally:
+            caller.flow.end()
         return result
 
     async def _send(self, outgoing: _Outgoing, params: dict[str, Any]) -> dict[str, Any]:
@@ -372,5 +368,5 @@ def refuse_unanswered(caller: RequestCaller) -> None:
     Raises:
         CallRefused: it was not: flow rules are why.
     """
-    if caller.flow is not None and caller.flow.refused is not None:
+    if caller.flow.refused is not None:
         raise caller.flow.refused

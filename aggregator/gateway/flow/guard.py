@@ -22,7 +22,7 @@ from aggregator.domain.trace_context import begin as begin_trace
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
 from aggregator.gateway.flow.conversations import scope_of
-from aggregator.gateway.flow.questions import QuestionFlow, refuse_late
+from aggregator.gateway.flow.questions import NO_QUESTIONS, QuestionFlow, Questions, refuse_late
 from aggregator.gateway.flow.refusals import FlowDenied, FlowWithheld
 from aggregator.gateway.flow.said_labels import said_labels
 from aggregator.gateway.flow.scopes import ScopeKey
@@ -112,9 +112,9 @@ class FlowGuard:
             raise FlowDenied.by(call.name, decision, meant)
         return replace(decision, told=True), call
 
-    def questions(self, call: CallFlow | None, record: CallRecord) -> QuestionFlow | None:
-        """Return the flow of the questions of a call's server; None if no policy has flow rules."""
-        return QuestionFlow(self, call, record) if call is not None else None
+    def questions(self, call: CallFlow | None, record: CallRecord) -> Questions:
+        """Return the questions of a call's server, with what flow rules say of them."""
+        return QuestionFlow(self, call, record) if call is not None else NO_QUESTIONS
 
     def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
         """Return the labels of a conversation in which a call is allowed, if known without waiting; else None."""

@@ -8,7 +8,7 @@ time of the answer.
 
 import logging
 from collections.abc import Awaitable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import INVALID_REQUEST, CallRefused, RpcError
@@ -43,21 +43,72 @@ class Deliver(Protocol):
     def __call__(self) -> None: ...
 
 
-class QuestionFlow:
+class Questions:
+    """The questions and messages of a server without flow rules: nothing is decided and nothing noted.
+
+    `refused` is why an answer was not sent, which ends the call.
+    """
+
+    __slots__ = ("refused",)
+
+    def __init__(self) -> None:
+        self.refused: CallRefused | None = None
+
+    @property
+    def holds(self) -> bool:
+        """True if messages wait: others must not overtake them."""
+        return False
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the facts that wait with a question, as a part of the state that its host sends back."""
+        return {}
+
+    def outside(self) -> "Questions":
+        """Return the questions of the same server that belong to no call."""
+        return self
+
+    async def ask(self) -> None:
+        """Prepare for a question of the server to the host."""
+
+    async def answer(self) -> None:
+        """Decide whether an answer of the host may be sent to the server."""
+
+    async def question(self) -> None:
+        """Do as `ask` does, for a question that the server put as a request."""
+
+    async def reply(self) -> None:
+        """Do as `answer` does, for a question that the server put as a request."""
+
+    def say(self, deliver: Deliver) -> None:
+        """Forward a message of the server to the host."""
+        deliver()
+
+    async def settle(self) -> None:
+        """Pass on the messages that wait, before the result of the call."""
+
+    def end(self) -> None:
+        """Drop the messages that wait: the call is over."""
+
+
+# Never changed.
+NO_QUESTIONS: Final = Questions()
+
+
+class QuestionFlow(Questions):
     """The questions and messages of the server of one call. `refused` is why an answer was not sent, which ends the
     call.
     """
 
-    __slots__ = ("_call", "_guard", "_held", "_over", "_own", "_record", "refused")
+    __slots__ = ("_call", "_guard", "_held", "_over", "_own", "_record")
 
     def __init__(self, guard: NotesLabels, call: CallFlow, record: CallRecord) -> None:
+        super().__init__()
         self._guard = guard
         self._call = call
         self._record = record
         self._own = dict(call.own)
         self._held: list[Deliver] = []
         self._over = False
-        self.refused: CallRefused | None = None
 
     def __repr__(self) -> str:
         return f"<QuestionFlow {self._call.name}>"
@@ -66,6 +117,10 @@ class QuestionFlow:
     def asked(self) -> AskedFlow:
         """The facts that wait with a question."""
         return AskedFlow(self._call.read, dict(self._own))
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the facts that wait with a question, as a part of the state that its host sends back."""
+        return {"flow": self.asked.to_wire()}
 
     def outside(self) -> "QuestionFlow":
         """Return the flow of questions that belong to no call, of the server that this call is for."""

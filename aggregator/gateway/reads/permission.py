@@ -17,7 +17,7 @@ from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
-from aggregator.gateway.flow.questions import QuestionFlow
+from aggregator.gateway.flow.questions import Questions
 from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.timing import timed
@@ -152,8 +152,8 @@ class ItemPermission:
             raise ItemRefused.by(refused) from refused
         return ItemPermit(interim, confirm, flow)
 
-    def questions(self, flow: CallFlow | None, request: Request) -> QuestionFlow | None:
-        """Return the flow of questions of an item's server; None if no policy has flow rules."""
+    def questions(self, flow: CallFlow | None, request: Request) -> Questions:
+        """Return the questions of an item's server, with what flow rules say of them."""
         assert request.entry is not None, "whatever gets here is on record"
         return self.guard.questions(flow, request.entry.record)
 
