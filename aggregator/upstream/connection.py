@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import UpstreamBadAnswer
@@ -124,22 +124,16 @@ class AnswerTooDeep(UpstreamBadAnswer):
         return result if isinstance(result, dict) else {}
 
 
-class RequestHandler(Protocol):
-    """A function that answers a request of an upstream; `running` is the call that the request belongs to, if known."""
-
-    async def __call__(self, method: str, params: dict[str, Any], running: RunningCall | None, /) -> dict[str, Any]: ...
+# A function that answers a request of an upstream; `running` is the call that the request belongs to, if known.
+RequestHandler = Callable[[str, dict[str, Any], RunningCall | None], Awaitable[dict[str, Any]]]
 
 
-class NotificationHandler(Protocol):
-    """A function that takes a notification of an upstream; `running` is the call that it belongs to, if known."""
-
-    def __call__(self, method: str, params: dict[str, Any], running: RunningCall | None, /) -> None: ...
+# A function that takes a notification of an upstream; `running` is the call that it belongs to, if known.
+NotificationHandler = Callable[[str, dict[str, Any], RunningCall | None], None]
 
 
-class FaultHandler(Protocol):
-    """A function that takes what was wrong with messages that are used all the same, in words that follow "sends"."""
-
-    def __call__(self, fault: str, /) -> None: ...
+# A function that takes what was wrong with messages that are used all the same, in words that follow "sends".
+FaultHandler = Callable[[str], None]
 
 
 def _ignored(fault: str, /) -> None:
@@ -155,9 +149,7 @@ class InboundHandlers:
     on_fault: FaultHandler = _ignored
 
 
-class OpenTransport(Protocol):
-    """A context manager of a transport: its connection is open inside. Those over HTTP take credentials."""
-
-    def __call__(
-        self, config: ServerConfig, inbound: InboundHandlers, reaper: Reaper, credentials: Credentials | None, /
-    ) -> AbstractAsyncContextManager[Connection]: ...
+# A context manager of a transport: its connection is open inside. Those over HTTP take credentials.
+OpenTransport = Callable[
+    [ServerConfig, InboundHandlers, Reaper, Credentials | None], AbstractAsyncContextManager[Connection]
+]

@@ -4,8 +4,9 @@ Law: where accounts are those of single people or agents (`auth.per`), no call g
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.current_config import CurrentConfig
@@ -19,10 +20,8 @@ from aggregator.upstream.shared_connection import SharedConnection
 _CONNECTING: Final = frozenset({"starting", "reconnecting"})
 
 
-class StartServer(Protocol):
-    """The function that starts the upstream if it is stopped."""
-
-    def __call__(self) -> None: ...
+# The function that starts the upstream if it is stopped.
+StartServer = Callable[[], None]
 
 
 class SessionChoice:

@@ -63,10 +63,8 @@ OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
 OnNotification = Callable[[str, dict[str, Any]], None]
 
 
-class AnswerRequest(Protocol):
-    """A function that returns the result of a request of the other end, or raises `RpcError`."""
-
-    def __call__(self, channel: "Channel", /) -> Awaitable[Any]: ...
+# A function that returns the result of a request of the other end, or raises `RpcError`.
+AnswerRequest = Callable[["Channel"], Awaitable[Any]]
 
 
 class NoBackChannel(Exception):

@@ -1,9 +1,10 @@
 """The time that an upstream runs: from when on (`start` in its config), and until when (`idle_timeout`)."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.config.durations import format_duration
 from aggregator.upstream.current_config import CurrentConfig
@@ -19,10 +20,8 @@ EAGER_WAIT: Final = 0.5
 _AGAIN: Final = 1.0
 
 
-class InUse(Protocol):
-    """The function that returns True while the upstream is needed for more than the requests that `use` counts."""
-
-    def __call__(self) -> bool: ...
+# The function that returns True while the upstream is needed for more than the requests that `use` counts.
+InUse = Callable[[], bool]
 
 
 class IdleStop:

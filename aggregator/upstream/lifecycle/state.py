@@ -4,7 +4,8 @@ import asyncio
 import logging
 import math
 import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
@@ -27,10 +28,8 @@ _ADVICE: Final[dict[State, str]] = {
 }
 
 
-class OnChange(Protocol):
-    """The function that is called after something that hosts can see of an upstream has changed."""
-
-    def __call__(self) -> None: ...
+# The function that is called after something that hosts can see of an upstream has changed.
+OnChange = Callable[[], None]
 
 
 class UpstreamState:

@@ -5,8 +5,9 @@ Law: an upstream without a list of tools is not connected; a failure to read ano
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from random import SystemRandom
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError, operator_text
@@ -40,10 +41,8 @@ OTHERS_WAIT: Final = 2.0
 PAGE_SHARE: Final = 0.5
 
 
-class ExamineItems(Protocol):
-    """Works through a list before it takes effect, in pieces if it is long."""
-
-    async def __call__(self, kind: Kind, items: list[Any], /) -> None: ...
+# Works through a list before it takes effect, in pieces if it is long.
+ExamineItems = Callable[[Kind, list[Any]], Awaitable[None]]
 
 
 class UpstreamLists:

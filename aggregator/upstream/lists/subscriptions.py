@@ -5,9 +5,9 @@ Law: a resource is subscribed to once, however many hosts want it, and again on 
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import SystemRandom
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError, UpstreamError, UpstreamRpcError, UpstreamTimeout, UpstreamUnavailable
@@ -27,10 +27,8 @@ _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-class OnResourceUpdated(Protocol):
-    """Called with the watched resources that an update is about, and the URI in the notification."""
-
-    def __call__(self, watched: list[str], uri: str, /) -> None: ...
+# Called with the watched resources that an update is about, and the URI in the notification.
+OnResourceUpdated = Callable[[list[str], str], None]
 
 
 class UpstreamSubscriptions:

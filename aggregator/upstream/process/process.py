@@ -6,9 +6,9 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.token_bucket import TokenBucket
@@ -35,10 +35,8 @@ _UNREAD_RATE: Final = 2**20
 _MIB: Final = 2**20
 
 
-class TakeOutput(Protocol):
-    """A function that takes the next bytes of a child's stdout."""
-
-    def __call__(self, data: bytes, /) -> None: ...
+# A function that takes the next bytes of a child's stdout.
+TakeOutput = Callable[[bytes], None]
 
 
 class ChildProcess(asyncio.SubprocessProtocol):

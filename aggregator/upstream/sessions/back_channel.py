@@ -5,9 +5,9 @@ Law: a request of the server reaches the host whose call it belongs to, or no ho
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabilities
 from aggregator.domain.bounds.lru import LruCache
@@ -46,22 +46,16 @@ class AskingHabit:
     asks: bool = False
 
 
-class OnOtherNotification(Protocol):
-    """The handler of notifications that belong to no call."""
-
-    def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
+# The handler of notifications that belong to no call.
+OnOtherNotification = Callable[[str, dict[str, Any]], None]
 
 
-class OnlyCaller(Protocol):
-    """The function that returns the only host that uses a connection; None while it is not connected."""
-
-    def __call__(self) -> Caller | None: ...
+# The function that returns the only host that uses a connection; None while it is not connected.
+OnlyCaller = Callable[[], Caller | None]
 
 
-class DeclareAbilities(Protocol):
-    """The function that returns the abilities of hosts to declare to a server over a transport."""
-
-    def __call__(self, transport: str, /) -> Awaitable[HostCapabilities]: ...
+# The function that returns the abilities of hosts to declare to a server over a transport.
+DeclareAbilities = Callable[[str], Awaitable[HostCapabilities]]
 
 
 class BackChannel:

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pkgutil import resolve_name
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.config.server_config import Protocol as EraChoice
 from aggregator.config.server_config import ServerConfig
@@ -42,10 +42,8 @@ _LAUNCH_POLL: Final = 0.1
 _NOT_STREAMABLE: Final = frozenset({400, 404, 405})
 
 
-class OnUpstreamNotification(Protocol):
-    """The handler of notifications of a server that belong to no call."""
-
-    def __call__(self, method: str, params: dict[str, Any], /) -> None: ...
+# The handler of notifications of a server that belong to no call.
+OnUpstreamNotification = Callable[[str, dict[str, Any]], None]
 
 
 class Connector:

@@ -8,12 +8,12 @@ not used for long.
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import count
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.abilities import EVERYTHING, NOTHING, HostCapabilities
@@ -60,10 +60,8 @@ LISTER_WAIT: Final = 5.0
 SHORT_LIVED: Final = 60.0
 
 
-class ReadLists(Protocol):
-    """The function that has all lists of an upstream read again, in the background."""
-
-    def __call__(self) -> None: ...
+# The function that has all lists of an upstream read again, in the background.
+ReadLists = Callable[[], None]
 
 
 class IsolatedSessions:

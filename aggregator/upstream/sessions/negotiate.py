@@ -4,9 +4,9 @@ Law: only a good `server/discover` result, or an error that names modern version
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator import __version__
 from aggregator.config.server_config import Protocol as EraChoice
@@ -76,10 +76,8 @@ def envelope(version: str) -> dict[str, Any]:
     return {META_VERSION: version, META_CLIENT_INFO: CLIENT_INFO, META_CLIENT_CAPABILITIES: {}}
 
 
-class DeclareCapabilities(Protocol):
-    """The function that returns the client capabilities for a handshake, called when it is about to begin."""
-
-    def __call__(self) -> Awaitable[Mapping[str, Any]]: ...
+# The function that returns the client capabilities for a handshake, called when it is about to begin.
+DeclareCapabilities = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 async def _none() -> Mapping[str, Any]:

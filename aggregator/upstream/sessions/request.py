@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import (
@@ -43,10 +43,8 @@ _TICK: Final = 0.05
 _DEFAULT_RANK: Final = LEVELS.index(DEFAULT)
 
 
-class OnMessage(Protocol):
-    """Called when a message of a server has come, which shows that it is alive."""
-
-    def __call__(self) -> None: ...
+# Called when a message of a server has come, which shows that it is alive.
+OnMessage = Callable[[], None]
 
 
 class UpstreamRequest(NamedTuple):
