@@ -58,7 +58,7 @@ class UpstreamObserver(Protocol):
 class Upstream:
     """One server as the aggregator supervises it. `run` owns its tasks; `call` sends a request to it.
 
-    config: as it is now.
+    config: as it is now; replaced by `update`.
     lifecycle: its state; moved by the reconnect loop alone.
     shared: the connection that its callers share.
     lists, subscriptions, health: what is known of it while it is connected.
@@ -83,6 +83,7 @@ class Upstream:
         kept: KeptWork | None = None,
     ) -> None:
         clients = clients or DownstreamClients()
+        self.config = config
         current = self._current = CurrentConfig(config)
         self.switched_off = switched_off
         redaction = self.redaction = server_redaction(config, redact)
@@ -125,11 +126,6 @@ class Upstream:
         return f"<Upstream {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
 
     # -- how it is
-
-    @property
-    def config(self) -> ServerConfig:
-        """The configuration of the server as it is now."""
-        return self._current.value
 
     @property
     def runs(self) -> bool:
@@ -250,7 +246,7 @@ class Upstream:
 
     def update(self, config: ServerConfig) -> None:
         """Take another configuration that needs no new connection."""
-        self._current.value = config
+        self.config = self._current.value = config
         self._idle.reconfigured()
 
     def replace(self, other: "Upstream") -> None:
@@ -287,7 +283,7 @@ class Upstream:
             UpstreamRpcError: the error of the server, to be relayed whole.
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
-        config, caller, limit = self._current.value, request.caller, request.limit
+        config, caller, limit = self.config, request.caller, request.limit
         if begun is None and self._idle.uses >= config.max_pending:
             self.refused += 1
             raise UpstreamBusy(config.id, config.max_pending)
@@ -319,7 +315,7 @@ class Upstream:
         It is over with `answered`, or once `call` took it over. `running` gets the answer.
         `extends` is its time limit if progress starts that anew (`ServerConfig.progress_extends`).
         """
-        idle, config, caller = self._idle, self._current.value, request.caller
+        idle, config, caller = self._idle, self.config, request.caller
         assert caller is not None, "a direct call is a host's"
         if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
             return False
