@@ -17,7 +17,7 @@ EXCEPTIONS: Final = {
     ("aggregator/cli/runtime/screen.py", "rich.console.Console"): "escapes texts and keeps our colours",
     ("aggregator/cli/runtime/screen.py", "sys.stdout"): "its width",
     ("aggregator/cli/runtime/screen.py", "sys.stderr"): "its width",
-    ("aggregator/cli/runtime/logs.py", "sys.stderr"): "the log; `Lines` escapes each line",
+    ("aggregator/cli/runtime/logs.py", "sys.stderr"): "the log; `LogFormatter` escapes each line",
     ("aggregator/cli/runtime/progress_table.py", "sys.stderr"): "gives the log its stream back",
     ("aggregator/cli/first_run/complete.py", "print"): "a shell splits at the tab, which is ours; the rest is escaped",
     ("aggregator/cli/store/printing.py", "sys.stderr"): "goes back in its line; numbers and names of our tables",

@@ -17,7 +17,7 @@ _TEXTS: Final = ("keys", "issuers", "catalogs", "pins", "search", "tasks", "audi
 _OF_SERVER: Final = ("held", "withheld", "unsearchable")
 
 
-class Told(NamedTuple):
+class ReplicaAnswer(NamedTuple):
     """A replica with its report; None if it did not answer, for the reason `problem`."""
 
     replica: ReplicaRecord
@@ -31,7 +31,7 @@ def name_of(replica: ReplicaRecord) -> str:
     return f"worker {worker}" if worker is not None else f"replica {replica.slot}"
 
 
-def merge_reports(own: Mapping[str, Any], me: str, told: Sequence[Told]) -> dict[str, Any]:
+def merge_reports(own: Mapping[str, Any], me: str, told: Sequence[ReplicaAnswer]) -> dict[str, Any]:
     """Return the report `own` of the replica with the id `me`, merged with the reports of all replicas."""
     found = dict(own)
     answers = [(one, one.report) for one in told if one.report is not None and one.replica.id != me]
@@ -69,7 +69,7 @@ def _rank(state: str) -> int:
     return _STATES.index(state) if state in _STATES else len(_STATES)
 
 
-def _row(one: Told, me: str) -> dict[str, Any]:
+def _row(one: ReplicaAnswer, me: str) -> dict[str, Any]:
     replica, report = one.replica, one.report
     row = {
         "name": name_of(replica),

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
-from aggregator.app.merged_report import Told, merge_reports, name_of
+from aggregator.app.merged_report import ReplicaAnswer, merge_reports, name_of
 from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.calls.running_calls import MOST, OpenCall, RunningCalls
@@ -99,7 +99,7 @@ class GroupReports:
         own = self._own()
         others = me.others()
         found = await asyncio.gather(*(self._asked(one) for one in others))
-        told = [Told(one, own if one.id == me.id else None) for one in me.all() if one.id == me.id]
+        told = [ReplicaAnswer(one, own if one.id == me.id else None) for one in me.all() if one.id == me.id]
         told += [self._taken(one, body) for one, body in zip(others, found, strict=True)]
         return merge_reports(self._status()[1], me.id, sorted(told, key=lambda one: one.replica.slot))
 
@@ -157,14 +157,18 @@ class GroupReports:
     async def _asked(self, replica: ReplicaRecord) -> bytes | str:
         return await self._answer(replica, "/report")
 
-    def _taken(self, replica: ReplicaRecord, body: bytes | str) -> Told:
+    def _taken(self, replica: ReplicaRecord, body: bytes | str) -> ReplicaAnswer:
         if isinstance(body, str):
-            return Told(replica, None, body)
+            return ReplicaAnswer(replica, None, body)
         try:
             found = decode(body)
         except ValueError:
             found = None
-        return Told(replica, found) if isinstance(found, dict) else Told(replica, None, "its answer is no report")
+        return (
+            ReplicaAnswer(replica, found)
+            if isinstance(found, dict)
+            else ReplicaAnswer(replica, None, "its answer is no report")
+        )
 
     async def _answer(self, replica: ReplicaRecord, path: str) -> bytes | str:
         """Return the answer of a replica, or the reason why there is none."""

@@ -323,7 +323,7 @@ def approvals_show(approval: str, config: Config = None, as_json: AsJson = False
     run(show, database_settings(config).url, approval, as_json)
 
 
-class HowLong(StrEnum):
+class ApprovalDuration(StrEnum):
     """The times that a yes to these exact arguments may count."""
 
     hour = "1h"
@@ -336,7 +336,7 @@ def approvals_approve(
     approval: str,
     note: Annotated[str | None, typer.Option(help="Why, kept with the answer.", show_default=False)] = None,
     how_long: Annotated[
-        HowLong | None,
+        ApprovalDuration | None,
         typer.Option("--for", help="Let every call with these arguments through so long.", show_default=False),
     ] = None,
     config: Config = None,

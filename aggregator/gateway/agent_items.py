@@ -6,7 +6,7 @@ from typing import Final
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.domain.bounds.slices import Slices
-from aggregator.domain.uris.links import Elsewhere
+from aggregator.domain.uris.links import LeadsElsewhere
 from aggregator.gateway.host import Host
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.current import CurrentCatalog, HeldItems
@@ -62,7 +62,7 @@ class AgentItems:
         while not self._views.resources_ready(self.view_of(host), self.all):
             await self._views.prepare_resources(self.view_of(host), self.all, self._slices)
 
-    def elsewhere(self, host: Host, upstream: Upstream) -> Elsewhere:
+    def elsewhere(self, host: Host, upstream: Upstream) -> LeadsElsewhere:
         """Return the test that says, for URIs in one result, whether another server would answer a host's request for
         it.
         """

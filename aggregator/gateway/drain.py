@@ -16,7 +16,7 @@ from aggregator.domain.errors import ShuttingDown
 _LONGEST: Final = 30
 
 
-class EndWords(Protocol):
+class MakeEndError(Protocol):
     """The function that makes the error for work ended at the end of the grace period."""
 
     def __call__(self) -> Exception: ...
@@ -31,7 +31,7 @@ class EndableWork:
 
     __slots__ = ("_cancelling", "_counted", "_drain", "_outer", "_task", "_words", "ended")
 
-    def __init__(self, drain: "Drain", words: EndWords, *, counted: bool) -> None:
+    def __init__(self, drain: "Drain", words: MakeEndError, *, counted: bool) -> None:
         self._drain = drain
         self._words = words
         self._counted = counted
@@ -97,7 +97,7 @@ class Drain:
     def __len__(self) -> int:
         return self._running
 
-    def work(self, words: EndWords | None = None, *, counted: bool = True) -> EndableWork:
+    def work(self, words: MakeEndError | None = None, *, counted: bool = True) -> EndableWork:
         """Return a context for work of the current task, which is ended after the grace period.
 
         words: the error of ended work; by default that nothing was done. counted: the drain waits for it, and not for a

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
 from aggregator.domain.text.error_text import error_text
-from aggregator.identity.keys import Presented, hashed, matches
+from aggregator.identity.keys import PresentedKey, hashed, matches
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import KeyRecord
 
@@ -24,7 +24,7 @@ COARSE: Final = 3600.0
 Reason = Literal["malformed", "unknown", "expired", "revoked"]
 
 # A hash that no key has, compared for unknown ids.
-_NOBODY: Final = KeyRecord("", "", hashed(Presented("", "")))
+_NOBODY: Final = KeyRecord("", "", hashed(PresentedKey("", "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Keyring:
         """Return the record of a key, whether it is still valid or not."""
         return self._keys.get(key_id)
 
-    def verify(self, key: Presented | None, now: float) -> KeyRecord | Refusal:
+    def verify(self, key: PresentedKey | None, now: float) -> KeyRecord | Refusal:
         """Return the record of a key at the wall-clock time `now`; None is the result of `parse_key` for a malformed
         key.
         """

@@ -33,7 +33,7 @@ _PERSON: Final = b"aggregator key 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Presented:
+class PresentedKey:
     """A well-formed key from a request."""
 
     key_id: str
@@ -58,19 +58,19 @@ def new_key(agent_id: str, *, now: float, label: str = "", expires: float | None
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     secret = _base62(secrets.randbits(256), _SECRET_LENGTH)
     body = f"{PREFIX}{key_id}_{secret}"
-    record = KeyRecord(key_id, agent_id, hashed(Presented(key_id, secret)), label, created=now, expires=expires)
+    record = KeyRecord(key_id, agent_id, hashed(PresentedKey(key_id, secret)), label, created=now, expires=expires)
     return NewKey(record, body + _checksum(body))
 
 
-def parse_key(text: str) -> Presented | None:
+def parse_key(text: str) -> PresentedKey | None:
     """Return the parts of a key; None for a malformed or mistyped one. The checksum is public and proves nothing."""
     found = _KEY.fullmatch(text)
     if found is None or _checksum(found[1]) != found[4]:
         return None
-    return Presented(found[2], found[3])
+    return PresentedKey(found[2], found[3])
 
 
-def hashed(key: Presented, salt: bytes | None = None) -> str:
+def hashed(key: PresentedKey, salt: bytes | None = None) -> str:
     """Return the stored form of a key: `b2-<salt>-<digest>`, in hexadecimal (BLAKE2b, RFC 7693, with its salt
     parameter).
     """
@@ -79,7 +79,7 @@ def hashed(key: Presented, salt: bytes | None = None) -> str:
     return f"b2-{salt.hex()}-{digest.hexdigest()}"
 
 
-def matches(key: Presented, kept: str) -> bool:
+def matches(key: PresentedKey, kept: str) -> bool:
     """Return whether `kept` is the hash of this key, in constant time."""
     found = _HASH.fullmatch(kept)
     return found is not None and compare_digest(hashed(key, bytes.fromhex(found[1])), kept)

@@ -19,7 +19,7 @@ from aggregator.schemas.structure.cost import Cost
 from aggregator.schemas.structure.dialect import Dialect
 from aggregator.schemas.structure.index import SchemaIndex, read
 from aggregator.schemas.structure.measure import Size, ValueTooLarge, measure
-from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, Weigh, light_weight, weight
+from aggregator.schemas.structure.patterns import HEAVY, OPTIONS, Costly, PatternWeigher, light_weight, weight
 from aggregator.schemas.wording import got
 
 # The most time one check may take in the engine, and the time of a step in its worst cases (measured).
@@ -132,7 +132,7 @@ class _CompiledSchema:
         "weights",
     )
 
-    def __init__(self, schema: Schema, *, strict: bool, weigh: Weigh = weight) -> None:
+    def __init__(self, schema: Schema, *, strict: bool, weigh: PatternWeigher = weight) -> None:
         index = read(schema)
         self.weights, refused = _weighed(index, weigh)
         self.warnings = tuple(f"the pattern at {where} is not checked: {_NOT_LINEAR}" for where, _ in refused)
@@ -339,7 +339,7 @@ def _compiled(index: SchemaIndex) -> Any:
         raise UnusableSchema(f"it cannot be compiled: {error_text(problem):.200}") from None
 
 
-def _weighed(index: SchemaIndex, weigh: Weigh) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _weighed(index: SchemaIndex, weigh: PatternWeigher) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Return the weight of each pattern that can be used, and the places of those that cannot."""
     weights: dict[str, int] = {}
     refused: list[tuple[str, str]] = []

@@ -112,7 +112,7 @@ class ProgramRun:
                 process.wait(_LOOK)
 
 
-class _GoesOn(Protocol):
+class _IsRunning(Protocol):
     """A function that returns False once the program has ended, and raises what ends the run."""
 
     def __call__(self) -> bool: ...
@@ -124,7 +124,7 @@ class _NextBytes(Protocol):
     def __call__(self) -> bytes | None: ...
 
 
-def _read(process: subprocess.Popen[bytes], goes_on: _GoesOn) -> bytes:
+def _read(process: subprocess.Popen[bytes], goes_on: _IsRunning) -> bytes:
     """Return all that is printed: up to the end of the pipe, or a moment after the program has ended.
 
     A process that the program left behind may hold the pipe open for any time.

@@ -9,7 +9,7 @@ import pytest
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.key_sync import KeySync
-from aggregator.app.merged_report import Told, merge_reports
+from aggregator.app.merged_report import ReplicaAnswer, merge_reports
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.retention import Retention
 from aggregator.audit.log import AuditLog
@@ -212,5 +212,5 @@ def test_people_read_of_it() -> None:
 @pytest.mark.parametrize("area", ["tasks", "pins"])
 def test_a_replica_tells_of_the_others(area: str) -> None:
     row = ReplicaRecord("b" * 16, 1, None, "1", 0.0, 0.0, {})
-    merged = merge_reports({"servers": {}}, "a" * 16, [Told(row, {"servers": {}, area: "it failed"})])
+    merged = merge_reports({"servers": {}}, "a" * 16, [ReplicaAnswer(row, {"servers": {}, area: "it failed"})])
     assert merged[area] == "replica 1: it failed"

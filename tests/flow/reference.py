@@ -22,7 +22,7 @@ class Place(NamedTuple):
     name: str = ""
 
 
-class Brought(NamedTuple):
+class RecordedLabels(NamedTuple):
     """A label that a call brought; `number` orders calls of one time."""
 
     place: Place
@@ -40,7 +40,7 @@ class Reference:
     """
 
     decay: float
-    brought: list[Brought] = field(default_factory=list)
+    brought: list[RecordedLabels] = field(default_factory=list)
     # When each process first heard of a conversation.
     heard: dict[tuple[int, Place], float] = field(default_factory=dict)
     numbers: int = 0
@@ -62,7 +62,7 @@ class Reference:
     def bring(self, place: Place, labels: frozenset[str], now: float) -> None:
         """Note that a result came back."""
         self.numbers += 1
-        self.brought += [Brought(place, label, now, self.numbers) for label in labels]
+        self.brought += [RecordedLabels(place, label, now, self.numbers) for label in labels]
 
     def clear(self, agent: str) -> None:
         """Note that all of an agent is cleared, which every process heeds."""

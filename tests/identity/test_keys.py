@@ -64,7 +64,7 @@ def test_a_hash_belongs_to_one_key_and_one_salt() -> None:
     assert second is not None
     assert not matches(first, other.record.hash)
     assert hashed(first) != hashed(first)
-    moved = keys.Presented(second.key_id, first.secret)
+    moved = keys.PresentedKey(second.key_id, first.secret)
     assert not matches(moved, one.record.hash)
     for broken in ("", "b2-", one.record.hash[:-1], one.record.hash.upper(), "b1" + one.record.hash[2:]):
         assert not matches(first, broken)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.app.merged_report import Told, merge_reports
+from aggregator.app.merged_report import ReplicaAnswer, merge_reports
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
 from aggregator.workers import kept_counters, orders, worker
@@ -207,7 +207,11 @@ def test_a_server_is_as_bad_as_the_worst_replica_has_it() -> None:
         "sessions": {"http": 2},
     }
     other = {"ready": True, "servers": {"a": seen("unavailable", "no reply", 1), "b": seen("stopped")}, "keys": "lost"}
-    told = [Told(replica(0), own), Told(replica(1), other), Told(replica(2), None, "it is silent")]
+    told = [
+        ReplicaAnswer(replica(0), own),
+        ReplicaAnswer(replica(1), other),
+        ReplicaAnswer(replica(2), None, "it is silent"),
+    ]
     found = merge_reports(own, "id0", told)
     assert found["servers"]["a"] == seen("unavailable", "worker 2: no reply", 3)
     assert found["servers"]["b"] == seen("ready")
@@ -220,7 +224,7 @@ def test_a_server_is_as_bad_as_the_worst_replica_has_it() -> None:
 def test_a_file_that_one_replica_cannot_read_is_told() -> None:
     well = {"servers": {}, "config": {"broken": False, "problems": []}}
     broken = {"servers": {}, "config": {"broken": True, "problems": ["line 3"]}}
-    found = merge_reports(well, "id0", [Told(replica(0), well), Told(replica(1), broken)])
+    found = merge_reports(well, "id0", [ReplicaAnswer(replica(0), well), ReplicaAnswer(replica(1), broken)])
     assert found["config"] == {"broken": True, "problems": ["worker 2: line 3"]}
 
 
@@ -228,7 +232,7 @@ def test_a_file_that_one_replica_cannot_read_is_told() -> None:
 def test_what_is_wrong_at_one_replica_is_told(key: str) -> None:
     well: dict[str, Any] = {"servers": {}}
     wrong = {**well, key: "it cannot be written"}
-    told = [Told(replica(0), well), Told(replica(1), wrong)]
+    told = [ReplicaAnswer(replica(0), well), ReplicaAnswer(replica(1), wrong)]
     assert merge_reports(well, "id0", told)[key] == "worker 2: it cannot be written"
     assert merge_reports({**well, key: "mine"}, "id0", told)[key] == "mine"
 
@@ -239,7 +243,7 @@ def test_what_is_wrong_with_a_server_at_one_replica_is_told(key: str) -> None:
     well, wrong = {"servers": {"a": state}}, {"servers": {"a": {**state, key: "mine"}}}
     other = {"servers": {"a": {**state, key: "theirs"}}}
     for own, theirs, expected in ((well, other, "theirs"), (wrong, well, "mine"), (wrong, other, "mine")):
-        found = merge_reports(own, "id0", [Told(replica(0), own), Told(replica(1), theirs)])
+        found = merge_reports(own, "id0", [ReplicaAnswer(replica(0), own), ReplicaAnswer(replica(1), theirs)])
         assert found["servers"]["a"] == {**state, key: expected}
 
 

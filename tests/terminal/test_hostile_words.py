@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aggregator.cli.commands import cli
-from aggregator.cli.runtime.logs import Lines
+from aggregator.cli.runtime.logs import LogFormatter
 from aggregator.cli.runtime.screen import Screen, plain
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.cli.runtime.writer import say
@@ -173,18 +173,18 @@ def test_hostile_policy_files(run: Run, tmp_path: Path) -> None:
 
 def test_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     record = logging.LogRecord("aggregator.server.x", logging.WARNING, "", 0, "%s", (WORDS,), None)
-    line = Lines([], as_json=False).format(record)
+    line = LogFormatter([], as_json=False).format(record)
     assert _SHOWN in line
     assert line.isprintable()
-    line = Lines([], as_json=True).format(record)
+    line = LogFormatter([], as_json=True).format(record)
     assert line.isprintable()
     assert json.loads(line)["message"] == WORDS
     try:
         raise ValueError(WORDS)
     except ValueError:
         record.exc_info = sys.exc_info()
-    assert is_clean(Lines([], as_json=False).format(record))
-    line = Lines([], as_json=True).format(record)
+    assert is_clean(LogFormatter([], as_json=False).format(record))
+    line = LogFormatter([], as_json=True).format(record)
     assert line.isprintable()
     assert WORDS in json.loads(line)["exception"]
 

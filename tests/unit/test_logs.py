@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.cli.runtime.logs import Lines, start_logging
+from aggregator.cli.runtime.logs import LogFormatter, start_logging
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.call_record import LogContext, TraceContext, current_call, current_trace
 from aggregator.redaction.redactor import REDACTED, Redactor
@@ -40,7 +40,7 @@ def _raised(message: str) -> ValueError:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_secrets_are_taken_out_of_messages_and_exceptions(as_json: bool) -> None:
     """Proves: D1, E8"""
-    lines = Lines([SECRET], as_json=as_json)
+    lines = LogFormatter([SECRET], as_json=as_json)
     text = lines.format(_record("%s at ?key=%s&x=1", SECRET, SECRET, error=_raised(f"bad token {SECRET}!")))
     assert SECRET not in text
     assert text.count(REDACTED) == 3
@@ -51,7 +51,7 @@ def test_secrets_are_taken_out_of_messages_and_exceptions(as_json: bool) -> None
 @pytest.mark.parametrize("as_json", [False, True])
 def test_no_reason_is_empty(as_json: bool) -> None:
     """An exception without a text is named by its type; one that has a text, and other empty texts, stay."""
-    lines = Lines((), as_json=as_json)
+    lines = LogFormatter((), as_json=as_json)
     assert "not seen: TimeoutError" in lines.format(_record("%s are not seen: %s", "changes", TimeoutError()))
     assert "not seen: KeyError, 3" in lines.format(_record("not seen: %s, %d", KeyError(), 3))
     assert "not seen: why" in lines.format(_record("not seen: %s", ValueError("why")))
@@ -66,7 +66,7 @@ def test_no_reason_is_empty(as_json: bool) -> None:
 @pytest.mark.parametrize("message", ["%s", "%r", "{'key': %r}"])
 def test_a_secret_is_found_however_it_is_shown(as_json: bool, secret: str, message: str) -> None:
     """`%r` and error messages escape quotes, backslashes and what cannot be printed."""
-    text = Lines([secret], as_json=as_json).format(_record(message, secret))
+    text = LogFormatter([secret], as_json=as_json).format(_record(message, secret))
     assert REDACTED in text
     assert "word" not in text
     assert "secret" not in text
@@ -75,28 +75,30 @@ def test_a_secret_is_found_however_it_is_shown(as_json: bool, secret: str, messa
 @pytest.mark.parametrize("address", ["https://e.com/sse?key=abc%2Fdef%3D123", "https://u:pa%2Fss%3Dword@e.com/"])
 def test_a_secret_of_an_address_is_found_as_it_stands_there(address: str) -> None:
     """Proves: D1, E8"""
-    text = Lines(secrets_in({"url": address}), as_json=False).format(_record("cannot reach %s", address))
+    text = LogFormatter(secrets_in({"url": address}), as_json=False).format(_record("cannot reach %s", address))
     assert "%2F" not in text
     assert REDACTED in text
 
 
 def test_the_longest_secret_is_taken_out_whole() -> None:
-    text = Lines([SECRET, SECRET[:10], SECRET + "-and-more"], as_json=False).format(_record(SECRET + "-and-more"))
+    text = LogFormatter([SECRET, SECRET[:10], SECRET + "-and-more"], as_json=False).format(
+        _record(SECRET + "-and-more")
+    )
     assert text.endswith(f": {REDACTED}")
 
 
 def test_a_secret_is_text_and_no_pattern() -> None:
-    lines = Lines(["a.b*c+d", "(((((("], as_json=False)
+    lines = LogFormatter(["a.b*c+d", "(((((("], as_json=False)
     assert lines.format(_record("aXbbbcd a.b*c+d ((((((")).endswith(f"aXbbbcd {REDACTED} {REDACTED}")
 
 
 def test_values_too_short_to_be_secrets_do_not_eat_the_log() -> None:
-    assert Lines(["", "a", "12345"], as_json=False).format(_record("a 12345")).endswith("a 12345")
+    assert LogFormatter(["", "a", "12345"], as_json=False).format(_record("a 12345")).endswith("a 12345")
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_every_json_line_is_one_json_object(message: str, error: str) -> None:
-    lines = Lines([SECRET], as_json=True)
+    lines = LogFormatter([SECRET], as_json=True)
     for record in (_record("%s", message), _record("%s", message, error=_raised(error))):
         text = lines.format(record)
         assert len(text.splitlines()) == 1 or "\n" not in text
@@ -107,18 +109,18 @@ def test_every_json_line_is_one_json_object(message: str, error: str) -> None:
 
 
 def test_the_time_of_a_json_line_says_its_zone() -> None:
-    event = json.loads(Lines([], as_json=True).format(_record("x")))
+    event = json.loads(LogFormatter([], as_json=True).format(_record("x")))
     assert len(event["time"]) == len("2026-07-28T12:00:00.000+0000")
     assert set(event) == {"time", "level", "logger", "message"}
 
 
 def test_a_line_for_people() -> None:
-    text = Lines([], as_json=False).format(_record("hello %s", "you", level=logging.WARNING))
+    text = LogFormatter([], as_json=False).format(_record("hello %s", "you", level=logging.WARNING))
     assert text[12:] == " WARNING upstream.upstream: hello you"
 
 
 def test_an_exception_stands_below_its_line() -> None:
-    first, *trace = Lines([], as_json=False).format(_record("failed", error=_raised("why"))).splitlines()
+    first, *trace = LogFormatter([], as_json=False).format(_record("failed", error=_raised("why"))).splitlines()
     assert first.endswith("failed")
     assert trace[0].startswith("Traceback")
     assert trace[-1] == "ValueError: why"
@@ -127,7 +129,7 @@ def test_an_exception_stands_below_its_line() -> None:
 @given(st.text("ab\r\n\x1b\x85\u2028\x07[", min_size=1, max_size=12))
 def test_what_a_server_says_can_neither_forge_lines_nor_move_the_cursor(said: str) -> None:
     """Messages carry text of servers and hosts: stderr lines, log notifications, names."""
-    text = Lines([], as_json=False).format(_record("%s says: %s", "srv", said))
+    text = LogFormatter([], as_json=False).format(_record("%s says: %s", "srv", said))
     assert len(text.splitlines()) == 1
     assert "\x1b" not in text
     assert "\x07" not in text
@@ -138,7 +140,7 @@ TRACE = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
 
 def test_a_line_says_which_call_it_belongs_to() -> None:
     """Proves: D9"""
-    as_json, as_text = Lines([], as_json=True), Lines([], as_json=False)
+    as_json, as_text = LogFormatter([], as_json=True), LogFormatter([], as_json=False)
     ids = {"trace_id": TRACE.trace_id, "span_id": TRACE.span_id}
     plain = {"level": "info", "logger": "aggregator.upstream.upstream", "message": "x"}
     trace = current_trace.set(TRACE)
@@ -153,7 +155,7 @@ def test_a_line_says_which_call_it_belongs_to() -> None:
 
 def test_a_line_says_what_else_is_known() -> None:
     """Proves: D9. By `extra`, or by the logger of what a server prints."""
-    lines = Lines([], as_json=True)
+    lines = LogFormatter([], as_json=True)
     record = logging.getLogger("aggregator.gateway").makeRecord(
         "aggregator.gateway", logging.INFO, __file__, 1, "x", (), None, extra={"agent": "bot", "tool": "a.b"}
     )
@@ -167,14 +169,14 @@ def test_a_line_says_what_else_is_known() -> None:
 def test_what_looks_like_a_secret_is_not_shown_either(as_json: bool) -> None:
     """Proves: D9, E8. Queries and headers, in messages and in exceptions of libraries."""
     error = _raised("401, message='no', url='https://e.com/x?user=me', headers=<CIMultiDictProxy('X-Any': 'value-1')>")
-    text = Lines([], as_json=as_json).format(_record("GET %s", "https://me:pw@e.com/mcp?q=cats", error=error))
+    text = LogFormatter([], as_json=as_json).format(_record("GET %s", "https://me:pw@e.com/mcp?q=cats", error=error))
     assert not [shown for shown in ("me:pw", "cats", "user=me", "value-1") if shown in text]
     assert text.count(REDACTED) == 4
 
 
 def test_a_redactor_can_be_shared() -> None:
     redact = Redactor(patterns=False)
-    lines = Lines(redact, as_json=False)
+    lines = LogFormatter(redact, as_json=False)
     redact.add([SECRET])
     assert lines.format(_record("%s https://e.com/?q=1", SECRET)).endswith(f": {REDACTED} https://e.com/?q=1")
 
@@ -182,7 +184,7 @@ def test_a_redactor_can_be_shared() -> None:
 def test_a_message_without_end_is_cut_and_no_secret_shows_at_the_cut() -> None:
     """Proves: D9"""
     for before in range(65_500, 65_540):
-        text = Lines([SECRET], as_json=False).format(_record("%s", "." * before + SECRET + "." * 100_000))
+        text = LogFormatter([SECRET], as_json=False).format(_record("%s", "." * before + SECRET + "." * 100_000))
         assert len(text) < 70_000
         assert text.endswith(f"({before + len(SECRET) + 100_000} characters)")
         assert SECRET[:6] not in text
@@ -191,7 +193,7 @@ def test_a_message_without_end_is_cut_and_no_secret_shows_at_the_cut() -> None:
 def test_the_stack_stands_below_too() -> None:
     record = _record("here")
     record.stack_info = f"Stack (most recent call last):\n  in {SECRET}"
-    first, *below = Lines([SECRET], as_json=False).format(record).splitlines()
+    first, *below = LogFormatter([SECRET], as_json=False).format(record).splitlines()
     assert first.endswith("here")
     assert below == ["Stack (most recent call last):", f"  in {REDACTED}"]
 

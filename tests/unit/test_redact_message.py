@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.cli.runtime.logs import Lines
+from aggregator.cli.runtime.logs import LogFormatter
 from aggregator.redaction.log_messages import message_of
 from aggregator.redaction.redactor import REDACTED, Redactor
 
@@ -22,7 +22,7 @@ def test_no_half_of_a_secret_is_shown(message: str, value: Any) -> None:
     """Proves: D1, D9."""
     told = message_of(record(message, value), Redactor([SECRET]))
     assert "corr" not in told
-    assert Lines([SECRET], as_json=False).format(record(message, value)).endswith(told)
+    assert LogFormatter([SECRET], as_json=False).format(record(message, value)).endswith(told)
 
 
 def test_what_is_not_cut_is_written_as_ever() -> None:

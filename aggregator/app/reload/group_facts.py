@@ -23,7 +23,7 @@ _NOUNS: Final[Mapping[str, str]] = {_POLICIES: "policies", _CONFIG: "a configura
 _OWN: Final[Any] = {"replicas": True, "http": {"host", "port", "public_url"}, "log": True}
 
 
-class LooksNow(Protocol):
+class PollingPart(Protocol):
     """A part that polls for the work of other processes, and checks at once on request."""
 
     def look_now(self) -> None: ...
@@ -39,7 +39,7 @@ class GroupFacts:
         self._digested: tuple[Config, bytes, str] | None = None
         group.membership.say(self.facts)
 
-    def hasten(self, subject: str, one: LooksNow) -> None:
+    def hasten(self, subject: str, one: PollingPart) -> None:
         """Make a part check at once when another replica announces a change of this subject."""
 
         def listen(change: Change) -> None:

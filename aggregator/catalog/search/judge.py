@@ -12,7 +12,7 @@ from typing import Final
 from aggregator.catalog.search.document import SCALE, Document
 from aggregator.catalog.search.fit import scores
 from aggregator.catalog.search.name_match import name_matches
-from aggregator.catalog.search.needs import Need, needs
+from aggregator.catalog.search.needs import QueryNeed, needs
 from aggregator.catalog.search.query import Query, read
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, weigh
@@ -42,7 +42,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Had:
+class _NeedCoverage:
     """The part of one need that a tool has.
 
     `worth`: weight of the need; `said`: 0 to 1, how much of it the word covers; `meant`: the same for a word of its
@@ -83,18 +83,20 @@ def judge(
     return Judgement(fitting, "" if speaks >= enough else _why(asked, had))
 
 
-def _best(query: Query, tools: Sequence[tuple[Document, Sequence[_Had]]]) -> tuple[float, Sequence[_Had]]:
+def _best(
+    query: Query, tools: Sequence[tuple[Document, Sequence[_NeedCoverage]]]
+) -> tuple[float, Sequence[_NeedCoverage]]:
     """Return the score of the tool that covers most needs, and the parts it covers."""
     return max(((evidence(query, tool, had), had) for tool, had in tools), key=itemgetter(0))
 
 
-def evidence(query: Query, tool: Document, had: Sequence[_Had]) -> float:
+def evidence(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> float:
     """Return how much speaks for a tool: the words it has, where, and how its spelling is like the query's."""
     weights = HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE
     return sum(weight * one for weight, one in zip(weights, features(query, tool, had), strict=True))
 
 
-def features(query: Query, tool: Document, had: Sequence[_Had]) -> tuple[float, ...]:
+def features(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> tuple[float, ...]:
     """Return what speaks for a tool, each from 0 to about 1, in the order of the weights."""
     whole = sum(one.worth for one in had) or 1.0
     return (
@@ -107,7 +109,7 @@ def features(query: Query, tool: Document, had: Sequence[_Had]) -> tuple[float, 
     )
 
 
-def _had(visible: VisibleTools, weighted: WeightedQuery, need: Need, tool: Document) -> _Had:
+def _had(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed, tool: Document) -> _NeedCoverage:
     known = [
         pair for key, word in zip(weighted.asked, weighted.words, strict=True) if key in need.keys for pair in word
     ]
@@ -115,7 +117,7 @@ def _had(visible: VisibleTools, weighted: WeightedQuery, need: Need, tool: Docum
     everything = math.log(1 + (visible.count + 0.5) / 0.5)
     rare = [rareness(visible, term) for term, _ in known] or [rareness(visible, mark) for mark in meanings]
     most = max((gain for _, gain in known), default=1.0)
-    return _Had(
+    return _NeedCoverage(
         need.worth * max(rare, default=everything) / everything,
         max((gain / most * tool.impacts.get(term, 0) for term, gain in known), default=0.0) / SCALE,
         max((tool.impacts.get(mark, 0) for mark in meanings), default=0) / SCALE,
@@ -123,7 +125,7 @@ def _had(visible: VisibleTools, weighted: WeightedQuery, need: Need, tool: Docum
     )
 
 
-def _why(asked: Sequence[Need], had: Sequence[_Had]) -> str:
+def _why(asked: Sequence[QueryNeed], had: Sequence[_NeedCoverage]) -> str:
     """Return the words that are missing, for a reader."""
     nowhere = [need.shown for need, one in zip(asked, had, strict=True) if one.unknown and not one.meant]
     if nowhere:

@@ -20,7 +20,7 @@ _PLACES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class QueryNeed:
     """A word of a query: as `shown`, its `keys` in `Query.words`, the marks of its `meanings`, and its `worth`."""
 
     shown: str
@@ -29,17 +29,17 @@ class Need:
     worth: float
 
 
-def needs(text: str, query: Query) -> list[Need]:
+def needs(text: str, query: Query) -> list[QueryNeed]:
     """Return the needs of a query, without words that carry no meaning."""
     unquoted = _QUOTED.sub(" ", text[:LONGEST])
-    found: dict[str, Need] = {}
+    found: dict[str, QueryNeed] = {}
     for at, chunk in enumerate(chunks(unquoted)):
         for need in _signs(chunk) if unspaced(chunk) else _latin(chunk, query, argument=at > 0):
             found.setdefault(need.shown, need)
     return list(found.values())
 
 
-def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[Need]:
+def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[QueryNeed]:
     term = terms(chunk)[-1]
     if term not in query.words:
         return
@@ -48,10 +48,10 @@ def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[Need]:
     keys = tuple("@" * at + term for at in range(_PLACES) if at == 0 or "@" * at + term in query.words)
     meanings = wider_synonyms().of.get(term, ())
     known = len(keys) > 1 or len(query.words[term]) > 1 or meanings
-    yield Need(chunk, keys, meanings, worth * _ARGUMENT if named and not known else worth)
+    yield QueryNeed(chunk, keys, meanings, worth * _ARGUMENT if named and not known else worth)
 
 
-def _signs(run: str) -> Iterator[Need]:
+def _signs(run: str) -> Iterator[QueryNeed]:
     for part in without_asking(run):
         unread = ""
         for word, known in words_and_rest(part, wider_synonyms().of, translations().stems):
@@ -62,17 +62,17 @@ def _signs(run: str) -> Iterator[Need]:
         yield from _unread(unread)
 
 
-def _word(word: str) -> Need:
+def _word(word: str) -> QueryNeed:
     table, english = wider_synonyms().of, translations()
     stems = english.stems.get(word, ())
     keys = (*_pairs(word), *("@" * at + word for at in range(1, len(english.places.get(word, ())) + 1)))
     meanings = table.get(word) or (table.get(stems[0], ()) if stems else ())
-    return Need(word, keys, meanings, max((word_worth(term, _USUAL) for term in stems), default=_ARGUMENT * 2))
+    return QueryNeed(word, keys, meanings, max((word_worth(term, _USUAL) for term in stems), default=_ARGUMENT * 2))
 
 
-def _unread(run: str) -> Iterator[Need]:
+def _unread(run: str) -> Iterator[QueryNeed]:
     if len(run) > 1:
-        yield Need(run, _pairs(run), (), _UNREAD)
+        yield QueryNeed(run, _pairs(run), (), _UNREAD)
 
 
 def _pairs(run: str) -> tuple[str, ...]:

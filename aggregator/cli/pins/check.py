@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from aggregator.cli.pins.connected import SaidNow, said_now
+from aggregator.cli.pins.connected import CurrentDefinitions, said_now
 from aggregator.cli.pins.pin_files import PinFiles, label, pin_files, shown
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import one_line
@@ -88,7 +88,7 @@ async def _check(files: PinFiles, wanted: Sequence[str]) -> list[CheckedServer]:
     return [_checked(one, files.locked.get(one.config.id), stored.get(one.config.id), index) for one in said]
 
 
-def _checked(said: SaidNow, locked: Pins | None, stored: Pins | None, index: ToolIndex) -> CheckedServer:
+def _checked(said: CurrentDefinitions, locked: Pins | None, stored: Pins | None, index: ToolIndex) -> CheckedServer:
     if said.problem is not None:
         return CheckedServer(said.config, problem=said.problem)
     others = OtherServers(index, said.config.id)

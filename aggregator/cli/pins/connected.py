@@ -25,7 +25,7 @@ _PAUSE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class SaidNow:
+class CurrentDefinitions:
     """The current items of one server, and its tools in the form for other servers' flags. `problem`: why they are
     unknown.
 
@@ -45,7 +45,7 @@ class SaidNow:
         return pin not in self.left_out and (kind not in self.in_part or any(pin == one[:2] for one in self.items))
 
 
-async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[SaidNow]:
+async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[CurrentDefinitions]:
     """Connect to the servers of these ids and return what each says, in the order of the configuration."""
     chosen = frozenset(wanted)
     config = loaded.config.all_started()
@@ -58,14 +58,16 @@ async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[SaidNow]:
             return [await _said(upstream) for upstream in app.upstreams.values()]
 
 
-async def _said(upstream: Upstream) -> SaidNow:
+async def _said(upstream: Upstream) -> CurrentDefinitions:
     config = upstream.config
     if upstream.state != "ready" or upstream.negotiated is None:
         why = upstream.reason_for_operator or "it did not come up"
-        return SaidNow(config, problem=f"it is {upstream.state}: {why}")
+        return CurrentDefinitions(config, problem=f"it is {upstream.state}: {why}")
     missing = await _missing(upstream)
     if missing:
-        return SaidNow(config, problem=f"it has not listed its {' and '.join(f'{kind}s' for kind in missing)}")
+        return CurrentDefinitions(
+            config, problem=f"it has not listed its {' and '.join(f'{kind}s' for kind in missing)}"
+        )
     return await asyncio.to_thread(_listed, config, upstream)
 
 
@@ -80,7 +82,7 @@ async def _missing(upstream: Upstream) -> list[str]:
     return [kind for kind in _KINDS if not upstream.lists.was_read(kind)]
 
 
-def _listed(config: ServerConfig, upstream: Upstream) -> SaidNow:
+def _listed(config: ServerConfig, upstream: Upstream) -> CurrentDefinitions:
     definitions = upstream.lists["tool"]
     records, _ = validate_tools(config, definitions, ambiguous=False, name_limit=64)
     given = _by_name(definitions, "name")
@@ -102,7 +104,7 @@ def _listed(config: ServerConfig, upstream: Upstream) -> SaidNow:
     ]
     left_out = frozenset(there - {(kind, name) for kind, name, _, _ in found})
     in_part = frozenset(kind for kind in _LISTS if not upstream.lists.is_whole(kind))
-    return SaidNow(config, found, tools, left_out=left_out, in_part=in_part)
+    return CurrentDefinitions(config, found, tools, left_out=left_out, in_part=in_part)
 
 
 def _by_name(definitions: Iterable[Any], key: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def start_logging(
     in the names of their loggers: `upstream`, or `server.github` for the stderr of that server.
     """
     handler = _Stderr(sys.stderr)
-    handler.setFormatter(Lines(hide, as_json=as_json))
+    handler.setFormatter(LogFormatter(hide, as_json=as_json))
     logging.getLogger().handlers[:] = [handler]
     set_levels(level, levels or {})
     _catch_the_rest()
@@ -63,15 +63,17 @@ def set_levels(level: str, levels: Mapping[str, str]) -> None:
 
 def name_worker(number: int) -> None:
     """Add this worker's number to every line."""
-    Lines.worker = number
+    LogFormatter.worker = number
 
 
 def is_json() -> bool:
     """Return whether the log is in JSON."""
-    return any(isinstance(one.formatter, Lines) and one.formatter.as_json for one in logging.getLogger().handlers)
+    return any(
+        isinstance(one.formatter, LogFormatter) and one.formatter.as_json for one in logging.getLogger().handlers
+    )
 
 
-class Lines(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """A formatter of one line per event; an exception adds lines below, or a field of the JSON object.
 
     A line names the trace of its call; in JSON also agent, server and tool, as far as they are known (from `extra`, or

@@ -20,7 +20,7 @@ _UI_URI: Final = "resourceUri"
 _FLAT_UI_URI: Final = "ui/resourceUri"
 
 # Tells whether a URI would lead to another server than the one whose result it stands in.
-Elsewhere = Callable[[str], bool]
+LeadsElsewhere = Callable[[str], bool]
 
 
 M = TypeVar("M", bound=Mapping[str, Any])
@@ -31,7 +31,7 @@ def nowhere_else(uri: str) -> bool:
     return False
 
 
-def in_result(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
+def in_result(prefix: str, result: dict[str, Any], elsewhere: LeadsElsewhere = nowhere_else) -> dict[str, Any]:
     """Return a `tools/call` result with its URIs as hosts see them."""
     if not prefix:
         return result
@@ -43,7 +43,7 @@ def in_result(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
     return in_meta(prefix, result) if "_meta" in result else result
 
 
-def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowhere_else) -> dict[str, Any]:
+def in_prompt(prefix: str, result: dict[str, Any], elsewhere: LeadsElsewhere = nowhere_else) -> dict[str, Any]:
     """Return a `prompts/get` result with its URIs as hosts see them."""
     messages = result.get("messages")
     if not prefix or type(messages) is not list:
@@ -54,7 +54,7 @@ def in_prompt(prefix: str, result: dict[str, Any], elsewhere: Elsewhere = nowher
 
 
 def in_contents(
-    prefix: str, result: dict[str, Any], own: str, requested: str, elsewhere: Elsewhere = nowhere_else
+    prefix: str, result: dict[str, Any], own: str, requested: str, elsewhere: LeadsElsewhere = nowhere_else
 ) -> dict[str, Any]:
     """Return a `resources/read` result: contents under `own` come back under the `requested` URI."""
     contents = result.get("contents")
@@ -89,7 +89,7 @@ def in_skill(prefix: str, entry: M) -> M:
     return {**entry, "resources": made}  # type: ignore[return-value]
 
 
-def _message(prefix: str, message: Any, elsewhere: Elsewhere) -> Any:
+def _message(prefix: str, message: Any, elsewhere: LeadsElsewhere) -> Any:
     if type(message) is not dict:
         return message
     content = message.get("content")
@@ -97,7 +97,7 @@ def _message(prefix: str, message: Any, elsewhere: Elsewhere) -> Any:
     return message if made is content else {**message, "content": made}
 
 
-def _blocks(prefix: str, blocks: list[Any], elsewhere: Elsewhere) -> list[Any]:
+def _blocks(prefix: str, blocks: list[Any], elsewhere: LeadsElsewhere) -> list[Any]:
     for block in blocks:
         # Most results contain text alone: they are scanned, not copied.
         if type(block) is dict and block.get("type") in (_LINK, _EMBEDDED):
@@ -105,7 +105,7 @@ def _blocks(prefix: str, blocks: list[Any], elsewhere: Elsewhere) -> list[Any]:
     return blocks
 
 
-def _block(prefix: str, block: Any, elsewhere: Elsewhere) -> Any:
+def _block(prefix: str, block: Any, elsewhere: LeadsElsewhere) -> Any:
     if type(block) is not dict:
         return block
     kind = block.get("type")
@@ -118,7 +118,7 @@ def _block(prefix: str, block: Any, elsewhere: Elsewhere) -> Any:
     return block
 
 
-def _with_uri(prefix: str, holder: Any, elsewhere: Elsewhere) -> Any:
+def _with_uri(prefix: str, holder: Any, elsewhere: LeadsElsewhere) -> Any:
     if type(holder) is not dict:
         return holder
     uri = holder.get("uri")

@@ -19,7 +19,7 @@ from aggregator.domain.errors import AggregatorError
 from aggregator.frontends.connect.browser_cookie import browser_cookie
 from aggregator.frontends.console.guard import (
     ConsoleGuard,
-    Identified,
+    IdentifiedRequest,
     cookie_of,
     csrf_token,
     is_csrf_token,
@@ -38,7 +38,7 @@ from aggregator.frontends.console.view import (
     ChangedMeanwhile,
     ConsoleRequest,
     ConsoleStream,
-    Departure,
+    IssuerRedirect,
     NotConnected,
     NotPossible,
     NotThere,
@@ -112,7 +112,7 @@ class ConsoleFrontend:
 
     async def _answer(
         self, scope: Scope, receive: Receive, path: str, base: str
-    ) -> "PageResponse | tuple[ConsoleStream, Identified]":
+    ) -> "PageResponse | tuple[ConsoleStream, IdentifiedRequest]":
         """Return the whole response, or a stream and who it is for."""
         try:
             return await self._reply(scope, receive, path, base)
@@ -142,7 +142,7 @@ class ConsoleFrontend:
 
     async def _reply(
         self, scope: Scope, receive: Receive, path: str, base: str
-    ) -> "PageResponse | tuple[ConsoleStream, Identified]":
+    ) -> "PageResponse | tuple[ConsoleStream, IdentifiedRequest]":
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         if method not in ("GET", "POST"):
             return self._failed(scope, 405, "Pages are asked for with GET, and actions with POST.", base)
@@ -192,7 +192,7 @@ class ConsoleFrontend:
             result = await route.page(request)
             if isinstance(result, ConsoleStream):
                 return result, identified
-            if isinstance(result, Departure):
+            if isinstance(result, IssuerRedirect):
                 cookie = browser_cookie(result.browser, request.origin.startswith("https:"))
                 return self._renderer.departure(result.to, cookie)
             if isinstance(result, Redirect):
@@ -227,7 +227,7 @@ class ConsoleFrontend:
                     return route, child["path_params"]
         return None
 
-    def _check_origin(self, scope: Scope, identified: Identified, form: Mapping[str, str]) -> None:
+    def _check_origin(self, scope: Scope, identified: IdentifiedRequest, form: Mapping[str, str]) -> None:
         """Refuse requests that another page makes the browser send. A request with an API key comes from no browser."""
         if not identified.secret:
             return
@@ -236,7 +236,7 @@ class ConsoleFrontend:
         if not is_csrf_token(form.get("csrf", ""), identified.secret):
             raise BadInput("csrf", "This form is too old: load the page again. Nothing was done.")
 
-    def _refused(self, identified: Identified, route: PageRoute, path: str) -> None:
+    def _refused(self, identified: IdentifiedRequest, route: PageRoute, path: str) -> None:
         self._parts.record(
             "console",
             f"{identified.person.name} may not do this at the console: {route.method} {path[:200]}",
@@ -244,7 +244,7 @@ class ConsoleFrontend:
         )
 
     async def _rendered(
-        self, view: PageView, request: ConsoleRequest, identified: Identified, scope: Scope
+        self, view: PageView, request: ConsoleRequest, identified: IdentifiedRequest, scope: Scope
     ) -> PageResponse:
         if request.as_json:
             return await asyncio.to_thread(as_json, view.data, view.status)
@@ -254,7 +254,7 @@ class ConsoleFrontend:
         return await self._renderer.page(view, request, self._form_token(identified), await self._pending(), packed)
 
     @staticmethod
-    def _form_token(identified: Identified) -> str:
+    def _form_token(identified: IdentifiedRequest) -> str:
         return csrf_token(identified.secret) if identified.secret else ""
 
     async def _pending(self) -> int:
@@ -298,7 +298,7 @@ class ConsoleFrontend:
             return problem(status, said, field)
         return self._renderer.failure(status, said, base, scope.get(_PERSON), see, title)
 
-    async def _stream(self, stream: ConsoleStream, identified: Identified, receive: Receive, send: Send) -> None:
+    async def _stream(self, stream: ConsoleStream, identified: IdentifiedRequest, receive: Receive, send: Send) -> None:
         """Send events until the browser disconnects, the user signs out, or the program ends."""
         person = identified.person.key_id or f"{identified.person.name} by link"
         if self._streams[person] >= _MOST_OF_ONE:
@@ -324,7 +324,7 @@ class ConsoleFrontend:
                 del self._streams[person]
         await send({"type": "http.response.body", "body": b""})
 
-    async def _signed_out(self, identified: Identified) -> None:
+    async def _signed_out(self, identified: IdentifiedRequest) -> None:
         while await self._guard.still(identified.person):  # noqa: ASYNC110 - the database is asked
             await asyncio.sleep(_LOOK_EVERY)
 

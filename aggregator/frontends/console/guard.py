@@ -24,7 +24,7 @@ _NONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class IdentifiedRequest:
     """A request with the fields that the guard checks. `secret` is the cookie's, empty for an API key."""
 
     person: SignedIn
@@ -37,7 +37,7 @@ class ConsoleGuard:
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
 
-    async def identified(self, scope: Scope) -> Identified | Refused | None:
+    async def identified(self, scope: Scope) -> IdentifiedRequest | Refused | None:
         """Return who makes a request; None if no one is signed in, and why an API key is refused.
 
         Raises:
@@ -45,7 +45,7 @@ class ConsoleGuard:
         """
         if values(scope, b"authorization") or values(scope, b"x-api-key"):
             found = await self.by_key(request_facts(scope, "console"))
-            return found if isinstance(found, Refused) else Identified(found)
+            return found if isinstance(found, Refused) else IdentifiedRequest(found)
         secret = cookie_of(scope)
         if secret is None:
             return None
@@ -56,7 +56,7 @@ class ConsoleGuard:
         role = session.role if session.key_id is None else self._role_of(session.key_id, now)
         if role is None:
             return None
-        return Identified(SignedIn(session.person, role, session.key_id, session.id), secret)
+        return IdentifiedRequest(SignedIn(session.person, role, session.key_id, session.id), secret)
 
     async def by_key(self, facts: RequestFacts) -> SignedIn | Refused:
         """Return the holder of an API key, who goes by its label, else by its agent."""

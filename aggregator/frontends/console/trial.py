@@ -64,7 +64,7 @@ class Trial:
         }
 
 
-class _Unheard:
+class _SilentChannel:
     """The channel of a call whose host can answer no questions."""
 
     request_id = FRONTEND
@@ -108,7 +108,7 @@ class Trials:
         self._running += 1
         try:
             async with asyncio.timeout(_LONGEST):
-                result = await self._parts.gateway.answer(host, "tools/call", params, _Unheard())
+                result = await self._parts.gateway.answer(host, "tools/call", params, _SilentChannel())
         except RpcError as error:
             failure = {"code": error.code, "message": error.message}
             result = {"isError": True, "content": [{"type": "text", "text": error.message}], "error": failure}

@@ -66,7 +66,7 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class IssuerRedirect:
     """A redirect to an issuer, at which a user gives consent. browser: the secret that this browser alone gets, and
     must return (`connect/browser_cookie.py`).
     """
@@ -86,7 +86,7 @@ class ConsoleStream:
 
 
 # A method of a page that answers one request.
-Page = Callable[[ConsoleRequest], Awaitable[PageView | Redirect | Departure | ConsoleStream]]
+Page = Callable[[ConsoleRequest], Awaitable[PageView | Redirect | IssuerRedirect | ConsoleStream]]
 
 
 @dataclass(frozen=True, slots=True)

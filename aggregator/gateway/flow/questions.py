@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _HELD: Final = 100
 
 
-class NotesLabels(Protocol):
+class LabelRecorder(Protocol):
     """The part of the gateway that records the labels of an answer before the host gets it (`FlowGuard`)."""
 
     @property
@@ -101,7 +101,7 @@ class QuestionFlow(Questions):
 
     __slots__ = ("_call", "_guard", "_held", "_over", "_own", "_record")
 
-    def __init__(self, guard: NotesLabels, call: CallFlow, record: CallRecord) -> None:
+    def __init__(self, guard: LabelRecorder, call: CallFlow, record: CallRecord) -> None:
         super().__init__()
         self._guard = guard
         self._call = call

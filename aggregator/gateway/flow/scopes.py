@@ -73,7 +73,7 @@ class PlacedRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class ScopeLabel:
     """One label of a scope.
 
     `source` is the call that brought it last, `first` the time from which it counts. It counts until `expires`; its row
@@ -99,7 +99,7 @@ class Scope:
     key: ScopeKey
     opened: float
     loaded: bool
-    labels: dict[str, Known] = field(default_factory=dict)
+    labels: dict[str, ScopeLabel] = field(default_factory=dict)
     begun: bool = False
     takes_over: bool = False
     listed: bool = False
@@ -114,7 +114,7 @@ class Scopes:
         self._most = most
         self._scopes: OrderedDict[ScopeKey, Scope] = OrderedDict()
         # The labels of forgotten scopes that are in no database, which every later scope of their owner begins with.
-        self._forgotten: dict[ScopeOwner, dict[str, Known]] = {}
+        self._forgotten: dict[ScopeOwner, dict[str, ScopeLabel]] = {}
         # Scopes with a label that is in no row yet.
         self._unwritten: dict[ScopeKey, None] = {}
 
@@ -155,7 +155,7 @@ class Scopes:
                 continue
             scope = self._scopes[one] = Scope(one, now, loaded=not self._stored)
             for label, known in self._forgotten.get(one.owner, {}).items():
-                scope.labels[label] = Known(known.source, known.first, known.expires)
+                scope.labels[label] = ScopeLabel(known.source, known.first, known.expires)
             if len(self._scopes) > self._most:
                 self._forget_one(key)
 
@@ -233,7 +233,9 @@ class Scopes:
             for label in labels:
                 known, ends = scope.labels.get(label), _ends(one.kind, now, lasts)
                 if known is None or known.expires <= now:
-                    known = scope.labels[label] = Known(source, now, ends, known.stored if known is not None else 0.0)
+                    known = scope.labels[label] = ScopeLabel(
+                        source, now, ends, known.stored if known is not None else 0.0
+                    )
                 else:
                     _renew(known, source, ends)
                 if self._stored and known.stored < now + lasts:
@@ -309,7 +311,7 @@ class Scopes:
                 known, ends = scope.labels.get(row.label), math.inf if one.kind == "session" else row.expires
                 source = LabelSource(row.tool, row.last, row.trace_id)
                 if known is None or known.expires <= row.first:
-                    scope.labels[row.label] = Known(source, row.first, ends, row.expires)
+                    scope.labels[row.label] = ScopeLabel(source, row.first, ends, row.expires)
                     continue
                 known.first = min(known.first, row.first)
                 known.expires, known.stored = max(known.expires, ends), max(known.stored, row.expires)
@@ -370,7 +372,7 @@ def _take_marks(scope: Scope, listed: float, called: float) -> None:
         scope.takes_over = scope.takes_over and not scope.listed
 
 
-def _renew(known: Known, source: LabelSource, ends: float) -> None:
+def _renew(known: ScopeLabel, source: LabelSource, ends: float) -> None:
     known.expires = max(known.expires, ends)
     if source.at >= known.source.at:
         known.source = source

@@ -60,7 +60,7 @@ class HoldsMessages(Protocol):
         ...
 
 
-class Brought(NamedTuple):
+class RecordedLabels(NamedTuple):
     """The labels of a result that are new to its scope; `committed`: they would survive the end of this process."""
 
     new: tuple[str, ...]
@@ -184,18 +184,20 @@ class FlowStates:
         """Record the labels of a result if its scope has them all and no row has to be written; else return False."""
         return self.scopes.brings_nothing_new(key, labels, LabelSource(tool, self.now(), trace), decay)
 
-    async def bring(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> Brought:
+    async def bring(
+        self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float
+    ) -> RecordedLabels:
         """Note the labels of a result, before its host gets it. Those that cannot be written now are written later."""
         self._decay = decay
         new = self.scopes.bring(key, labels, LabelSource(tool, self.now(), trace), decay)
         self._used.set()
         if self._store is None:
-            return Brought(new, True)
+            return RecordedLabels(new, True)
         try:
             await self._write(with_key(key))
         except StorageError:
-            return Brought(new, False)
-        return Brought(new, True)
+            return RecordedLabels(new, False)
+        return RecordedLabels(new, True)
 
     def bring_at_once(self, key: ScopeKey, labels: Collection[str], tool: str, trace: str, decay: float) -> None:
         """Note labels of a message in memory; they are written soon."""

@@ -37,7 +37,7 @@ _GROUP: Final = re.compile("[-_]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
 
-class ToldServer(NamedTuple):
+class DescribedServer(NamedTuple):
     """A server in the instructions: its name, the operator's text and its own, on one line each."""
 
     name: str
@@ -84,7 +84,7 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
     if not servers:
         return "\n".join([*([HOW_TO_FIND] if short else []), _NOTHING])
     told = tuple(
-        ToldServer(
+        DescribedServer(
             _name(server),
             server.description if server.description != server.key else "",
             _plain(said.get(server.id, "")) if server.instructions else "",
@@ -95,7 +95,7 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
 
 
 @lru_cache(maxsize=64)
-def _text(servers: tuple[ToldServer, ...], named: bool, short: bool) -> str:
+def _text(servers: tuple[DescribedServer, ...], named: bool, short: bool) -> str:
     head = [*([HOW_TO_FIND] if short else []), *([_SEVERAL] if named else [])]
     if len(servers) <= _MANY:
         described = [*head, *(_described(server, _DESCRIPTION) for server in servers)]
@@ -150,7 +150,7 @@ def _grouped(names: Sequence[str]) -> list[str]:
     return shown
 
 
-def _own_words(servers: Sequence[ToldServer], most: int, short: bool) -> list[str]:
+def _own_words(servers: Sequence[DescribedServer], most: int, short: bool) -> list[str]:
     """Return the lines of what servers say of themselves, each in at most `most` characters."""
     own = [server for server in servers if server.own]
     if not own:
@@ -161,7 +161,7 @@ def _own_words(servers: Sequence[ToldServer], most: int, short: bool) -> list[st
     return ["What these servers say of themselves:", *lines, *([_MORE] if short and cut else [])]
 
 
-def _described(server: ToldServer, most: int) -> str:
+def _described(server: DescribedServer, most: int) -> str:
     return f"- {server.name}: {brief(server.description, most)}" if server.description else f"- {server.name}"
 
 

@@ -20,7 +20,7 @@ from aggregator.upstream.upstreams import Upstreams
 _LONGEST: Final = 100
 _VIEWS_KEPT: Final = 64
 
-Held = Mapping[str, Sequence[HeldItem]]
+HeldByServer = Mapping[str, Sequence[HeldItem]]
 """Held items by server id."""
 
 
@@ -34,7 +34,7 @@ class _Seen(NamedTuple):
     """The part of the catalog that one agent sees: the numbers of items of each kind by server, and the held ones."""
 
     counts: Sequence[Mapping[str, int]]
-    held: Held
+    held: HeldByServer
 
 
 class KnownServers:
@@ -53,7 +53,7 @@ class KnownServers:
         self._current = current
         self._failover = failover
         self._pins = pins
-        self._held: SnapshotCache[Held] = SnapshotCache(_VIEWS_KEPT)
+        self._held: SnapshotCache[HeldByServer] = SnapshotCache(_VIEWS_KEPT)
 
     def all(self, view: View) -> list[ServerSeen]:
         """Return all servers that the agent may know of, in config order."""
@@ -97,7 +97,7 @@ class KnownServers:
         counts = (part.get(server, 0) for part in seen.counts)
         return server_seen(upstream, self._pins, seen.held.get(server, ()), *counts)
 
-    def _held_of(self, view: View) -> Held:
+    def _held_of(self, view: View) -> HeldByServer:
         """Return the held items of each server that the agent would see otherwise."""
         held, found = self._current.held, dict[str, list[HeldItem]]()
         items = (held.item(item) for item in held.items.items if view.shows(item))

@@ -37,7 +37,7 @@ class Cause(NamedTuple):
         return f"{self.text}{of}, {self.edit}{at}"
 
 
-class Side(NamedTuple):
+class ComparedRulebook(NamedTuple):
     """One of the two rulebooks, and its decisions for the agent."""
 
     book: Rulebook
@@ -50,7 +50,9 @@ def agent_cause(rules: AgentRules, edit: Edit) -> Cause:
     return Cause("agents that are new" if edit == "added" else "agents that are gone", None, edit, body.place)
 
 
-def causes(before: Side, after: Side, was: Verdict, now: Verdict, changed: ToolSet) -> Iterator[tuple[Cause, ToolSet]]:
+def causes(
+    before: ComparedRulebook, after: ComparedRulebook, was: Verdict, now: Verdict, changed: ToolSet
+) -> Iterator[tuple[Cause, ToolSet]]:
     """Yield the causes of one agent's change from `was` to `now`, each with its part of the tools `changed`."""
     for cause, tools in _candidates(before, after, was, now):
         if part := changed & tools:
@@ -62,7 +64,9 @@ def causes(before: Side, after: Side, was: Verdict, now: Verdict, changed: ToolS
     yield Cause("several rules", body.owner, "added", body.place), changed
 
 
-def _candidates(before: Side, after: Side, was: Verdict, now: Verdict) -> Iterator[tuple[Cause, ToolSet]]:
+def _candidates(
+    before: ComparedRulebook, after: ComparedRulebook, was: Verdict, now: Verdict
+) -> Iterator[tuple[Cause, ToolSet]]:
     old, new = before.decided, after.decided
     if now == "deny":
         yield from _settings(old.denials, new.denials, before, after, "added", _not_annotations)
@@ -92,7 +96,9 @@ def _candidates(before: Side, after: Side, was: Verdict, now: Verdict) -> Iterat
     yield from _rules("allow", before, after, "added" if was == "deny" else "removed")
 
 
-def _rules(name: RuleField, before: Side, after: Side, edit: Edit) -> Iterator[tuple[Cause, ToolSet]]:
+def _rules(
+    name: RuleField, before: ComparedRulebook, after: ComparedRulebook, edit: Edit
+) -> Iterator[tuple[Cause, ToolSet]]:
     """Yield the rules that the agent has on one side only: with `added`, after."""
     here, there = (after, before) if edit == "added" else (before, after)
     for owner, body in here.decided.bodies.items():
@@ -105,7 +111,7 @@ def _rules(name: RuleField, before: Side, after: Side, edit: Edit) -> Iterator[t
                 yield _rule_cause(origin, owner, here, there, edit), origin.tools
 
 
-def _rule_cause(origin: Origin, owner: str, here: Side, there: Side, edit: Edit) -> Cause:
+def _rule_cause(origin: Origin, owner: str, here: ComparedRulebook, there: ComparedRulebook, edit: Edit) -> Cause:
     """Return the rule as the cause, or the line that gives the agent its role if both rulebooks have the rule."""
     if owner in there.decided.bodies or not _has_rule(there.book, owner, origin):
         return Cause(origin.text, origin.owner, edit, origin.place)
@@ -135,8 +141,8 @@ def _has_rule(book: Rulebook, owner: str, origin: Origin) -> bool:
 def _settings(
     old: Mapping[tuple[str, ...], Origin],
     new: Mapping[tuple[str, ...], Origin],
-    before: Side,
-    after: Side,
+    before: ComparedRulebook,
+    after: ComparedRulebook,
     edit: Edit,
     wanted: Callable[[tuple[str, ...]], bool],
 ) -> Iterator[tuple[Cause, ToolSet]]:
@@ -149,7 +155,9 @@ def _settings(
             yield _setting_cause(key, origin, before, after, edit), origin.tools & ~(same.tools if same else 0)
 
 
-def _setting_cause(key: tuple[str, ...], origin: Origin, before: Side, after: Side, edit: Edit) -> Cause:
+def _setting_cause(
+    key: tuple[str, ...], origin: Origin, before: ComparedRulebook, after: ComparedRulebook, edit: Edit
+) -> Cause:
     """Return the line of a setting; for a tenant's server, the agent's `tenant` if the tenant has it in both."""
     if key[0] != "tenant":
         return Cause(origin.text, origin.owner, edit, origin.place)

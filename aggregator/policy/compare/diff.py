@@ -12,7 +12,7 @@ from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.decision import ConfirmBy, Verdict
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.annotations import Trusted
-from aggregator.policy.compare.causes import Cause, Side, agent_cause, causes
+from aggregator.policy.compare.causes import Cause, ComparedRulebook, agent_cause, causes
 from aggregator.policy.compare.decided_tools import DecidedTools, RuledTools, rule_keys
 from aggregator.policy.compare.flow import flow_changes
 from aggregator.policy.compare.tokens import token_changes
@@ -230,7 +230,7 @@ class _Comparing:
     ) -> Iterable[tuple[Cause, ToolSet]]:
         books = self._old, self._new
         if old is not None and new is not None and books[0] is not None and books[1] is not None:
-            return causes(Side(books[0], old), Side(books[1], new), before, after, changed)
+            return causes(ComparedRulebook(books[0], old), ComparedRulebook(books[1], new), before, after, changed)
         if new is not None:
             return [(agent_cause(new.rules, "added"), changed)]
         return [(agent_cause(old.rules, "removed"), changed)] if old is not None else []

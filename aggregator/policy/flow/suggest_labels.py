@@ -22,7 +22,7 @@ class ProposedLabel(NamedTuple):
     why: str
 
 
-class _Said(NamedTuple):
+class _ToolWords(NamedTuple):
     """The words a server has for a tool; `whole` with the name of the server. `acts`: it does more than read."""
 
     words: tuple[str, ...]
@@ -44,7 +44,7 @@ def suggest_labels(server: str, name: str, definition: Mapping[str, Any]) -> tup
     return tuple(ProposedLabel(label, why) for label, why in found if why is not None)
 
 
-def _said(server: str, name: str, definition: Mapping[str, Any]) -> _Said:
+def _said(server: str, name: str, definition: Mapping[str, Any]) -> _ToolWords:
     hints = definition.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
     schema = definition.get("inputSchema")
@@ -58,7 +58,7 @@ def _said(server: str, name: str, definition: Mapping[str, Any]) -> _Said:
     while len(words) > 1 and words[0] in own and words[0] not in known.WRITING:
         words = words[1:]
     acts = _acts(words, says_read_only=hints.get("readOnlyHint") is True)
-    return _Said(words, whole, sentence, parameters, acts, hints.get("openWorldHint") is True)
+    return _ToolWords(words, whole, sentence, parameters, acts, hints.get("openWorldHint") is True)
 
 
 def _acts(words: tuple[str, ...], *, says_read_only: bool) -> bool:
@@ -77,7 +77,7 @@ def _acts(words: tuple[str, ...], *, says_read_only: bool) -> bool:
 _BOTH: Final = frozenset({"and", "or"})
 
 
-def _untrusted(said: _Said) -> str | None:
+def _untrusted(said: _ToolWords) -> str | None:
     address = next((one for one in said.parameters if one.lower() in known.ADDRESSES), None)
     if address is not None and not (said.acts and not _browses(said)):
         return f"it reads the address in {_quoted(address)}"
@@ -99,7 +99,7 @@ def _untrusted(said: _Said) -> str | None:
 _SEARCHING: Final = frozenset({"search", "fetch", "scrape", "crawl", "extract", "research", "browse"})
 
 
-def _private(said: _Said) -> str | None:
+def _private(said: _ToolWords) -> str | None:
     if (run := _runs(said.words)) is not None:
         return f"it may read all that can be reached from there: {run}"
     if said.acts or _only_about(said.words):
@@ -114,7 +114,7 @@ def _private(said: _Said) -> str | None:
     return None
 
 
-def _outward(said: _Said) -> str | None:
+def _outward(said: _ToolWords) -> str | None:
     if (run := _runs(said.words)) is not None:
         return f"it runs what it is given: {run}"
     if _browses(said):
@@ -127,7 +127,7 @@ def _outward(said: _Said) -> str | None:
     return next(_sends(said), None)
 
 
-def _sends(said: _Said) -> Iterator[str]:
+def _sends(said: _ToolWords) -> Iterator[str]:
     if (word := _first(said.words, known.SENDING)) is not None:
         yield f"it sends: {_quoted(word)} in its name"
     if said.words and said.words[0] in known.SENDING_FIRST:
@@ -156,18 +156,18 @@ def _pair(words: tuple[str, ...], pairs: tuple[tuple[str, str], ...]) -> str | N
     return next((" ".join(pair) for pair in pairs if pair[0] in words and pair[1] in words), None)
 
 
-def _product(said: _Said) -> str | None:
+def _product(said: _ToolWords) -> str | None:
     """Return the product whose content a tool searches or lists; None for a tool that names its content."""
     if known.READING.issuperset(word for word in said.words if word not in known.PRODUCTS):
         return _first(tuple(sorted(said.whole)), known.PRODUCTS)
     return None
 
 
-def _browses(said: _Said) -> bool:
+def _browses(said: _ToolWords) -> bool:
     return not known.BROWSING.isdisjoint(said.words) and _in_browser(said)
 
 
-def _in_browser(said: _Said) -> bool:
+def _in_browser(said: _ToolWords) -> bool:
     return said.words[:1] == ("browser",) or not _BROWSERS.isdisjoint(said.whole)
 
 

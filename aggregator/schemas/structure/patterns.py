@@ -33,7 +33,7 @@ def weight(pattern: str, *, heavy: bool = True) -> int | None:
     return next((cost for size, cost in _LADDER if (heavy or cost <= HEAVY) and _compiles(pattern, size)), None)
 
 
-class Weigh(Protocol):
+class PatternWeigher(Protocol):
     """Find the weight of a pattern."""
 
     def __call__(self, pattern: str, *, heavy: bool) -> int | None: ...

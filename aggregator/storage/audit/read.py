@@ -271,7 +271,7 @@ async def log_end(connection: AsyncConnection) -> LogPlace:
     return {chain: bounds.head.seq for chain, bounds in (await ends(connection)).items()}
 
 
-class PartOfLog(NamedTuple):
+class LogRange(NamedTuple):
     """The rows of these chains behind number `after`, up to `upto`; unless `one_chain`, of all."""
 
     chains: tuple[int, ...]
@@ -285,13 +285,13 @@ class PartOfLog(NamedTuple):
         return [table.c.chain == self.chains[0], *found] if self.one_chain else found
 
 
-def parts_between(place: LogPlace, end: LogPlace, dialect: str) -> list[PartOfLog]:
+def parts_between(place: LogPlace, end: LogPlace, dialect: str) -> list[LogRange]:
     """Return the parts between two places of the log. A file has one writer: there the number is enough."""
     if dialect == "sqlite":
         after, upto = max(place.values(), default=0), max(end.values(), default=0)
-        return [PartOfLog(tuple(end), after, upto, one_chain=False)] if after < upto else []
+        return [LogRange(tuple(end), after, upto, one_chain=False)] if after < upto else []
     return [
-        PartOfLog((chain,), place.get(chain, 0), upto, one_chain=True)
+        LogRange((chain,), place.get(chain, 0), upto, one_chain=True)
         for chain, upto in sorted(end.items())
         if place.get(chain, 0) < upto
     ]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.console.calls.rows import listed
-from aggregator.frontends.console.calls.timeline import Surroundings, timeline
+from aggregator.frontends.console.calls.timeline import CallContext, timeline
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import call_line, link
 from aggregator.frontends.console.values import shown_arguments_of, shown_value
@@ -53,7 +53,7 @@ class OneCall:
         data["links"], data["queries"] = self._links(row, held.tool if held is not None else tool), _queries(row)
         return data
 
-    async def _surroundings(self, row: Mapping[str, Any], *, values: bool) -> Surroundings:
+    async def _surroundings(self, row: Mapping[str, Any], *, values: bool) -> CallContext:
         policy, source, as_now = row.get("rule"), row.get("rule_source"), False
         if policy is None and row.get("tool_name") is not None and self._parts.policies is not None:
             found = await asyncio.to_thread(self._explained, row)
@@ -63,7 +63,7 @@ class OneCall:
                 then = await database.calls.revision_before(row["seq"], row.get("chain", 0))
                 rulebook = self._parts.policies.rulebook
                 as_now = rulebook is None or then is None or then != rulebook.revision
-        return Surroundings(policy, source, as_now, await self._person(row, values=values))
+        return CallContext(policy, source, as_now, await self._person(row, values=values))
 
     def _explained(self, row: Mapping[str, Any]) -> tuple[str, str | None] | None:
         """Return why the current policies allow an allowed call, with the place."""

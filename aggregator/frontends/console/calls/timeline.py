@@ -30,7 +30,7 @@ class TimedStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CallContext:
     """The facts about a call besides its row.
 
     `policy` is one sentence about the deciding rule, with its `source`; `as_now`: by the current policies, since the
@@ -56,7 +56,7 @@ def steps_of(row: Mapping[str, Any]) -> list[TimedStep] | None:
     return steps or None
 
 
-def timeline(row: Mapping[str, Any], known: Surroundings, *, values: bool = True) -> dict[str, Any]:
+def timeline(row: Mapping[str, Any], known: CallContext, *, values: bool = True) -> dict[str, Any]:
     """Return the steps of a call as data: `steps`, the aggregator's own time, and whether it includes a user's time.
 
     Each step has `title`, `kind`, `icon`, `took`, `note`, and the place of its bar; `took` is None if only sums are
@@ -77,7 +77,7 @@ def timeline(row: Mapping[str, Any], known: Surroundings, *, values: bool = True
     }
 
 
-def _from_steps(row: Mapping[str, Any], told: list[TimedStep], known: Surroundings) -> Iterator[dict[str, Any]]:
+def _from_steps(row: Mapping[str, Any], told: list[TimedStep], known: CallContext) -> Iterator[dict[str, Any]]:
     yield _step("Name", "ours", None, _name(row))
     attempts = sum(one.name == "upstream" for one in told)
     attempt = 0
@@ -103,7 +103,7 @@ def _output(row: Mapping[str, Any], one: TimedStep) -> str:
     return ", ".join(said for said in (_result(row), one.server) if said)
 
 
-def _drawn_from_sums(row: Mapping[str, Any], known: Surroundings) -> Iterator[dict[str, Any]]:
+def _drawn_from_sums(row: Mapping[str, Any], known: CallContext) -> Iterator[dict[str, Any]]:
     """Yield the steps of a plain call: the passed steps are known, and the server's time."""
     yield _step("Name", "ours", None, _name(row))
     if row.get("tool_name") is not None:
@@ -179,7 +179,7 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{said}, by way of {row['via']}" if "via" in row else said
 
 
-def _policy(row: Mapping[str, Any], known: Surroundings) -> str:
+def _policy(row: Mapping[str, Any], known: CallContext) -> str:
     return known.policy or "allowed"
 
 
@@ -189,7 +189,7 @@ def _check(row: Mapping[str, Any]) -> str:
     return "fit the schema of the tool, and the rules of the policy"
 
 
-def _person(row: Mapping[str, Any], known: Surroundings) -> str:
+def _person(row: Mapping[str, Any], known: CallContext) -> str:
     if known.person is not None:
         return known.person
     return f"{row['approved_by']} agreed" if "approved_by" in row else "was asked"

@@ -15,7 +15,7 @@ from aggregator.frontends.console.tool_data import bounded, link
 from aggregator.frontends.console.view import (
     BadInput,
     ConsoleRequest,
-    Departure,
+    IssuerRedirect,
     NotConnected,
     NotThere,
     PageRoute,
@@ -71,7 +71,7 @@ class ConnectionsPage:
         }
         return PageView("connections.html", "Connections", data)
 
-    async def connect(self, request: ConsoleRequest) -> Departure:
+    async def connect(self, request: ConsoleRequest) -> IssuerRedirect:
         """Send the browser to the server's issuer; only this browser brings back an answer that counts."""
         server = next((one for one in self._servers() if one.id == request.path["name"]), None)
         if server is None:
@@ -89,7 +89,7 @@ class ConnectionsPage:
             to = await grants.start(made.code, f"{request.origin}{prefix}/connect/callback", browser)
         except ConnectFailed as failed:
             raise NotConnected(failed.reason) from failed
-        return Departure(to, browser)
+        return IssuerRedirect(to, browser)
 
     async def revoke(self, request: ConsoleRequest) -> Redirect:
         """End the use of an account, and show the list."""
