@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Sequence
 from aggregator.catalog.search.semantic.installed import open_encoder
 from aggregator.catalog.search.semantic.texts import is_latin
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.views.meanings import OF_QUERY, OF_TOOL
+from aggregator.gateway.views.embeddings import OF_QUERY, OF_TOOL
 
 
 class KnownMeanings:

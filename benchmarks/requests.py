@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.catalog.search.index import SearchIndex, search
-from aggregator.catalog.search.judge import judge
+from aggregator.catalog.search.relevance import check_relevance
 from aggregator.catalog.search.semantic.merge import merge_hits
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
@@ -74,7 +74,7 @@ def _ask(
     likeness = meanings.likeness(query, by_name) if meanings is not None else {}
     found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), likeness, by_name, _DEPTH)]
     rank = next((place for place, name in enumerate(found, 1) if name in tools), 0)
-    return rank, not found or bool(judge(visible, query, found, likeness).weak)
+    return rank, not found or bool(check_relevance(visible, query, found, likeness).weak)
 
 
 def _index(catalogs: Path) -> tuple[SearchIndex, list[ToolRecord]]:

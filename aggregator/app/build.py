@@ -66,7 +66,7 @@ from aggregator.gateway.reads.skills import Skills
 from aggregator.gateway.results.keeper import ResultKeeper
 from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.startup import StartupWait
-from aggregator.gateway.views.meanings import Meanings
+from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.views import Views
 from aggregator.grants.ports import RunningGrants, TokenEvents
 from aggregator.policy.live import LivePolicies
@@ -141,7 +141,7 @@ def build_app(
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
-    meanings = Meanings(database)
+    meanings = ToolEmbeddings(database)
     # Nothing is pinned without a place to store it.
     book = PinBook() if kept_at is not None or (lock is not None and lock.exists()) else None
     lists = build_lists(config, upstreams, views, replication, meanings, book, keeps_results=storage is not None)

@@ -35,7 +35,7 @@ from aggregator.config.settings import TlsConfig
 from aggregator.domain.problems import Problem
 from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.redactor import Redactor
-from aggregator.secret_sources.late_url import LateUrl
+from aggregator.secret_sources.deferred_url import DeferredUrl
 from aggregator.secret_sources.reference import SecretReference
 
 __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_content", "load_found", "load_mapping", "must_start"]
@@ -93,7 +93,7 @@ class Loaded:
         """
         if self.config.storage is not None and self.password:
             late = LatePassword(self.password, self.config.secrets.timeout, self.redactor)
-            return LateUrl(self.config.storage, late)
+            return DeferredUrl(self.config.storage, late)
         relative = _RELATIVE_STORAGE.fullmatch(self.config.storage or "")
         if relative is None:
             return self.config.storage

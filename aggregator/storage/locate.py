@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aggregator.secret_sources.late_url import LateUrl
+from aggregator.secret_sources.deferred_url import DeferredUrl
 from aggregator.storage.errors import StorageError
 
 FILE: Final = "aggregator.db"
@@ -57,7 +57,7 @@ def full_url(url: str) -> str:
     for short, full in _SHORT.items():
         if url.startswith(short):
             whole = full + url.removeprefix(short)
-            return LateUrl(whole, url.password) if isinstance(url, LateUrl) else whole
+            return DeferredUrl(whole, url.password) if isinstance(url, DeferredUrl) else whole
     return url
 
 

@@ -23,8 +23,8 @@ from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.flow.states import FlowStates
+from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.finder import Finder
-from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.replicas.changes_tail import ChangesTail
 from aggregator.replicas.leases import Leases
@@ -46,7 +46,7 @@ WORK: Final = {
     "the putting aside of audit rows": (Writer, "ease_again_and_again"),
     "the look at the audit log": (Writer, "look"),
     "the search index": (Finder, "run"),
-    "the search by meaning": (Meanings, "run"),
+    "the search by meaning": (ToolEmbeddings, "run"),
     "the index of skills": (SkillFinder, "run"),
     "the checks ahead of calls": (Pipeline, "keep_checks_ready"),
     "the keys of issuers": (Access, "run"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.names import SpellingLookup
 from aggregator.domain.names import keeps_parts, loosened
-from aggregator.gateway.meta.forms import in_form
+from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
 from tests.laws import examples

@@ -17,7 +17,7 @@ from aggregator.catalog.search.semantic.texts import is_latin, text_of
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views import meanings as module
-from aggregator.gateway.views.meanings import Meanings
+from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tool_vectors import ToolVectors
 from tests.access.gateway_harness import make_config
@@ -132,11 +132,11 @@ class InMemory(ToolVectors):
 
 async def learnt(
     monkeypatch: pytest.MonkeyPatch, store: InMemory, *follow: Sequence[ToolRecord]
-) -> tuple[ByHand, Meanings]:
+) -> tuple[ByHand, ToolEmbeddings]:
     """Follow lists of tools one after the other; return the encoder and what has the vectors."""
     encoder = ByHand()
     monkeypatch.setattr(module, "_open_encoder", lambda: encoder)
-    meanings = Meanings(store)
+    meanings = ToolEmbeddings(store)
     running = asyncio.create_task(meanings.run())
     for tools in follow:
         meanings.set_tools(tools)

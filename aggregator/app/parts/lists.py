@@ -19,9 +19,9 @@ from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.cache_hints import CacheHints
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
-from aggregator.gateway.views.meanings import Meanings
 from aggregator.gateway.views.views import Views
 from aggregator.replicas.replication import Replication
 from aggregator.upstream.upstreams import Upstreams
@@ -53,7 +53,7 @@ def build_lists(
     upstreams: Upstreams,
     views: Views,
     replication: Replication,
-    meanings: Meanings,
+    meanings: ToolEmbeddings,
     book: PinBook | None,
     *,
     keeps_results: bool,

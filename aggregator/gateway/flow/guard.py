@@ -22,9 +22,9 @@ from aggregator.domain.trace_context import begin as begin_trace
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
 from aggregator.gateway.flow.conversations import scope_of
+from aggregator.gateway.flow.declared_labels import declared_labels
 from aggregator.gateway.flow.questions import NO_QUESTIONS, QuestionFlow, Questions, refuse_late
 from aggregator.gateway.flow.refusals import FlowDenied, FlowWithheld
-from aggregator.gateway.flow.said_labels import said_labels
 from aggregator.gateway.flow.scopes import ScopeKey
 from aggregator.gateway.flow.states import FlowStates
 from aggregator.gateway.host import Host
@@ -164,7 +164,7 @@ class FlowGuard:
         labels = call.labels
         if result is not None:
             longest: Any = max((result.get(name) for name in _LISTS), key=_length)
-            labels |= await for_each(longest, said_labels, result)
+            labels |= await for_each(longest, declared_labels, result)
         await self.bring(call, labels, record)
         return labels
 
@@ -172,7 +172,7 @@ class FlowGuard:
         """Record the labels of an answer if it is short, brings no new label and needs no row; else return False."""
         if any(is_long(result.get(name)) for name in _LISTS):
             return False
-        labels = call.labels | said_labels(result)
+        labels = call.labels | declared_labels(result)
         if not labels:
             return True
         return self.states.brings_nothing_new(call.scope, labels, call.name, trace_id, call.decay)

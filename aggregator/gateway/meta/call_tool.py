@@ -14,8 +14,8 @@ from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.error_text import error_text
-from aggregator.gateway.meta.forms import unfenced
-from aggregator.gateway.meta.meant import MeantTools, several
+from aggregator.gateway.meta.argument_aliases import unfenced
+from aggregator.gateway.meta.name_resolution import ResolvedTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
 from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import types_of
@@ -42,7 +42,7 @@ _SERVERS: Final = ("server", "server_name")
 _SHOWN: Final = 5
 
 # A function that returns the tools that a written name may stand for.
-ReadName = Callable[[str], Awaitable[MeantTools]]
+ReadName = Callable[[str], Awaitable[ResolvedTools]]
 
 
 async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
@@ -73,7 +73,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     return {**params, "name": meant.name, "arguments": arguments or beside}
 
 
-async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], MeantTools]:
+async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], ResolvedTools]:
     """Return the members that name the tool or its server, and the tools that they resolve to.
 
     Raises:
@@ -102,8 +102,8 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
 
 
 async def _on_server(
-    outer: str, given: Mapping[str, Any], name: str, meant: MeantTools, read: ReadName
-) -> tuple[Sequence[str], MeantTools]:
+    outer: str, given: Mapping[str, Any], name: str, meant: ResolvedTools, read: ReadName
+) -> tuple[Sequence[str], ResolvedTools]:
     """Return the member that names the tool's server, if there is one, and the tools of the name at that server.
 
     Raises:
@@ -179,7 +179,7 @@ def _refuse_look_alikes(outer: str, given: Mapping[str, Any], own: frozenset[str
             raise BadArguments(outer, f"{outer} does not know {name!r:.80}: write `{meant}`.")
 
 
-def _only(meant: MeantTools) -> ToolRecord | None:
+def _only(meant: ResolvedTools) -> ToolRecord | None:
     return meant.tools[0] if len(meant.tools) == 1 else None
 
 

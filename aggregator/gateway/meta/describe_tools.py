@@ -5,7 +5,7 @@ from typing import Any, Final
 from aggregator.catalog.describe.levels import level1
 from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
 from aggregator.domain.records import ItemRecord
-from aggregator.gateway.meta.meant import WrittenNames, several
+from aggregator.gateway.meta.name_resolution import WrittenNames, several
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.meta.skills import described
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose
-from aggregator.gateway.meta.meant import is_every_server, no_server
+from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.upstream.lifecycle.states import round_duration

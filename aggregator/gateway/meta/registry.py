@@ -15,9 +15,9 @@ from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
+from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
-from aggregator.gateway.meta.forms import in_form
-from aggregator.gateway.meta.meant import MeantTools, WrittenNames
+from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames
 from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
 from aggregator.gateway.meta.read_result import READ_RESULT, without_handle
 from aggregator.gateway.meta.read_result import TOOL as READ_RESULT_TOOL
@@ -152,13 +152,13 @@ class MetaTools:
         """Return the function that reads the name of an inner call; a meta tool has only its own name."""
         names = WrittenNames(self._finder, self._resolver, view)
 
-        async def read(name: str) -> MeantTools:
+        async def read(name: str) -> ResolvedTools:
             # What a host calls a meta tool is never another tool: `mcp__aggregator__search_tools`.
             own = next((one for one in names.spellings(name) if one in self._tools), None)
             skill = await self._finder.skills.named(view, name)
             if skill is not None:
-                return MeantTools(name, (as_tool(skill),))
-            return MeantTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
+                return ResolvedTools(name, (as_tool(skill),))
+            return ResolvedTools(own, (self._tools[own].record,)) if own is not None else await names.read(name)
 
         return read
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.meta.meant import all_servers, is_every_server, no_server
+from aggregator.gateway.meta.name_resolution import all_servers, is_every_server, no_server
 from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
 from aggregator.gateway.meta.skills import skill_lines
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
@@ -56,7 +56,7 @@ async def search_tools(asking: MetaToolCall) -> str:
             return "\n".join(skills)
         nothing = await _nothing(asking, query, server)
         return "\n".join([nothing, *gaps])
-    judged = await finder.judge(view, query, found, server) if query else None
+    judged = await finder.check_relevance(view, query, found, server) if query else None
     start = 0
     if cursor is not None:
         behind = _behind(found, cursor)

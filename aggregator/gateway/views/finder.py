@@ -25,8 +25,8 @@ from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.embeddings import Similarity, ToolEmbeddings
 from aggregator.gateway.views.known_servers import FailoverStatus, KnownServers
-from aggregator.gateway.views.meanings import Likeness, Meanings
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.gateway.views.views import View, Views
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
-    from aggregator.catalog.search.judge import Judgement
+    from aggregator.catalog.search.relevance import Relevance
     from aggregator.catalog.search.visible import VisibleTools
 
 log = logging.getLogger(__name__)
@@ -79,11 +79,11 @@ class Finder:
         current: CurrentCatalog,
         failover: FailoverStatus,
         slices: Slices,
-        meanings: Meanings | None = None,
+        meanings: ToolEmbeddings | None = None,
         pins: PinBook | None = None,
     ) -> None:
         self._known_servers = KnownServers(upstreams, views, current, failover, pins)
-        self.meanings = meanings if meanings is not None else Meanings()
+        self.meanings = meanings if meanings is not None else ToolEmbeddings()
         self.skills = SkillFinder(views, current, slices)
         self._config = config
         self._upstreams = upstreams
@@ -180,15 +180,15 @@ class Finder:
             return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
         return _ranked(visible, visible.searchable, query, limit)
 
-    async def judge(
+    async def check_relevance(
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
-    ) -> "Judgement":
+    ) -> "Relevance":
         """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
-        from aggregator.catalog.search.judge import Judgement
+        from aggregator.catalog.search.relevance import Relevance
 
         visible = await self._visible(view, server)
         if visible is None:
-            return Judgement(len(found))
+            return Relevance(len(found))
         names, likeness = [tool.name for tool in found], await self.meanings.likeness_to(query)
         if likeness is not None or len(visible.by_name) > _AT_ONCE:
             return await asyncio.to_thread(_judged, visible.searchable, query, names, likeness)
@@ -394,13 +394,13 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
 
 
-def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likeness: Likeness | None) -> "Judgement":
-    from aggregator.catalog.search.judge import judge
+def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likeness: Similarity | None) -> "Relevance":
+    from aggregator.catalog.search.relevance import check_relevance
 
-    return judge(searchable, query, names, likeness({*names}) if likeness is not None else None)
+    return check_relevance(searchable, query, names, likeness({*names}) if likeness is not None else None)
 
 
-def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Likeness) -> list[ToolRecord]:
+def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Similarity) -> list[ToolRecord]:
     """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits

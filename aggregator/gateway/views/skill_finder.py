@@ -157,12 +157,12 @@ def _indexed(items: ItemCatalog) -> _SkillIndex:
 def _fitting(visible: "VisibleTools", query: str, limit: int, server: str | None) -> list[ToolRecord]:
     """Return the skills that fit a query; none where even the best hardly does."""
     from aggregator.catalog.search.index import search
-    from aggregator.catalog.search.judge import judge
+    from aggregator.catalog.search.relevance import check_relevance
 
     hits = [hit.tool for hit in search(visible, query, _MOST) if server in (None, hit.tool.server)]
     if not hits:
         return []
-    judged = judge(visible, query, [tool.name for tool in hits])
+    judged = check_relevance(visible, query, [tool.name for tool in hits])
     return [] if judged.weak else hits[: min(limit, judged.fitting)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from aggregator.secret_sources.late_url import LateUrl, PasswordOfTheMoment
+from aggregator.secret_sources.deferred_url import DeferredUrl, PasswordSource
 from aggregator.storage.errors import StorageError
 
 SCHEME: Final = "postgresql+asyncpg"
@@ -55,7 +55,7 @@ class PostgresUrl:
     user: str
     database: str
     password: str | None = field(repr=False)
-    ask: PasswordOfTheMoment | None = field(repr=False)
+    ask: PasswordSource | None = field(repr=False)
     pooled: bool
     connecting: float
     trusted: bool
@@ -92,7 +92,7 @@ def postgres_url(url: str) -> PostgresUrl:
     if len(found) > 1 or "target_session_attrs" not in options:
         options.setdefault("target_session_attrs", "read-write")
     dsn = f"postgresql://{quote(user, safe='')}{'@' if user else ''}/{quote(database, safe='')}?{urlencode(options)}"
-    ask = url.password if isinstance(url, LateUrl) else None
+    ask = url.password if isinstance(url, DeferredUrl) else None
     return PostgresUrl(dsn, found, user, database, secret or None, ask, pooled, connecting, trusted)
 
 

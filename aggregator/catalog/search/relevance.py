@@ -34,7 +34,7 @@ _SCORED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Relevance:
     """The fit of an answer: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits."""
 
     fitting: int
@@ -55,9 +55,9 @@ class _NeedCoverage:
     unknown: bool
 
 
-def judge(
+def check_relevance(
     visible: VisibleTools, text: str, names: Sequence[str], likeness: Mapping[str, float] | None = None
-) -> Judgement:
+) -> Relevance:
     """Judge the tools found for a query, given by name, best first; takes about as long as the search.
 
     `likeness`: the similarity of the best of them to the query, if known.
@@ -66,13 +66,13 @@ def judge(
     weighted = weigh(query, visible)
     slots = [slot for slot in map(visible.slot, names[:_SCORED]) if slot is not None]
     if not slots:
-        return Judgement(0)
+        return Relevance(0)
     asked_for = name_matches(visible, query)
     scored = scores(weighted, {slot: visible.document(slot) for slot in slots})
     least = FITS * max(scored.values())
     fitting = sum(slot in asked_for or score >= least for slot, score in scored.items())
     if not asked_for.keys().isdisjoint(slots):
-        return Judgement(fitting)
+        return Relevance(fitting)
     asked = needs(text, query)
     best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
     speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
@@ -80,7 +80,7 @@ def judge(
     if likeness:
         speaks += LIKE * max(likeness.get(name, 0.0) for name in names[:_LOOKED_AT])
         enough = ENOUGH_WITH_LIKENESS
-    return Judgement(fitting, "" if speaks >= enough else _why(asked, had))
+    return Relevance(fitting, "" if speaks >= enough else _why(asked, had))
 
 
 def _best(

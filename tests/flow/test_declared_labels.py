@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aggregator.gateway.flow.said_labels import said_labels
+from aggregator.gateway.flow.declared_labels import declared_labels
 from tests.peers.toolbox import Json, text
 
 TRUST: Final = "io.modelcontextprotocol/trust-annotations"
@@ -57,13 +57,13 @@ NAMES: Final = (
     ],
 )
 def test_where_servers_say_it(result: Json, labels: set[str]) -> None:
-    assert said_labels(result) == labels
+    assert declared_labels(result) == labels
 
 
 @given(some.dictionaries(some.sampled_from(NAMES), ANY, max_size=5))
 def test_anything_may_stand_there(result: dict[str, Any]) -> None:
     """No value of a server makes a failure; and what says more adds to what was said."""
-    found = said_labels({"_meta": result, "content": [result]})
+    found = declared_labels({"_meta": result, "content": [result]})
     assert found <= {"untrusted", "private"}
     more = {**result, "annotations": {"openWorldHint": True, "privateHint": True}}
-    assert said_labels({"_meta": more, "content": [result]}) >= found
+    assert declared_labels({"_meta": more, "content": [result]}) >= found

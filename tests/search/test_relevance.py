@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.catalog.search.index import search
-from aggregator.catalog.search.judge import Judgement, judge
+from aggregator.catalog.search.relevance import Relevance, check_relevance
 from aggregator.catalog.search.visible import VisibleTools
 from tests.search.sample_index import build_index, tool
 
@@ -24,8 +24,8 @@ def _visible(*left_out: str) -> VisibleTools:
     return build_index(*TOOLS).visible_to(lambda tool: tool.server not in left_out)
 
 
-def _judge(query: str, visible: VisibleTools) -> Judgement:
-    return judge(visible, query, [hit.tool.name for hit in search(visible, query, 100)])
+def _judge(query: str, visible: VisibleTools) -> Relevance:
+    return check_relevance(visible, query, [hit.tool.name for hit in search(visible, query, 100)])
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_a_tool_that_means_the_same_in_other_words_is_not_called_weak() -> None:
     """Proves: F5. Likeness counts beside the words: it neither outweighs none nor stands alone."""
     visible, query = _visible(), "grab a picture of what the browser displays"
     names = ["web.take_screenshot", "web.search", "git.list_branches", "cluster.get_pods"]
-    assert judge(visible, query, names).weak
-    assert not judge(visible, query, names, {"web.take_screenshot": 0.6, "web.search": 0.2}).weak
-    assert judge(visible, query, names, {"web.take_screenshot": 0.1, "web.search": 0.2}).weak
-    assert judge(visible, query, names, {"cluster.get_pods": 0.9}).weak, "it is not among the first"
+    assert check_relevance(visible, query, names).weak
+    assert not check_relevance(visible, query, names, {"web.take_screenshot": 0.6, "web.search": 0.2}).weak
+    assert check_relevance(visible, query, names, {"web.take_screenshot": 0.1, "web.search": 0.2}).weak
+    assert check_relevance(visible, query, names, {"cluster.get_pods": 0.9}).weak, "it is not among the first"
 
 
 def test_only_the_tools_that_the_agent_sees_count() -> None:
@@ -83,4 +83,4 @@ def test_only_tools_with_a_good_share_of_the_best_score_fit() -> None:
     found = search(visible, "create a branch in the repository", 100)
     judged = _judge("create a branch in the repository", visible)
     assert 1 <= judged.fitting < len(found)
-    assert _judge("xyzzy", visible) == Judgement(0)
+    assert _judge("xyzzy", visible) == Relevance(0)

@@ -28,7 +28,7 @@ _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
 _WORDS: Final = 100
 
 
-def said_labels(result: Mapping[str, Any]) -> frozenset[str]:
+def declared_labels(result: Mapping[str, Any]) -> frozenset[str]:
     """Return the labels that a result says of itself; that takes longer with each block of it."""
     found = _said(result)
     for name in _LISTS:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # How similar each of the tools with these names is to a query. Takes time with their number: call it in a thread.
-Likeness = Callable[[Container[str]], dict[str, float]]
+Similarity = Callable[[Container[str]], dict[str, float]]
 
 # Texts of tools that are encoded at once: each takes some 30 ms of a core. A pause as long as that follows.
 _BATCH: Final = 8
@@ -45,7 +45,7 @@ class VectorStore(Protocol):
     async def tool_vectors(self) -> "ToolVectors | None": ...
 
 
-class Meanings:
+class ToolEmbeddings:
     """The vectors of one process; `run` keeps them in step with the tools passed to `set_tools`."""
 
     def __init__(self, store: VectorStore | None = None) -> None:
@@ -87,7 +87,7 @@ class Meanings:
             except Exception as error:  # the next tools are tried again
                 log.error("some tools are found by keywords only, by an error of ours", exc_info=error)
 
-    async def likeness_to(self, query: str) -> Likeness | None:
+    async def likeness_to(self, query: str) -> Similarity | None:
         """Return the similarity of tools to a query; None to use keywords alone.
 
         That is so while the search by meaning is off or has no vectors, for a query without Latin letters, and if too

@@ -16,7 +16,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
-from aggregator.gateway.meta.forms import unfenced
+from aggregator.gateway.meta.argument_aliases import unfenced
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import Finder
@@ -34,7 +34,7 @@ _ALIKE: Final = 0.6
 _LONGEST: Final = 100
 
 
-class MeantTools(NamedTuple):
+class ResolvedTools(NamedTuple):
     """The tools that a name stands for: `tools` are all that it fits, `name` is the canonical name of the only one.
 
     Where there is not exactly one, `name` is what to look for, which says why there is none.
@@ -52,18 +52,20 @@ class WrittenNames:
         self._resolver = resolver
         self._view = view
 
-    async def read(self, name: str) -> MeantTools:
+    async def read(self, name: str) -> ResolvedTools:
         """Return every tool that a name may stand for: the one whose name it is, else all that it fits loosely."""
         written = self.spellings(name)
         for one in written:
             if await self._resolver.is_written(self._view, one):
                 tool = self._resolver.called(self._view, one)
-                return MeantTools(one, ()) if tool is None or tool.only_for_apps else MeantTools(tool.name, (tool,))
+                return (
+                    ResolvedTools(one, ()) if tool is None or tool.only_for_apps else ResolvedTools(tool.name, (tool,))
+                )
         for one in written:
             tools = await self._finder.tools_spelled(self._view, one)
             if tools:
-                return MeantTools(tools[0].name if len(tools) == 1 else one, tools)
-        return MeantTools(name, ())
+                return ResolvedTools(tools[0].name if len(tools) == 1 else one, tools)
+        return ResolvedTools(name, ())
 
     def server(self, name: str) -> str | None:
         """Return, for a name that is a server's and no tool's, a text that says so and shows tools of it."""
