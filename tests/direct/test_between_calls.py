@@ -13,6 +13,7 @@ from aggregator.config.difference import difference
 from aggregator.config.load import load
 from aggregator.domain.call_record import TraceContext
 from aggregator.domain.trace_context import as_caller
+from aggregator.upstream.transports import stdio
 from tests.direct.direct_harness import (
     DIRECT,
     HOST_KINDS,
@@ -215,4 +216,25 @@ async def test_places_among_requests_count_the_same(tmp_path: Path, monkeypatch:
             assert (await host.receive()).text == "late"
             await ask(other, {"name": "old.any", "arguments": {}})
             assert it.way == DIRECT
+        it.nothing_is_left()
+
+
+@pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
+async def test_a_server_that_reads_no_more_is_left_to_the_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
+) -> None:
+    """A7: nothing is sent, and the host gets the reason; once the server reads again, calls take no task again."""
+    params: Json = {"name": "it.any", "arguments": {"lines": [text("x")]}}
+    async with direct_harness(tmp_path, monkeypatch, {"it": child("legacy")}) as it, it.host(*kind) as host:
+        for number in (1, 2):
+            await ask(host, params, number)
+        assert it.way == DIRECT
+        with monkeypatch.context() as unread:
+            unread.setattr(stdio, "UNREAD_LIMIT", -1)
+            refused = (await ask(host, params, 3)).answer["result"]
+        assert it.way == PIPELINE
+        assert refused["isError"] is True
+        assert "does not read what it is sent" in str(refused["content"])
+        await ask(host, params, 4)
+        assert it.way == DIRECT
         it.nothing_is_left()
