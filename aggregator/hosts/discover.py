@@ -1,6 +1,6 @@
-"""The host files that are there, and the servers in them.
+"""The existing host files, and the servers in them.
 
-Law: nothing in a file makes this raise: what cannot be read is told in a sentence that names file and place.
+Law: nothing in a file makes this raise: a sentence with file and place reports an unreadable part.
 """
 
 import os
@@ -16,9 +16,9 @@ from aggregator.hosts.parse import UnreadableFile, is_there, parse_file, repeate
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """One entry of a host file. `fields` is the entry in our form, or None where it cannot be: `problem` says why.
+    """One entry of a host file. `fields` is the entry in our form, or None for the reason in `problem`.
 
-    `notes` are sentences about what is lost or changed in our form.
+    `notes` are sentences about losses and changes in our form.
     """
 
     name: str
@@ -42,7 +42,7 @@ class FoundFile:
 def discover(
     machine: Machine, hosts: Iterable[HostProgram] = HOSTS, *, all_projects: bool = False
 ) -> tuple[FoundFile, ...]:
-    """Return the host files that are there, host by host; a file that two hosts share counts for the first.
+    """Return the existing host files, host by host; a file that two hosts share counts for the first.
 
     `all_projects` takes the servers of every project that a host knows, not those of the working folder alone.
     """

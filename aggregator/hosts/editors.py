@@ -29,7 +29,7 @@ def _cursor_files(machine: Machine) -> tuple[HostFile, ...]:
 
 def _devin_files(machine: Machine) -> tuple[HostFile, ...]:
     own, here = _dotted_folder(machine) / "devin", machine.folder / ".devin"
-    # `config.json` is that of older versions.
+    # Older versions use `config.json`.
     names = ("mcp_config.local.json", "config.local.json", "mcp_config.json", "config.json")
     return (
         *(HostFile(here / name, "project", "json", ("mcpServers",), base=machine.folder) for name in names),

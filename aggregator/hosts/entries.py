@@ -1,4 +1,4 @@
-"""One entry of a host file under our names, with notes about what is lost or changed by that.
+"""One entry of a host file under our names, with notes about losses and changes.
 
 Law: no value of an entry is in a note or in the reason of an UnusableEntry; keys are, shortened.
 """
@@ -14,7 +14,7 @@ from aggregator.hosts.model import OwnLaunch, UnusableEntry
 
 _TEXTS: Final = ("command", "url", "cwd", ENV_FILE, "description")
 _OBJECTS: Final = ("env", "headers")
-# The fields that an entry of another host can have a meaning for, in the order that people write them in.
+# The fields that another host's entry may share, in the usual order.
 _KEPT: Final = (
     "type",
     "command",
@@ -133,7 +133,7 @@ def plain_entry(launch: OwnLaunch, **more: Any) -> dict[str, Any]:
 
 
 def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with its fields in the order that people write them in."""
+    """Return an entry with its fields in the usual order."""
     return {key: fields[key] for key in _KEPT if key in fields}
 
 

@@ -21,7 +21,7 @@ def xdg_folder(machine: Machine) -> Path:
 
 
 def variable_folder(machine: Machine, name: str) -> Path | None:
-    """Return the folder that a variable names; None where it is not set, or not absolute as such a folder must be."""
+    """Return the folder that a variable names; None if it is not set, or not absolute as required."""
     written = machine.environ.get(name, "").strip()
     if written.startswith("~"):
         return machine.home / written[1:].lstrip("/\\")
@@ -36,7 +36,7 @@ def code_folders(machine: Machine, *products: str) -> Iterator[Path]:
 
 
 def children(folder: Path, *suffixes: str) -> tuple[Path, ...]:
-    """Return the entries of a folder, sorted, of at most 200; only those with one of the suffixes, where any is given.
+    """Return the entries of a folder, sorted, of at most 200; only those with one of the suffixes, if any is given.
 
     A folder that is missing or may not be read has none.
     """

@@ -40,7 +40,7 @@ def desktop_path(system: System, shell: str) -> str:
 
 
 def host_environment(host: HostProgram, system: System, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a program gets which a host starts; `environ` are those of a shell."""
+    """Return the variables of a program started by a host; `environ` are the shell's."""
     shell = environ.get("PATH", "")
     path = shell if host.shell_path else desktop_path(system, shell)
     kept = environ if host.all_variables else {name: environ[name] for name in GIVEN if name in environ}

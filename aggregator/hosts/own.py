@@ -21,9 +21,9 @@ _NO_MATTER: Final = frozenset({"-y", "--yes", "-q", "--quiet", "--silent"})
 
 
 def is_own(fields: Mapping[str, Any], ports: Collection[int] = (), name: str = "") -> bool:
-    """Return whether an entry, in our form, leads to the aggregator; `ports` are those on which it listens here.
+    """Tell whether an entry, in our form, leads to the aggregator; `ports` are its listening ports here.
 
-    An entry of the `name` that our own are given may be for a port from before.
+    An entry with the `name` of our own entries may use a former port.
     """
     if "url" in fields:
         address = str(fields["url"])

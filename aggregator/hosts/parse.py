@@ -1,6 +1,6 @@
-"""The values of a host file, of any format, with bounds on what is read.
+"""The values of a host file, of any format, within size limits.
 
-Law: an error names the place of a fault, never what stands there.
+Law: an error names the place of a fault, never the text there.
 """
 
 import os
@@ -18,7 +18,7 @@ from aggregator.config.files.jsonfile import JsonObject, read_bytes, read_object
 from aggregator.domain.text.error_text import error_text
 from aggregator.editing.document import Format
 
-# The parser of YAML takes about ten seconds for this much; no person writes more.
+# The YAML parser takes about ten seconds for this much; no user writes more.
 _MOST_YAML: Final = 2**20
 
 
@@ -38,7 +38,7 @@ class UnreadableFile(Exception):
 
 
 def parse_file(path: Path, format: Format) -> Mapping[str, Any]:
-    """Return the object in a file, an empty one where the file is empty. Raises UnreadableFile."""
+    """Return the object in a file, an empty one if the file is empty. Raises UnreadableFile."""
     content = _content(path)
     if not content.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\0"):
         return {}

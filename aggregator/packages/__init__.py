@@ -3,7 +3,7 @@
 Terms:
   registry: the MCP Registry, or another service with its API, that lists servers by name
   server.json: the description of one server in a registry: its packages and remote addresses
-  package: what an npm, PyPI, OCI or MCPB reference names
+  package: the target of an npm, PyPI, OCI or MCPB reference
   bundle: an MCPB file: a ZIP archive with a manifest and the program
 
 Law: nothing of a package runs here, and no archive writes outside of its own folder.

@@ -27,7 +27,7 @@ from aggregator.packages.errors import PackageError
 MIB: Final = 2**20
 LARGEST_FILE: Final = 256 * MIB
 _LARGEST_MANIFEST: Final = MIB
-# Of what an archive holds once it is unpacked.
+# Bytes of an archive's unpacked content.
 LARGEST_CONTENT: Final = 1024 * MIB
 MOST_FILES: Final = 50_000
 # Programs are at most some ten times larger than their archive; below the size any ratio is harmless.
@@ -162,7 +162,7 @@ class BundleArchive:
 
 
 def read_archive(content: bytes, origin: str) -> BundleArchive:
-    """Return the archive in the bytes of an MCPB file; `origin` names it for people."""
+    """Return the archive in the bytes of an MCPB file; `origin` names it for users."""
     packed, signature = split_signature(content)
     return BundleArchive(origin, packed, signature, sha256(content).hexdigest())
 
@@ -205,9 +205,9 @@ def _fault(info: zipfile.ZipInfo) -> str | None:
 
 
 def _clash(info: zipfile.ZipInfo, taken: dict[str, bool]) -> str | None:
-    """Note a path and the folders it needs; return why it cannot stand beside the earlier ones.
+    """Record a path and the folders it needs; return why it conflicts with the earlier ones, or None.
 
-    `taken` has the paths by their form on systems that do not tell case apart, and whether each is a folder.
+    `taken` has the paths by their form on case-insensitive systems, and whether each is a folder.
     """
     parts = [unicodedata.normalize("NFC", part).casefold() for part in info.filename.rstrip("/").split("/")]
     for end in range(1, len(parts)):

@@ -189,7 +189,7 @@ class _ManifestReader:
         }
 
     def text(self, written: str) -> Text:
-        """Return a text with questions in it; a variable that is not known stays as it was written."""
+        """Return a text with questions in it; unknown variables stay unchanged."""
         parts: list[str | AskedValue] = []
         for part in self._parts(written):
             if isinstance(part, str) and parts and isinstance(parts[-1], str):

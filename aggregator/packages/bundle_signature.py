@@ -54,7 +54,7 @@ def split_signature(content: bytes) -> tuple[bytes, bytes | None]:
 
 
 def check_signature(archive: bytes, signature: bytes | None) -> SignatureCheck:
-    """Return what a signature says of an archive.
+    """Return the check of an archive's signature.
 
     Raises:
         PackageError: the signature does not fit, so the archive was changed after it was signed.
@@ -70,7 +70,7 @@ def check_signature(archive: bytes, signature: bytes | None) -> SignatureCheck:
         (folder / "signature").write_bytes(signature)
         verify = [openssl, "cms", "-verify", "-binary", "-inform", "DER", "-in", "signature", "-content", "archive"]
         verify += ["-out", "verified", "-signer", "signer"]
-        # Of the certificate's purpose nothing is asked: it is for programs, and not for mail.
+        # The certificate's purpose is not checked: it is for programs, not for mail.
         if not _run([*verify, "-noverify"], folder):
             raise PackageError("The signature of the bundle does not fit: it was changed after it was signed.")
         signer = _signer(openssl, folder)
@@ -93,7 +93,7 @@ def _run(command: list[str], folder: Path) -> bool:
 
 
 def _done(command: list[str], folder: Path) -> subprocess.CompletedProcess[bytes] | None:
-    """Return how a program ended that is asked about files in a folder; None where it did not."""
+    """Return the result of a program run on files in a folder; None if it did not finish."""
     try:
         # It is `openssl`, and all its arguments are ours.
         return subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603

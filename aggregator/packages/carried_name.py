@@ -1,4 +1,4 @@
-"""The name in the MCP Registry that an npm or PyPI package carries, by which its description is found.
+"""The MCP Registry name in an npm or PyPI package, which leads to its description.
 
 npm packages have it as `mcpName` in package.json, PyPI packages as `mcp-name: ...` in their description
 (https://github.com/modelcontextprotocol/registry, docs/reference/server-json/official-registry-requirements.md).
@@ -22,7 +22,7 @@ _IN_TEXT: Final = re.compile(r"mcp-name:\s*([A-Za-z0-9.-]+/[A-Za-z0-9._-]+)")
 
 
 def npm_name(package: str, version: str) -> str | None:
-    """Return the name that an npm package carries, as `npm` tells it; None where it cannot tell, or there is none.
+    """Return the registry name in an npm package, from `npm`; None if unknown or absent.
 
     Raises:
         PackageError: npm has no such package, or not in this version.
@@ -32,7 +32,7 @@ def npm_name(package: str, version: str) -> str | None:
         return None
     wanted = f"{package}@{version}" if version else package
     try:
-        # `npm view` reads what the registry says of a package, and runs nothing of it.
+        # `npm view` reads the registry's data about a package, and runs nothing of it.
         done = subprocess.run(  # noqa: S603 - the name was checked to be no option
             [npm, "view", wanted, "name", "mcpName", "--json"],
             stdin=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ def npm_name(package: str, version: str) -> str | None:
 
 
 async def pypi_name(package: str, index: str = PYPI) -> str | None:
-    """Return the name that a PyPI package carries; None where the index cannot tell, or there is none."""
+    """Return the registry name in a PyPI package; None if unknown or absent."""
     limits = DownloadLimits(_PYPI_SIZE, _PYPI_SECONDS, loopback=is_loopback(index))
     try:
         answer = await download(f"{index}/pypi/{package.partition('[')[0]}/json", limits, "PyPI")

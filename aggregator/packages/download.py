@@ -1,6 +1,6 @@
-"""Small downloads over HTTP: bounded in size and time, over TLS or from this machine, and never handed on unseen.
+"""Small downloads over HTTP: bounded in size and time, over TLS or from this machine, and always checked by the caller.
 
-Law: only `https://` is spoken, and `http://` to a loopback address where the caller allows it; without `elsewhere` a
+Law: only `https://` is allowed, and `http://` to a loopback address if the caller permits it; without `elsewhere` a
 redirection leads to the same host or nowhere.
 """
 
@@ -20,7 +20,7 @@ _PIECE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """The limits of one download: bytes, seconds for all of it, and where it may lead.
+    """The limits of one download: bytes, seconds for all of it, and its allowed destinations.
 
     `loopback`: plain HTTP to this machine is allowed. `elsewhere`: a redirection may name another host.
     """
@@ -54,7 +54,7 @@ def is_loopback(address: str) -> bool:
 
 
 def checked_address(address: str, limits: DownloadLimits, what: str) -> str:
-    """Return an address that may be fetched. Raises PackageError for any other; `what` names it for people."""
+    """Return an address that may be fetched. Raises PackageError for any other; `what` names it for users."""
     try:
         parts = urlsplit(address)
         usable = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc and address.isprintable()

@@ -4,4 +4,4 @@ from aggregator.domain.errors import OperatorError
 
 
 class PackageError(OperatorError):
-    """A source that no server can be made of; the message says why, and what to do."""
+    """A source that cannot become a server; the message contains the reason and the fix."""

@@ -12,9 +12,9 @@ from aggregator.packages.plan import AskedValue, PlannedArgument, Text, ValueKin
 
 _VARIABLE: Final = re.compile(r"\{([^{}]{1,100})\}")
 _KINDS: Final[Mapping[str, ValueKind]] = {"number": "number", "boolean": "boolean", "filepath": "filepath"}
-# Of one list: what is longer is no description of a server.
+# Entries of one list: a longer list is no description of a server.
 MOST_INPUTS: Final = 200
-# The fields that make a flag one with a value, which the person may have to give.
+# The fields that give a flag a value, which the user may have to supply.
 _WITH_VALUE: Final = ("value", "default", "format", "choices", "placeholder", "isRequired", "isSecret", "variables")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -61,7 +61,7 @@ def headers_of(value: object) -> dict[str, Text]:
 
 
 def address_of(template: str, variables: object, also: Mapping[str, AskedValue]) -> Text:
-    """Return an address with questions for its `{variables}`, or those of the same name elsewhere."""
+    """Return an address with questions for its `{variables}`, or for variables of the same name elsewhere."""
     return _with_variables(template, variables, "the address", also)
 
 

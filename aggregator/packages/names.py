@@ -21,7 +21,7 @@ _IMAGE: Final = re.compile(
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_!-]*")
 _REGISTRY_NAME: Final = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+")
 _LONGEST: Final = 300
-# Words that say that it is an MCP server, which is known.
+# Words that only mark an MCP server.
 _PLAIN: Final = re.compile(r"(^|[-_.])(mcp|server)(?=[-_.]|$)", re.IGNORECASE)
 
 _FORMS: Final = {
@@ -49,7 +49,7 @@ def checked_version(version: str) -> str:
 
 
 def is_registry_name(text: str) -> bool:
-    """Return whether a text has the form of a name in an MCP Registry: `io.github.owner/name`."""
+    """Tell whether a text has the form of a name in an MCP Registry: `io.github.owner/name`."""
     return _REGISTRY_NAME.fullmatch(text) is not None and "." in text.partition("/")[0]
 
 

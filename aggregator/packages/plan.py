@@ -1,7 +1,7 @@
-"""The plan of an entry: its fields with questions in them, and the entry that the answers make.
+"""The plan of an entry: its fields with questions in them, and the entry made from the answers.
 
-Law: what a package writes is never a reference: a `${` of it is written as `${$}{`, so that no description can read
-variables or files of this machine. Only an answer of the person may refer to something.
+Law: a package's text is never a reference: its `${` is written as `${$}{`, so that no description can read variables or
+files of this machine. Only a user's answer may contain a reference.
 """
 
 import re
@@ -22,7 +22,7 @@ _OPTION: Final = re.compile(r"--?[A-Za-z][^=\s]*")
 
 @dataclass(frozen=True, slots=True)
 class AskedValue:
-    """A value that only the person knows. `key` is its name in answers, `place` where it goes, for people.
+    """A value that only the user knows. `key` is its name in answers, `place` its destination, for display.
 
     `repeated` takes several answers; `default` and `choices` are the package's, in its own words.
     """
@@ -41,7 +41,7 @@ class AskedValue:
 
     @property
     def variable(self) -> str:
-        """The environment variable that stands for the answer where none was given."""
+        """The environment variable that replaces a missing answer."""
         made = _NOT_IN_A_VARIABLE.sub("_", self.key).strip("_").upper()
         return made if made and not made[0].isdigit() else f"VALUE_{made}".rstrip("_")
 
@@ -93,9 +93,9 @@ class PlannedProgram:
 class EntryPlan:
     """An entry of `mcpServers` before the questions are answered.
 
-    `program` is started and spoken to by stdio; with `url` as well it is started before the connection. `type` is the
-    transport of `url`. `description` and `title` are what the package says of itself. `notes` are sentences for the
-    person, `downloads` says that the first start fetches the package.
+    `program` is started and uses stdio; with `url` as well it is started before the connection. `type` is the transport
+    of `url`. `description` and `title` are the package's own. `notes` are sentences for the user; `downloads`: the
+    first start downloads the package.
     """
 
     name: str
@@ -111,9 +111,9 @@ class EntryPlan:
 
     @property
     def questions(self) -> tuple[AskedValue, ...]:
-        """The questions by key, in the order of the entry; one that is asked twice is required if it is so once.
+        """The questions by key, in the order of the entry; a repeated one is required if any of its uses is.
 
-        What stands in the command, its folder or the address is required even if its package does not say so.
+        Questions in the command, its folder or the address are always required.
         """
         found: dict[str, AskedValue] = {}
         for text, needed in _texts(self):
@@ -174,7 +174,7 @@ class EntryPlan:
 
 
 def literal(text: str) -> str:
-    """Return a text of a package so that nothing in it is a reference, nor becomes one by what is put after it."""
+    """Return a package's text without references, escaped so that appended text forms none either."""
     made = text.replace("${", "${$}{")
     return f"{made[:-1]}${{$}}" if made.endswith("$") else made
 
@@ -237,7 +237,7 @@ def _filled_arguments(arguments: Iterable[PlannedArgument], answers: Answers) ->
 
 
 def _is_option(argument: PlannedArgument) -> bool:
-    """Return whether an argument is an option that the package wrote as it is, without a value."""
+    """Tell whether an argument is a literal option of the package, without a value."""
     text = argument.texts[0]
     return len(text) == 1 and isinstance(text[0], str) and _OPTION.fullmatch(text[0]) is not None
 
@@ -265,7 +265,7 @@ def _needed(text: Text, answers: Answers) -> str:
 
 
 def _filled(text: Text, answers: Answers, at: int = 0) -> str | None:
-    """Return a text with its answers; None where one that may be left out has none."""
+    """Return a text with its answers; None if an optional answer is missing."""
     parts = [literal(part) if isinstance(part, str) else _answer(part, answers, at) for part in text]
     return None if None in parts else "".join(part for part in parts if part is not None)
 
@@ -280,5 +280,5 @@ def _answer(question: AskedValue, answers: Answers, at: int) -> str | None:
 
 
 def _given(question: AskedValue, answers: Answers) -> Sequence[str]:
-    """Return the values of a question: the person's, else the package's, which are no references."""
+    """Return the values of a question: the user's, else the package's, which are no references."""
     return answers.get(question.key) or tuple(map(literal, question.default or ()))

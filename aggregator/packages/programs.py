@@ -1,6 +1,6 @@
 """The command that runs a package of each kind: `npx`, `uvx`, `docker run`, `dnx`.
 
-Law: the program is one of those of its kind; a `runtimeHint` of another is not followed.
+Law: the program is one of its kind's; a `runtimeHint` of another is ignored.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _OF_THIS_MACHINE: Final = (
 )
 
 
-# Variables by which a program is made to run something else.
+# Variables that make a program run something else.
 _STEERING: Final = frozenset(
     {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "BASH_ENV", "PYTHONSTARTUP"}
 )
@@ -52,7 +52,7 @@ _STEERING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PackageProgram:
-    """The program of a package, what to call the package, and what a person should know before it starts."""
+    """The program of a package, the package's name for it, and hints for the user before it starts."""
 
     program: PlannedProgram
     shown: str
@@ -124,7 +124,7 @@ def _image(
 
 
 def _index(kind: str, address: str, notes: list[str]) -> str:
-    """Return the address of a registry that the program has to be told, empty for the one it asks by itself."""
+    """Return the address of a registry for the program's arguments, empty for its default."""
     if not address:
         return ""
     try:
@@ -144,6 +144,6 @@ def _plain(text: str) -> PlannedArgument:
 
 
 def _has(arguments: tuple[PlannedArgument, ...], *options: str) -> bool:
-    """Return whether one of the arguments is one of these options, alone or with a value after `=`."""
+    """Tell whether one of the arguments is one of these options, alone or with a value after `=`."""
     firsts = (one.texts[0][0] for one in arguments if one.texts and one.texts[0])
     return any(isinstance(text, str) and text.partition("=")[0] in options for text in firsts)

@@ -1,7 +1,7 @@
-"""An MCP Registry: looks a server up by its name, and names that are near.
+"""An MCP Registry: look-ups of servers by name, with similar names.
 
-The API is that of https://github.com/modelcontextprotocol/registry (docs/reference/api): `/v0.1/servers/...`, and `/v0`
-for registries that have only that.
+The API is defined in https://github.com/modelcontextprotocol/registry (docs/reference/api): `/v0.1/servers/...`, and
+`/v0` for registries that have only that.
 """
 
 import json
@@ -22,15 +22,15 @@ _SUGGESTED: Final = 5
 
 
 def registry_limits(registry: str) -> DownloadLimits:
-    """Return the limits of what a registry is asked for; plain HTTP only for one on this machine."""
+    """Return the limits of requests to a registry; plain HTTP only for one on this machine."""
     return DownloadLimits(_SIZE, _SECONDS, loopback=is_loopback(registry))
 
 
 async def look_up(registry: str, name: str, version: str = "latest") -> ServerDescription:
-    """Return the description of a server that the registry at this address has.
+    """Return the description of a server in the registry at this address.
 
     Raises:
-        PackageError: the registry cannot be asked, has no such server, or answers with something else.
+        PackageError: the registry is unreachable, has no such server, or answers with something else.
     """
     base = checked_address(registry, registry_limits(registry), "the registry").rstrip("/")
     place = f"servers/{quote(name, safe='')}/versions/{quote(version, safe='')}"
@@ -50,7 +50,7 @@ async def look_up(registry: str, name: str, version: str = "latest") -> ServerDe
 
 
 async def _near(base: str, name: str) -> list[str]:
-    """Return a few names of the registry that have the last part of a name in them; none where it cannot tell."""
+    """Return a few names of the registry that contain the last part of a name; none on failure."""
     query = urlencode({"search": name.rpartition("/")[2], "limit": _SUGGESTED})
     try:
         answer = await _ask(f"{base}/{_VERSIONS[0]}/servers?{query}", base)

@@ -36,7 +36,7 @@ class BundleReference:
 class ServerChoice:
     """One way to run or reach a server. `kind` is `npm`, `pypi`, `oci`, `nuget`, `mcpb` or `remote`.
 
-    `plan` is None for a bundle, which has a description of its own.
+    `plan` is None for a bundle, which has its own description.
     """
 
     kind: str

@@ -41,7 +41,7 @@ class PackageSource:
 
 
 def read_source(text: str) -> PackageSource:
-    """Return what a text names. Raises PackageError when it is nothing that is known."""
+    """Return the source in a text. Raises PackageError if it has no known form."""
     scheme, colon, rest = text.partition(":")
     kind = _SCHEMES.get(scheme.lower()) if colon else None
     if kind is None:
@@ -67,7 +67,7 @@ def read_source(text: str) -> PackageSource:
 
 
 def package_plan(source: PackageSource) -> EntryPlan:
-    """Return the plan for a package that is known by its name alone."""
+    """Return the plan for a package known by its name alone."""
     made = program_of(source.kind, source.name, {"version": source.version})
     notes = made.notes
     if not source.version and source.kind != "oci":
