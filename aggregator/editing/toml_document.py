@@ -116,7 +116,7 @@ def _put(container: Any, key: str | int, value: Any, name: str) -> None:
 def _remove(container: Any, key: str | int) -> None:
     """Remove a value; a comment on its line stays, which tomlkit would remove."""
     if isinstance(key, int) and isinstance(container, Array):
-        group = [group for group in container._value if group.value is not None][key]
+        group = container._value[container._index_map[key]]
         if group.comment is not None:
             group.value = group.comma = None
             return

@@ -51,6 +51,15 @@ def test_what_is_taken_out_leaves_the_comments_of_its_neighbours() -> None:
     assert document.text == "# one\n# of a\n\n# two\n# at the end\n"
 
 
+def test_a_comment_on_the_line_of_what_is_taken_out_stays() -> None:
+    document = open_document("a = 1 # of a\nb = [\n  1, # one\n  2 # two\n]\n", "toml", "x")
+    document.remove(("b", 0))
+    document.remove(("b", 0))
+    document.remove(("a",))
+    assert document.root == {"b": []}
+    assert document.text == "# of a\nb = [\n   # one\n   # two\n]\n"
+
+
 def test_a_new_table_stands_before_the_comment_above_the_next_one() -> None:
     document = open_document("[s.a]\nx = 1\n\n# about t\n[t]\ny = 2\n", "toml", "x")
     document.put(("s", "b"), {"z": 3})
