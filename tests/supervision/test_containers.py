@@ -130,7 +130,11 @@ async def test_a_file_of_the_entry_is_in_its_folder_and_free_for_the_next_start(
         for _ in range(2):
             up = asyncio.Event()
             args = ("run", *option, "box")
-            async with run_child("box", "docker", args, {}, str(folder), lambda _, up=up: up.set(), reaper, 0.0):
+
+            def take(_: bytes, up: asyncio.Event = up) -> None:
+                up.set()
+
+            async with run_child("box", "docker", args, {}, str(folder), take, reaper, 0.0):
                 await up.wait()
                 assert (folder / "mine").exists()
                 assert len(daemon.containers) == 1

@@ -50,7 +50,7 @@ class UnresponsiveTransport:
             self._loop.call_soon(self.child.process_exited)
 
     async def start(self) -> None:
-        self.child = ChildProcess("deaf", None, 600)
+        self.child = ChildProcess("deaf", None)
         transport: Any = self
         self.child.connection_made(transport)
         self.child.pipe_connection_lost(1, None)

@@ -28,7 +28,7 @@ def loops() -> list[Callable[[], asyncio.AbstractEventLoop]]:
 
 async def start(*command: str, said: list[bytes] | None = None) -> ChildProcess:
     lines: list[bytes] = [] if said is None else said
-    return await spawn(lambda: ChildProcess("s", lines.append, 600), *command, start_new_session=True)
+    return await spawn(lambda: ChildProcess("s", lines.append), *command, start_new_session=True)
 
 
 @pytest.mark.parametrize("new_loop", loops())
@@ -106,7 +106,7 @@ def test_given_up_while_it_starts(new_loop: Callable[[], asyncio.AbstractEventLo
         made: list[ChildProcess] = []
 
         def make() -> ChildProcess:
-            made.append(ChildProcess("s", None, 600))
+            made.append(ChildProcess("s", None))
             return made[0]
 
         starting = asyncio.ensure_future(spawn(make, sys.executable, "-c", ECHO, start_new_session=True))
