@@ -1,11 +1,11 @@
-"""The codes of findings: how serious each is, and its meaning; docs/doctor.md has the same table."""
+"""The codes of findings: the severity and meaning of each; docs/doctor.md has the same table."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 
 class CodeMeaning(NamedTuple):
-    """The usual severity of a code, and what it says, in a few words."""
+    """The usual severity of a code, and its meaning in a few words."""
 
     severity: Literal["ok", "note", "warning", "error"]
     meaning: str

@@ -1,4 +1,4 @@
-"""The examination: facts gathered side by side within a time limit, and what the checks find in them.
+"""The examination: facts gathered side by side within a time limit, and the checks' findings about them.
 
 Rule: one part that fails or takes too long costs its own findings alone.
 """
@@ -63,11 +63,11 @@ _GATEWAY: Final = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """A wish for an examination: as `host` starts it and as `agent`, both as they are found where they are not named.
+    """A request for an examination: the start by `host`, as `agent`, both detected by default.
 
     `named` is the configuration of `--config`, `url` the address of `--url`. `connect`: servers and the program itself
-    are started. `patience` is the time limit of the whole in seconds. `environ` is what references are resolved from,
-    `shown` shows the servers while they start.
+    are started. `patience` is the time limit of the whole in seconds. `environ` resolves references, `shown` displays
+    the servers while they start.
     """
 
     machine: Machine
@@ -222,7 +222,7 @@ class _Doctor:
         self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
 
     async def _of_variables(self, config: ConfigRead, hosts: HostsFound) -> None:
-        """Find the servers that lack a variable, or a folder of PATH, where a host starts the program."""
+        """Find the servers that lack a variable, or a folder of PATH, when a host starts the program."""
         loaded, machine, host = config.loaded, self._wanted.machine, self._wanted.host
         if loaded is None:
             return
@@ -292,7 +292,7 @@ class _Doctor:
         return [await default_session(wanted.host, config.path, agent, wanted.machine, plan)]
 
     async def _bounded(self, name: str, work: Awaitable[T], patience: float) -> T | None:
-        """Return the result of one part; None, with a finding, where it does not end in time."""
+        """Return the result of one part; None, with a finding, if it does not end in time."""
         try:
             async with asyncio.timeout(patience):
                 return await work

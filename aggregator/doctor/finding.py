@@ -11,16 +11,16 @@ Severity = Literal["ok", "note", "warning", "error"]
 _COMMAND: Final = re.compile(
     r"(`aggregator (?:remove|connect|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
 )
-# Characters that are shown of what a program said.
+# Characters shown of a program's output.
 SHOWN: Final = 300
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "ok")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing that was found: `code` for programs, one sentence for people, and the command or edit that mends it.
+    """One result: `code` for programs, one sentence for users, and the command or edit that fixes it.
 
-    `where` is the file, or file and line, that it is about; `safe` says that `doctor --fix` can mend it.
+    `where` is its file, or file and line; `safe` tells whether `doctor --fix` can fix it.
     """
 
     code: str
@@ -49,7 +49,7 @@ def found(
     safe: bool = False,
     severity: Severity | None = None,
 ) -> CheckFinding:
-    """Return a finding with the severity that its code has, unless another is given."""
+    """Return a finding with the severity of its code, unless another is given."""
     place = str(where) if where is not None else None
     return CheckFinding(code, severity or CODES[code].severity, message, fix, place, safe)
 

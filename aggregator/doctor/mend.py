@@ -1,4 +1,4 @@
-"""Mends that are safe to make without asking: permissions that are too wide, and a folder that is missing.
+"""Fixes that are safe without asking: too wide permissions, and a missing folder.
 
 Law: nothing is made more open, and no content is changed.
 """
@@ -18,7 +18,7 @@ _KEPT: Final = {"config_open": 0o700, "database_open": 0o700, "vault_key_open": 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A mend that was made, as one sentence; `done` is False where the system refused it."""
+    """An applied fix, as one sentence; `done` is False if the system refused it."""
 
     code: str
     message: str
@@ -26,7 +26,7 @@ class Mended:
 
 
 def mend(findings: Iterable[CheckFinding]) -> Iterator[Mended]:
-    """Make the safe mends among what the findings ask for, and yield each."""
+    """Apply the safe fixes of the findings, and yield each."""
     for finding in findings:
         if not finding.safe or finding.where is None:
             continue

@@ -25,7 +25,7 @@ class DoctorReport:
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing needs a person, else 1."""
+        """0 if nothing needs a user, else 1."""
         return 1 if self.count("error") or self.count("warning") else 0
 
     def data(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Accounts at servers: the key that tokens are encrypted with, the issuers, and the address that people connect at."""
+"""Accounts at servers: the key that encrypts tokens, the issuers, and the address at which users connect."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from aggregator.doctor.finding import CheckFinding, found
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """The facts about accounts. `place` is the configuration, `servers` are those with `auth`.
+    """The facts about accounts. `place` is the configuration, `servers` have `auth`.
 
-    `key_file` is the file of the key beside an SQLite database, None where `auth.vault_key` or another database counts;
-    `key_mode` is None where it is not there. `has_key`: `auth.vault_key` is set. `grants` are stored accounts.
-    `issuers` are those whose metadata cannot be used, each with the reason. `reached`: people elsewhere come in by
-    `public_url`, and connect accounts of their own at `personal`.
+    `key_file` is the file of the key beside an SQLite database, None if `auth.vault_key` or another database counts;
+    `key_mode` is None if it does not exist. `has_key`: `auth.vault_key` is set. `grants` are stored accounts. `issuers`
+    have unusable metadata, each with the reason. `reached`: remote users enter by `public_url`, and connect their own
+    accounts at `personal`.
     """
 
     place: str

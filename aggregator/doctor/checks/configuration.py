@@ -32,7 +32,7 @@ _PROBLEMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class UnusableConfig:
-    """A configuration that cannot be used: `error` is the sentence that every command prints for it.
+    """An invalid configuration: `error` is the sentence that every command prints for it.
 
     `own` is where the user's own file belongs, `misplaced` are files that look like one, elsewhere.
     """
@@ -114,7 +114,7 @@ def of_variables(names: Iterable[str]) -> Iterator[CheckFinding]:
 
 
 def _divided(error: str) -> tuple[str, str | None]:
-    """Return what is wrong and the mend, which is the last sentence of an error, or the last two."""
+    """Return the fault and the fix, which is the last sentence of an error, or the last two."""
     sentences = re.split(r"(?<=[.;]) (?=[A-Z])", error)
     if len(sentences) == 1:
         return error, None

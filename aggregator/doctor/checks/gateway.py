@@ -15,11 +15,10 @@ from aggregator.frontends.tls.certificate_facts import CertificateFacts
 
 @dataclass(frozen=True, slots=True)
 class GatewayFacts:
-    """The program at the address of the gateway: `report` is its health page, None where it has none.
+    """The program at the address of the gateway: `report` is its health page, or None.
 
-    `listens`: something does, perhaps another program, then `owner` where it is known. `version` is what the gateway
-    says of itself in a handshake. `cores` are those of this machine, and `programs` the servers that each worker starts
-    for itself.
+    `listens`: a program listens there, perhaps another one, then `owner` if known. `version` is the gateway's version
+    from a handshake. `cores` are the machine's cores, and `programs` the servers that each worker starts for itself.
     """
 
     base: str
@@ -58,7 +57,7 @@ _REFUSALS: Final = (
 
 
 def of_gateway(facts: GatewayFacts, config: Path | None, own_version: str) -> Iterator[CheckFinding]:
-    """Yield the findings about a gateway at the address of the configuration; none where nothing listens."""
+    """Yield the findings about a gateway at the address of the configuration; none if nothing listens."""
     if not facts.listens:
         return
     if facts.report is None:
@@ -207,7 +206,7 @@ def of_answer(answer: HttpAnswer) -> Iterator[CheckFinding]:
 
 
 def of_other_agent(title: str, agent: str, wanted: str, place: str) -> Iterator[CheckFinding]:
-    """Yield that the key in the file of a host is that of another agent than the one that is wanted."""
+    """Yield that the key in the file of a host belongs to another agent than the wanted one."""
     yield found(
         "key_other_agent",
         f"The key that {title} sends stands for the agent {agent}, not for {wanted}.",
@@ -247,7 +246,7 @@ def of_exposure(config: Config, *, has_policies: bool, has_keys: bool) -> Iterat
 def of_certificate(
     tls: TlsConfig, facts: CertificateFacts | None, fault: str | None, now: float
 ) -> Iterator[CheckFinding]:
-    """Yield what is wrong with the files of `http.tls`, and whether their certificate is about to end."""
+    """Yield the faults of the files of `http.tls`, and whether their certificate is about to end."""
     if fault is not None:
         fix = 'Name files that can be used: "http": {"tls": {"certificate": "...", "key": "..."}}, or take `tls` out.'
         yield found("gateway_tls", fault, fix, "http.tls")

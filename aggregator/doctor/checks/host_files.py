@@ -13,11 +13,11 @@ StartFault = Literal["ended", "hangs", "not_started", "not_mcp"]
 
 @dataclass(frozen=True, slots=True)
 class OwnEntry:
-    """The words of one entry of a host file about us, without the values of its variables and headers.
+    """The content of our entry in a host file, without the values of its variables and headers.
 
-    `config` and `agent` are the options it names, `config_file` is the full path of the first, `program` that of
-    `command` on the `PATH` the host has, `elsewhere` that on the `PATH` of the shell. `url` has no query.
-    `config_exists` is None where it names none. `held_back`: it is in a file of the working folder and not started.
+    `config` and `agent` are the options it names, `config_file` is the full path of the first, `program` the path of
+    `command` on the host's `PATH`, `elsewhere` its path on the shell's. `url` has no query. `config_exists` is None if
+    it names none. `held_back`: it is in a file of the working folder and not started.
     """
 
     name: str
@@ -197,7 +197,7 @@ def of_failed_start(start: StartFacts) -> CheckFinding:
 
 
 def of_lost_servers(title: str, lost: Sequence[tuple[str, str]], place: object) -> Iterator[CheckFinding]:
-    """Yield the servers that are switched off where a host starts the aggregator; each with the reason."""
+    """Yield the servers that are disabled when a host starts the aggregator; each with the reason."""
     for server, reason in lost:
         yield found(
             "host_variable_missing",

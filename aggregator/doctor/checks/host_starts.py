@@ -1,4 +1,4 @@
-"""Servers that come up in this shell, and not where a host starts the aggregator. This file decides."""
+"""Servers that start in this shell, but not when a host starts the aggregator. This file decides."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class LostServer:
 def of_host_start(
     title: str, install: str, seconds: float, lost: Sequence[LostServer], shell_seconds: Mapping[str, float]
 ) -> Iterator[CheckFinding]:
-    """Yield each server that does not come up where a host starts it, with the variables that differ.
+    """Yield each server that fails when a host starts it, with the variables that differ.
 
-    `install` is the command that writes our entry into the file of the host, `seconds` the time that was waited,
-    `shell_seconds` what each server needed in this shell.
+    `install` is the command that writes our entry into the file of the host, `seconds` the waiting time,
+    `shell_seconds` the time of each server in this shell.
     """
     for server in lost:
         why = _why(server, seconds, shell_seconds.get(server.id))
@@ -83,7 +83,7 @@ def _likely(server: LostServer) -> list[str]:
 
 
 def _words_about(name: str) -> Sequence[str]:
-    """Return what a program says that lacks a variable."""
+    """Return the usual words of a program that lacks a variable."""
     if name in CERTIFICATES:
         return "certificate", "ssl", "tls"
     if name in PROXIES or name in NO_PROXIES:

@@ -1,4 +1,4 @@
-"""The tools as a model gets them through a host: how many, what they cost, and which are refused. This file decides."""
+"""The tools that a model gets through a host: their number, cost and refusals. This file decides."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _WORTH: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ToolsSeen:
-    """The list that a host got: `tokens` is what it costs a model, `place` the file that the host was started from.
+    """The list that a host got: `tokens` is its cost for a model, `place` the file that the host was started from.
 
     `entry` is the name of the aggregator in that file.
     """
@@ -30,10 +30,10 @@ class ToolsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ToolsThere:
-    """The tools that the agent may call, as the servers that answer have them.
+    """The tools that the agent may call, from the servers that answer.
 
-    `tokens` is the cost of a list of them all, `search` that of the meta tools in their place, `listed` the number of
-    tools in the list as it is configured.
+    `tokens` is the cost of a list of them all, `search` the cost of the meta tools in their place, `listed` the number
+    of tools in the configured list.
     """
 
     names: Sequence[str]
@@ -43,7 +43,7 @@ class ToolsThere:
 
 
 def of_seen(seen: ToolsSeen, there: ToolsThere | None, limits: HostLimits) -> Iterator[CheckFinding]:
-    """Yield what a model sees, and what it does not."""
+    """Yield the tools that a model sees, and the ones that it does not."""
     where = seen.place
     if not seen.names:
         yield found(
@@ -104,7 +104,7 @@ def _refused(seen: ToolsSeen, limits: HostLimits) -> Iterator[CheckFinding]:
 
 
 def summary(seen: ToolsSeen, there: ToolsThere | None) -> str:
-    """Return the line about what a model sees."""
+    """Return the line about a model's tools."""
     count = f"{len(seen.names)} tool{'' if len(seen.names) == 1 else 's'}"
     said = f"{seen.title}, as the agent {seen.agent}, sees {count}, about {seen.tokens:,} tokens"
     if there is None:

@@ -16,7 +16,7 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PolicyFacts:
-    """The policy files: `agents` are None where there are none, and everything is allowed.
+    """The policy files: `agents` is None if there are no files, and everything is allowed.
 
     `named`: the configuration names the folder. `warnings` are of rules that are valid and probably mistakes.
     """

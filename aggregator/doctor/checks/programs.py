@@ -1,4 +1,4 @@
-"""Programs that servers need, on the `PATH` of a shell and on that of a host. This file decides."""
+"""Programs that servers need, on the `PATH` of a shell and of a host. This file decides."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,9 +12,7 @@ _OLDEST_NODE: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class ProgramFacts:
-    """A program that a server starts by its name: its full path on the `PATH` of a shell and on that of a host, None
-    where it is not there.
-    """
+    """A program that a server starts by its name: its full path on the `PATH` of a shell and of a host, or None."""
 
     server: str
     place: str
@@ -24,7 +22,7 @@ class ProgramFacts:
 
 
 def of_programs(programs: Iterable[ProgramFacts], title: str, host: str) -> Iterator[CheckFinding]:
-    """Yield the programs that a shell finds and a host does not; `title` and `host` are those of the host."""
+    """Yield the programs that a shell finds and a host does not; `title` and `host` describe the host."""
     for program in programs:
         if program.host is not None or program.shell is None:
             continue

@@ -35,11 +35,11 @@ _STATUS: Final = re.compile(r"HTTP (\d{3})")
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server after it was tried: `reason` is why it is not ready, `words` what it wrote to stderr last.
+    """A server after its trial: `reason` explains why it is not ready, `words` is its stderr tail.
 
     `place` is the entry in the file. `address` and `same_as` are without secrets: the address without its query, and
-    the server that starts the same. `left_out` has a sentence for each tool that is not listed, `faults` one for all
-    else that is wrong with what the server lists and sends.
+    the server that starts the same. `left_out` has a sentence for each unlisted tool, `faults` one for each other fault
+    in the server's lists and messages.
     """
 
     id: str

@@ -90,7 +90,7 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
 
 
 def of_held(held: Mapping[str, Sequence[str]], servers: Collection[str]) -> Iterator[CheckFinding]:
-    """Yield the configured servers with definitions that are held, given by their names."""
+    """Yield the configured servers with held definitions, given by their names."""
     for server, names in held.items():
         if server in servers:
             shown = ", ".join(f"{name!r:.60}" for name in names[:_NAMED])

@@ -18,7 +18,7 @@ from aggregator.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.oauth.metadata import read_issuer
 from aggregator.storage.locate import full_url, sqlite_path
 
-# The end of the name of the file of the key, after that of the database.
+# The suffix of the key file's name, after the database's name.
 KEY_SUFFIX: Final = ".vault-key"
 _GRANTS: Final = "SELECT count(*) FROM oauth_grants"
 _PATIENCE: Final = 2.0
@@ -26,7 +26,7 @@ _ISSUERS: Final = 20
 
 
 async def read_accounts(loaded: Loaded, url: str, *, asks: bool) -> AccountFacts:
-    """Return what is known of accounts; with `asks`, of the issuers as well. url: the database."""
+    """Return the facts about accounts; with `asks`, about the issuers as well. url: the database."""
     config = loaded.config
     servers = [one for one in config.servers if one.enabled and one.auth is not None]
     path = sqlite_path(full_url(url))
@@ -52,7 +52,7 @@ def _by_person(server: ServerConfig) -> bool:
 
 
 def _read(path: Path | None, key: Path | None) -> tuple[int | None, int]:
-    """Return the mode of the file of the key, None where there is none, and the number of stored accounts."""
+    """Return the mode of the key file, None if there is none, and the number of stored accounts."""
     if path is None or key is None:
         return None, 0
     try:
@@ -72,7 +72,7 @@ def _read(path: Path | None, key: Path | None) -> tuple[int | None, int]:
 
 async def _unreadable(config: Config, servers: Sequence[ServerConfig]) -> list[tuple[str, str]]:
     """Return the issuers of the configuration whose metadata cannot be used, each with the reason."""
-    # An issuer whose keys have an address of their own is asked for nothing else.
+    # An issuer whose keys have their own address gets no other request.
     inbound = [one.issuer for one in config.auth.issuers if one.jwks_url is None]
     fetch = GuardedFetch(config.auth.private_hosts)
     fetches = {

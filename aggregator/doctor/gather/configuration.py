@@ -23,7 +23,7 @@ from aggregator.doctor.finding import CheckFinding
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.storage.locate import default_url
 
-# Where people put the file by mistake, from the home folder, and beside the right place.
+# Usual wrong places of the file, relative to the home folder, and beside the right place.
 _ELSEWHERE: Final = (
     f".{FILE}",
     FILE,
@@ -48,7 +48,7 @@ class ConfigRead:
 
     @property
     def option(self) -> str:
-        """The option by which other commands use this file; empty where they find it by themselves."""
+        """The option that makes other commands use this file; empty if they find it by themselves."""
         try:
             usual: Path | None = find_config(None, self.folder, self.environ).path
         except ConfigError:
@@ -57,7 +57,7 @@ class ConfigRead:
 
     @property
     def storage(self) -> str | None:
-        """The URL of the database; None where there is no place for one."""
+        """The URL of the database, or None."""
         if self.loaded is not None and self.loaded.storage is not None:
             return self.loaded.storage
         try:
@@ -119,7 +119,7 @@ def _own(environ: Mapping[str, str]) -> Path | None:
 
 
 def _misplaced(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield files that look like a configuration, in places where none is looked for."""
+    """Yield files that look like a configuration, in places that are not searched."""
     own = _own(environ)
     if own is None:
         return

@@ -74,9 +74,9 @@ class HostsFound:
 def find_hosts(
     machine: Machine, asked: HostProgram | None, port: int, servers: Iterable[ServerConfig] = ()
 ) -> HostsFound:
-    """Return the hosts with an entry for the aggregator, and the one that is asked for in any case.
+    """Return the hosts with an entry for the aggregator, and the requested one in any case.
 
-    `port` is that of the gateway, `servers` those of the configuration.
+    `port` is the gateway's, `servers` are the configured ones.
     """
     files = discover(machine, (asked,) if asked is not None else HOSTS)
     ours = {identity(_as_fields(server)): server.id for server in servers}
@@ -91,7 +91,7 @@ def find_hosts(
 
 
 def start_environment(id: str | None, machine: Machine) -> dict[str, str]:
-    """Return the variables that a program gets from the host with an id; without an id, those of this shell."""
+    """Return the variables of a program started by the host with an id; without an id, this shell's."""
     host = next((host for host in HOSTS if host.id == id), None)
     return dict(machine.environ) if host is None else host_environment(host, machine.system, machine.environ)
 

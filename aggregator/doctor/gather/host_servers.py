@@ -19,7 +19,7 @@ from aggregator.doctor.gather.variables import differing
 from aggregator.hosts.model import Machine
 from aggregator.redaction.redactor import Redactor
 
-# What `aggregator stdio` adds to the variables that it was given.
+# Variables that `aggregator stdio` adds to its own.
 INTERPRETER: Final = {"AGGREGATOR_PYTHON": sys.executable}
 _TOLD_AT: Final = ("debug", "info")
 _ENTRY: Final = "aggregator"

@@ -30,7 +30,7 @@ from aggregator.doctor.gather.one_session import (
 _LARGEST: Final = 64 * 2**20
 _SAID: Final = 400
 _LISTENING: Final = "0A"
-# Processes whose open files are looked through for a socket.
+# Processes whose open files are searched for a socket.
 _MOST_PROCESSES: Final = 20_000
 
 
@@ -46,7 +46,7 @@ class _Refused(Exception):
 def http_session(
     url: str, headers: Mapping[str, str], client: str, patience: float, tls: TlsConfig | None = None
 ) -> SessionTools:
-    """Return the tools that a host gets from an address, with these headers; `tls` is that of our own address."""
+    """Return the tools that a host gets from an address, with these headers; `tls` applies to our own address."""
     began, ends = time.monotonic(), time.monotonic() + patience
     try:
         parts = urlsplit(url)
@@ -154,7 +154,7 @@ def listens(base: str, patience: float = 1.0) -> bool:
 
 
 def owner_of(port: int) -> str | None:
-    """Return the program that listens at a port, as `name, pid 123`; None where the system does not tell."""
+    """Return the program that listens at a port, as `name, pid 123`, or None."""
     inodes = {inode for table in ("tcp", "tcp6") for inode in _inodes(Path("/proc/net") / table, port)}
     if not inodes:
         return None

@@ -48,7 +48,7 @@ def read_machine(loaded: Loaded | None, environ: Mapping[str, str], now: float) 
 
 
 def node_version(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the version of Node.js and its path; None where it is not there."""
+    """Return the version of Node.js and its path, or None."""
     path = shutil.which("node", path=environ.get("PATH"))
     if path is None:
         return None
@@ -84,7 +84,7 @@ def read_programs(loaded: Loaded, path: str) -> list[ProgramFacts]:
 
 
 def read_modes(loaded: Loaded) -> tuple[FileMode | None, bool, list[FileMode]]:
-    """Return the mode of the configuration, whether it holds secrets in the clear, and those of the policies."""
+    """Return the mode of the configuration, whether it contains plain-text secrets, and the modes of the policies."""
     config = next(iter(_modes([loaded.path] if loaded.path is not None else [])), None)
     folder = loaded.policies
     try:

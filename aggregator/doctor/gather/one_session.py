@@ -20,9 +20,9 @@ SessionFault = Literal["ended", "hangs", "not_started", "not_mcp", "refused", "n
 class SessionTools:
     """The tools that a host got, or why it got none.
 
-    `version` and `instructions` are what the aggregator says of itself. `words` are the last lines of a program on
-    stderr, `said` is the sentence of a refusal, `status` its HTTP status. `told` is what the log of a program told of
-    its servers within `waited` seconds.
+    `version` and `instructions` are the aggregator's own. `words` are the stderr tail of a program, `said` is the
+    sentence of a refusal, `status` its HTTP status. `told` are the states of the servers in a program's log within
+    `waited` seconds.
     """
 
     tools: Sequence[dict[str, Any]] = ()

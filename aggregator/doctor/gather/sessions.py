@@ -32,7 +32,7 @@ _TITLE: Final = "A host over stdio"
 
 @dataclass(frozen=True, slots=True)
 class HostSession:
-    """The result of one start: `start` is that of the host, None for our own; `seen` has the tools."""
+    """The result of one start: `start` is the host's, None for our own; `seen` has the tools."""
 
     start: HostStart | None
     title: str
@@ -63,7 +63,7 @@ class SessionPlan:
 
 
 async def host_sessions(starts: Iterable[HostStart], plan: SessionPlan) -> list[HostSession]:
-    """Return what comes of each start; those that cannot differ are made once."""
+    """Return the result of each start; equal starts are made once."""
     every = list(starts)
     different = {start.same: start for start in reversed(every)}
     chosen = dict(list(different.items())[:_MOST])
@@ -78,7 +78,7 @@ async def host_sessions(starts: Iterable[HostStart], plan: SessionPlan) -> list[
 async def default_session(
     host: HostProgram | None, config: Path, agent: str, machine: Machine, plan: SessionPlan
 ) -> HostSession:
-    """Return what comes of a start as a host makes it after `aggregator install`."""
+    """Return the result of a host's start after `aggregator install`."""
     id = host.id if host is not None else None
     args = ("-m", "aggregator", "stdio", "--config", str(config), "--agent", agent, *plan.args)
     env = start_environment(id, machine)
@@ -129,7 +129,7 @@ def as_data(session: HostSession, there: ToolsThere | None) -> dict[str, object]
 
 
 def _of_start(session: HostSession, start: HostStart) -> HostSession:
-    """Return a session as that of another host, whose start cannot differ."""
+    """Return a session as the result of another host, whose start cannot differ."""
     title, host, place = start.host.title, start.host.id, str(start.place)
     return replace(session, start=start, title=title, host=host, agent=start.agent, place=place)
 

@@ -62,12 +62,12 @@ class StorageRead:
 
     @classmethod
     def nothing(cls) -> "StorageRead":
-        """Return the result where there is no database to look at."""
+        """Return the result without a database."""
         return cls(StorageFacts(None))
 
 
 def read_storage(url: str, now: float, entries: Mapping[str, str] = _NO_ENTRIES) -> StorageRead:
-    """Return what the database at a URL holds and what is in its way; a database server is not asked here."""
+    """Return the content of the database at a URL and its problems; a database server is not asked here."""
     try:
         path = sqlite_path(full_url(url))
     except StorageError as error:
@@ -86,7 +86,7 @@ def read_storage(url: str, now: float, entries: Mapping[str, str] = _NO_ENTRIES)
 
 
 async def ask_server(url: str) -> StorageFacts:
-    """Return what is in the way of a database server, if something is; nothing is changed there."""
+    """Return the problems of a database server; nothing is changed there."""
     engine = None
     try:
         engine = Engine(full_url(url), None)
@@ -199,7 +199,7 @@ def _held(connection: sqlite3.Connection, entries: Mapping[str, str]) -> dict[st
 
 
 def _calls(connection: sqlite3.Connection, now: float) -> dict[str, int]:
-    """Return the calls of the last 30 days by server; nothing where the audit is younger than that."""
+    """Return the calls of the last 30 days by server; nothing if the audit is younger than that."""
     oldest = _one(connection, _OLDEST)
     if oldest is None or now - float(oldest) < _MONTH:
         return {}
