@@ -14,7 +14,7 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 @dataclass(frozen=True, slots=True)
 class EditedFile:
-    """A file that is being edited; `was` is what it held when it was opened, None where it was not there."""
+    """A file that is being edited; `was` is its content when it was opened, None if it did not exist."""
 
     path: Path
     document: EditableDocument
@@ -32,7 +32,7 @@ class EditedFile:
         return self.content != (self.was or b"")
 
     def write(self) -> Path | None:
-        """Write the file where anything has changed, and return its backup; None where none was made.
+        """Write the file if anything has changed, and return its backup; None if none was made.
 
         Raises:
             EditError: the file was changed meanwhile, or cannot be written.
@@ -52,7 +52,7 @@ def open_file(path: Path, format: Format, *, missing: bool = False) -> EditedFil
 
 
 def open_content(path: Path, format: Format, was: bytes) -> EditedFile:
-    """Open what a file holds, or held, for edits. Raises EditError as `open_file` does."""
+    """Open the current or former content of a file for edits. Raises EditError as `open_file` does."""
     encoding = _UTF16.get(was[:2], "utf-8")
     try:
         text = was.decode(encoding)

@@ -38,7 +38,7 @@ def without_comments(text: str) -> str:
 
 
 def root_start(text: str) -> int | None:
-    """Return the offset of the first bracket; None where the text has blanks and comments only."""
+    """Return the offset of the first bracket; None if the text has blanks and comments only."""
     for found in _TOKEN.finditer(text):
         if found.lastgroup != "comment":
             return found.start()

@@ -65,7 +65,7 @@ def style_of(text: str, start: int) -> JsonStyle:
 
 
 def _unit(text: str, root: Bracketed) -> str:
-    """Return the indent of one level: that of the first container in which a value begins a line."""
+    """Return the indent of one level: the indent of the first container in which a value begins a line."""
     container = root
     for _ in range(_DEEPEST_LOOK):
         base = indentation(text, container.start)

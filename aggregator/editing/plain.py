@@ -1,4 +1,4 @@
-"""Edits on plain objects: what a document must hold after the same edit of its text."""
+"""Edits on plain objects: the expected content of a document after the same edit of its text."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def at_path(root: Mapping[str, Any], path: Path) -> Any:
 
 
 def changed(root: Mapping[str, Any], path: Path, value: object, name: str) -> dict[str, Any]:
-    """Return the root with a value set. Raises EditError where the path leads through a value that has no parts."""
+    """Return the root with a value set. Raises EditError if the path leads through a value that has no parts."""
     if not path:
         raise EditError(f"{name}: the root itself cannot be replaced.")
     made: dict[str, Any] = _changed(dict(root), path, 0, value, name)

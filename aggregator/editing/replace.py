@@ -49,13 +49,13 @@ def read_file(path: Path) -> bytes:
 
 
 def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
-    """Replace the content of a file at once, and return the backup beside it; None where the file was not there.
+    """Replace the content of a file at once, and return the backup beside it; None if the file did not exist.
 
-    `was` is what was read: a file that holds anything else now is left alone. None: there must be no file yet; it is
-    made for its owner alone, with the folders on the way. A link stays, the file it leads to is replaced.
+    `was` is the content as read: a file with any other content now stays unchanged. None: there must be no file yet; it
+    is created for its owner alone, with its folders. A link stays, the file it leads to is replaced.
 
     Raises:
-        EditError: the file holds something else now, or cannot be written.
+        EditError: the file has changed, or cannot be written.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -151,7 +151,7 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
-    """Hold a folder against our other processes; where its system has no such holds, go on without.
+    """Lock a folder against our other processes; without support by its system, continue without a lock.
 
     Raises:
         EditError: another process has held it for 20 seconds.
@@ -183,7 +183,7 @@ def _handle(folder: Path) -> int | None:
 
 
 def _taken(handle: int) -> bool:
-    """Return whether the hold is taken now, or cannot be had at all here."""
+    """Tell whether the lock is taken now, or cannot be had at all here."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -1,4 +1,4 @@
-"""A document whose text is edited by replacing pieces of it, and then checked to hold what it must."""
+"""A document whose text is edited by replacing pieces of it, and then checked against the expected content."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ class TextDocument(ABC):
 
     def __init__(self, text: str, name: str) -> None:
         """Read a text; `name` is how errors call it. Raises EditError when it is not an object in this format."""
-        # A byte order mark stays before the text, where no edit looks.
+        # A byte order mark stays before the text, outside of every edit.
         self._mark = text[: text.startswith("\ufeff")]
         self._text, self._name = text[len(self._mark) :], name
         self._root = self._parsed(self._text)
@@ -73,7 +73,7 @@ class TextDocument(ABC):
             self.remove((*path, key))
 
     def _keep(self, text: str, expected: dict[str, Any]) -> None:
-        """Take a text over if it holds what it must."""
+        """Accept a text if it has the expected content."""
         try:
             text.encode()
             root = self._parsed(text)
