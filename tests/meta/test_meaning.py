@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from aggregator.catalog.search.semantic import installed
-from aggregator.gateway.views import meanings
+from aggregator.gateway.views import embeddings
 from tests.access.gateway_harness import tool
 from tests.meta.conftest import OpenHarness
 from tests.search.test_semantic import ByHand
@@ -22,7 +22,7 @@ POLICIES: Final = {"agents": {"all": {"allow": ["*"]}, "buyer": {"allow": ["shop
 async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5, D4. A tool that shares no word with the query is found by who may call it, while it is on."""
     encoder = ByHand()
-    monkeypatch.setattr(meanings, "_open_encoder", lambda: encoder)
+    monkeypatch.setattr(embeddings, "_open_encoder", lambda: encoder)
     monkeypatch.setattr(installed, "model_folder", lambda: tmp_path)
     settings = {"search": {"semantic": True}}
     async with open_harness(POLICIES, TOOLS, SERVERS, **settings) as harness:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.gateway.meta import meant
+from aggregator.gateway.meta import name_resolution
 from tests.access.gateway_harness import error_data, tool
 from tests.meta.conftest import SERVERS, TOOLS, OpenHarness
 from tests.peers.toolbox import Json, text_result
@@ -133,7 +133,7 @@ async def test_answers_about_what_is_huge_are_short(open_harness: OpenHarness, m
         lengths.append(len(name))
         return name.lower()
 
-    monkeypatch.setattr(meant, "loosened", measured)
+    monkeypatch.setattr(name_resolution, "loosened", measured)
     huge, many = "a_" * 100_000, {f"k{at}": 1 for at in range(5_000)}
     asked: list[tuple[str, dict[str, Any]]] = [
         ("call_tool", {"name": huge}),

@@ -16,7 +16,7 @@ from aggregator.catalog.search.semantic.merge import merge_hits
 from aggregator.catalog.search.semantic.texts import is_latin, text_of
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.views import meanings as module
+from aggregator.gateway.views import embeddings as module
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tool_vectors import ToolVectors
