@@ -16,7 +16,6 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.results.keeper import ResultSource
 from aggregator.gateway.results.showing import LargeResults, knows_links
-from aggregator.policy.limits import Limits
 
 # Work on a result that takes long, or has an effect: its outcome is the result from then on.
 LongWork = Callable[[], Awaitable[dict[str, Any]]]
@@ -24,7 +23,6 @@ Steps = Generator[LongWork, dict[str, Any], dict[str, Any]]
 Fit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _META: Final = "_meta"
-_UNLIMITED: Final = Limits()
 
 
 class ResultDelivery:
@@ -40,7 +38,7 @@ class ResultDelivery:
 
         The plan needs no task.
         """
-        steps = self._steps(plan, host, result, _UNLIMITED, _not_at_once)
+        steps = self._steps(plan, host, result, _not_at_once, is_bounded=False)
         try:
             next(steps)
         except StopIteration as done:
@@ -55,7 +53,7 @@ class ResultDelivery:
         """Return a result as its host gets it. `labels` are the flow labels that it has."""
         permitted = checked.permitted
         fit = partial(self._fitted, permitted, host, labels)
-        steps = self._steps(permitted.plan, host, result, permitted.ruling.limits, fit)
+        steps = self._steps(permitted.plan, host, result, fit, is_bounded=permitted.ruling.limits.bounds_results)
         try:
             work = next(steps)
             while True:
@@ -64,8 +62,11 @@ class ResultDelivery:
             delivered: dict[str, Any] = done.value
             return delivered
 
-    def _steps(self, plan: PreparedCall, host: Host, result: dict[str, Any], limits: Limits, fit: Fit) -> Steps:
-        """Yield the work that takes long, for its outcome; return the result as its host gets it."""
+    def _steps(self, plan: PreparedCall, host: Host, result: dict[str, Any], fit: Fit, *, is_bounded: bool) -> Steps:
+        """Yield the work that takes long, for its outcome; return the result as its host gets it.
+
+        is_bounded: the policy limits the size of results.
+        """
         tool, upstream, called = plan.tool, plan.upstream, plan.called or plan
         content: Any = result.get("content")
         alone = _is_one_text(content)
@@ -79,7 +80,7 @@ class ResultDelivery:
         if called.check is None or called.config is not config or not called.check.result_fits(result):
             result = yield partial(self._checker.result, config, called.tool, result, host.principal.agent_id)
             alone = False
-        if limits.bounds_results:
+        if is_bounded:
             small = False
         elif alone and (plan.keeps_structured or "structuredContent" not in result):
             # Most results: nothing is called for them.
