@@ -68,6 +68,7 @@ INSIDE_FUNCTIONS: Final = {
         for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
     },
     ("aggregator.gateway.dotless_hosts", "aggregator.hosts.every_host"): "20 ms, with every first answer over stdio",
+    ("aggregator.hosts.parse", "aggregator.hosts.yaml_values"): "PyYAML, which the first answer over stdio waits for",
     ("aggregator.gateway.reads.frontmatter", "aggregator.policy.files.yamltree"): "10 ms; in a thread",
     ("aggregator.gateway.results.keeper", "aggregator.gateway.results.sealing"): "cryptography, 50 ms; in a thread",
     ("aggregator.gateway.meta.registry", "aggregator.gateway.meta.run_code"): "only where `expose: code` is set",

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.jsonfile import JsonObject, read_bytes, read_object
 from aggregator.domain.text.error_text import error_text
@@ -20,17 +18,6 @@ from aggregator.editing.document import Format
 
 # The YAML parser takes about ten seconds for this much; no user writes more.
 _MOST_YAML: Final = 2**20
-
-
-class _Yaml(yaml.SafeLoader):
-    """YAML as its hosts read it: `off`, `yes` and dates are texts."""
-
-
-_Yaml.yaml_implicit_resolvers = {
-    first: [(tag, form) for tag, form in forms if tag.rpartition(":")[2] in ("null", "int", "float", "merge")]
-    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 class UnreadableFile(Exception):
@@ -100,14 +87,11 @@ def _toml(path: Path, text: str) -> object:
 def _yaml(path: Path, text: str) -> object:
     if len(text) > _MOST_YAML:
         raise UnreadableFile(f"{path} is larger than 1 MiB, which no file of servers in YAML is.")
+    # It loads PyYAML, which the first answer of `stdio` would wait for.
+    from aggregator.hosts.yaml_values import NotYaml, load_yaml
+
     try:
-        return yaml.load(text, Loader=_Yaml)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UnreadableFile(f"{path}{where}: this is not YAML. Correct it there.") from None
-    # Its constructors of numbers, dates and tags fail in many ways on texts that are none.
-    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
-        raise UnreadableFile(
-            f"{path} is not YAML that can be read. Quote texts that look like dates or tags."
-        ) from None
+        return load_yaml(text)
+    except NotYaml as error:
+        where = f", line {error.line}, column {error.column}" if error.line else ""
+        raise UnreadableFile(f"{path}{where}{error}") from None

@@ -109,7 +109,10 @@ async def test_records_name_the_person_and_not_whom_the_host_names(tmp_path: Pat
     claimed = {"aggregator/user_id": "boss"}
     for caller in (host("read"), at.host("keyed")):
         await at.ask(caller, "tools/call", {"name": "crm.get", "arguments": {"id": 1}, "_meta": claimed})
-    assert [(one.user_id, one.key_id) for one in found] == [(f"ann of {ISSUER}", "token:cli"), ("boss", None)]
+    assert [(one.caller.user_id, one.caller.key_id) for one in found] == [
+        (f"ann of {ISSUER}", "token:cli"),
+        ("boss", None),
+    ]
 
 
 @pytest.fixture(scope="module")

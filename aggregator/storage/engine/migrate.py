@@ -11,6 +11,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
+from aggregator.domain.text.error_text import error_text
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageError
@@ -67,6 +68,6 @@ async def _upgrade(url: str, path: Path | None, revision: str) -> None:
             await connection.run_sync(run)
     except CommandError as error:
         # No step leads from the stamp, which no version of the program wrote.
-        raise StorageError(f"The database cannot be brought up to date: {error}") from error
+        raise StorageError(f"The database cannot be brought up to date: {error_text(error)}") from error
     finally:
         await engine.close()
