@@ -1,4 +1,4 @@
-"""The reading of the log of changes: each replica reads on from what it has seen, and calls who listens.
+"""The reader of the log of changes: each replica reads on from the last change it saw, and calls the listeners.
 
 Rule: nothing here is on the path of a call.
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks where nothing wakes it before, and after a look that failed.
+# Seconds between two looks if nothing wakes it before, and after a look that failed.
 LOOK_EVERY: Final = 0.25
 _AFTER_A_FAULT: Final = 1.0
-# Seconds without a look after which changes may be gone: less than they are kept for (`storage/retention`).
+# Seconds without a look after which changes may be gone: less than the database keeps them (`storage/retention`).
 _MISSED_AFTER: Final = 1800.0
 
 # Called for a change of its subject, of this replica or another. After the database was restored or replaced, or this
@@ -30,7 +30,7 @@ OnReplicaChange = Callable[[Change], None]
 
 
 class ChangesTail:
-    """The changes that are told from now on. `listen` before `run`."""
+    """The changes from now on. Call `listen` before `run`."""
 
     def __init__(self) -> None:
         self._changes: ChangeLog | None = None
@@ -49,14 +49,14 @@ class ChangesTail:
         self._listeners[subject].append(listener)
 
     def look_now(self) -> None:
-        """Have it look now."""
+        """Look now."""
         self._wake.set()
 
     async def publish(self, subject: str, body: Mapping[str, Any] | None = None) -> None:
-        """Tell every replica of a change; this one's listeners are called too.
+        """Send a change to every replica, and to the listeners of this one.
 
         Raises:
-            StorageError: the database cannot take it, or is not open yet.
+            StorageError: the database cannot store it, or is not open yet.
         """
         if self._changes is None:
             raise StorageError("The database is not open yet.")
@@ -76,7 +76,7 @@ class ChangesTail:
         self._started.set()
 
     async def run_wakes(self) -> None:
-        """Look at once when another replica says that it has written a change, where the database can carry that."""
+        """Look at once when another replica has written a change, if the database can notify."""
         await self._started.wait()
         assert self._changes is not None
         await self._changes.run_wakes(self.look_now)

@@ -1,4 +1,4 @@
-"""The time that all replicas agree on, within the time of one query: that of the database's clock."""
+"""The group clock: the database's clock, which all replicas estimate to within the time of one query."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ Monotonic = Callable[[], float]
 
 
 class GroupClock:
-    """The estimate of the database's clock. Until it was measured, it is this machine's."""
+    """An estimate of the database's clock; this machine's clock until the first measurement."""
 
     def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -23,6 +23,6 @@ class GroupClock:
         return self._monotonic() + self._offset
 
     def measure(self, before: float, theirs: float, after: float) -> None:
-        """Take over what the database said was the time, asked between two readings of the monotonic clock."""
+        """Set the clock to a time that the database gave between two readings of the monotonic clock."""
         self._offset = theirs - (before + after) / 2
         self.measured = True

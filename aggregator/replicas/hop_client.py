@@ -21,7 +21,7 @@ _PART: Final = 64 * 1024
 class HopFailed(AggregatorError):
     """The other replica is gone, cannot be reached, or did not take the request; the text says which.
 
-    `sent` is False where it is certain that the other replica got nothing.
+    `sent` is False if it is certain that the other replica got nothing.
     """
 
     def __init__(self, why: str, *, sent: bool) -> None:
@@ -30,7 +30,7 @@ class HopFailed(AggregatorError):
 
 
 class HopResponse:
-    """The answer of another replica; its body is read as it comes."""
+    """The answer of another replica, with a streamed body."""
 
     def __init__(self, response: "aiohttp.ClientResponse") -> None:
         self._response = response
@@ -38,7 +38,7 @@ class HopResponse:
         self.headers: Mapping[str, str] = response.headers
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body in the parts it comes in.
+        """Yield the parts of the body as they come.
 
         Raises:
             HopFailed: it ended in the middle.
@@ -82,7 +82,7 @@ class HopClient:
         *,
         method: str = "POST",
     ) -> AsyncIterator[HopResponse]:
-        """Give the answer of the replica `target`; leaving ends the request. There is no time limit on the answer.
+        """Yield the answer of the replica `target`. Leaving ends the request. The answer may take any time.
 
         Raises:
             HopFailed: it is gone, cannot be reached, or does not take the request.

@@ -1,7 +1,7 @@
 """Signing and checking of hops: requests from one replica to another.
 
-Rule: only a replica of the group can make one, for one other replica, one request and one moment, once. What is signed
-says who asks; the replica that gets it still looks whether that caller is let in.
+Rule: only a replica of the group can make a hop, for one other replica, one request and one moment, once. The signed
+part names the caller; the receiving replica still decides whether to admit that caller.
 """
 
 import base64
@@ -18,20 +18,20 @@ from aggregator.replicas.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
 
 HEADER: Final = "aggregator-hop"
-# Seconds that a signature is good for, before and after the moment it was made at by the group's clock.
+# Seconds before and after its time, by the group clock, in which a signature is good.
 GOOD_FOR: Final = 30.0
 _USED_AT_MOST: Final = 200_000
 _SIGNATURE_BYTES: Final = 32
 
 
 class HopRefused(Exception):
-    """A request that is no hop of this group, or not for this replica, or came before; the text says which."""
+    """A request that is no hop of this group, is for another replica, or came before; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A request whose head was checked. `origin` is the replica that sent it, `claims` what it says beside the request,
-    `digest` that of its body.
+    """A request with a checked head. `origin` is the replica that sent it, `claims` its signed claims, `digest` that of
+    its body.
     """
 
     origin: str
@@ -68,10 +68,10 @@ class HopSigner:
         return base64.urlsafe_b64encode(signature + text).decode()
 
     def check(self, header: str | None, method: str, path: str) -> Hop:
-        """Return who sent a request, by its head; `path` is with its query. The body has to fit what is returned.
+        """Check the head of a request and return its hop; `path` includes the query. The body must fit that hop.
 
         Raises:
-            HopRefused: it is no request of a replica of this group to this one, or was here before.
+            HopRefused: no replica of this group sent it to this one, or it came before.
         """
         stated = self._stated(header)
         now = self._clock.now()
@@ -87,7 +87,7 @@ class HopSigner:
         return Hop(stated["from"], stated["claims"], stated["body"])
 
     def _stated(self, header: str | None) -> dict[str, Any]:
-        """Return what a header states, once its signature is found good."""
+        """Return the statement of a header with a good signature."""
         try:
             raw = base64.urlsafe_b64decode((header or "").encode())
         except (binascii.Error, ValueError):

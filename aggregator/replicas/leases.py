@@ -1,7 +1,7 @@
-"""The leases of one replica: those that it holds, renewed in the background, and those that it would like to have.
+"""The leases of one replica: those it holds, renewed in the background, and those it waits for.
 
-Rule: `good` is looked at right before anything is sent on the strength of a lease. It is true of one replica at a time,
-also while the database is away, a process is stopped, or an answer is lost (`lease_rules` says why).
+Rule: whoever sends something that only the owner may send reads `good` right before. `good` is True for one replica
+at a time, even if the database is away, a process is stopped, or an answer is lost (`lease_rules` says why).
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from aggregator.storage.records import LeaseRecord
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks at leases that others hold, at most; a release is heard of earlier.
+# Seconds between two looks at leases of others, at most; a release arrives earlier.
 _LOOK_EVERY: Final = 1.0
 
 
 def awake_and_asleep() -> float:
-    """Return seconds of a clock that goes on while the machine sleeps, where the system has one."""
+    """Return the seconds of a clock that also runs while the machine sleeps, if the system has one."""
     if sys.platform == "darwin":
         return time.clock_gettime(time.CLOCK_MONOTONIC)
     return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
@@ -50,7 +50,7 @@ class LeaseTable(Protocol):
 
 
 class Held:
-    """A lease that this replica holds, or held. `lost` is done when it is not to be used any more."""
+    """A lease that this replica holds, or held. `lost` is done once the lease must not be used."""
 
     def __init__(self, name: str, generation: int, time: OwnTime, clock: Monotonic) -> None:
         self.name = name
@@ -64,15 +64,15 @@ class Held:
 
     @property
     def good(self) -> bool:
-        """True as long as no other replica can have the lease."""
+        """True while no other replica can have the lease."""
         return not self.lost.done() and self._clock() < self.time.stops
 
     def renewed(self, sent: float) -> None:
-        """Take note that a renewal has arrived that was sent at `sent` or later."""
+        """Record the arrival of a renewal that was sent at `sent` or later."""
         self.time.renewed(sent)
 
     def lose(self, why: str) -> None:
-        """Take note that it is not to be used any more. May be called twice."""
+        """End the use of the lease. May be called twice."""
         if not self.lost.done():
             self.lost.set_result(why)
 
@@ -82,22 +82,22 @@ OnLeaseChanged = Callable[[], None]
 
 
 class _Candidate:
-    """A lease that this replica would like to have."""
+    """A lease that this replica waits for."""
 
     def __init__(self, name: str, lease: float) -> None:
         self.name = name
         self.row: LeaseRecord | None = None
         self.observation = Observation(lease)
-        # True from the moment it is taken until all that was done with it has ended.
+        # True from the moment it is taken until all work under it has ended.
         self.in_use = False
         self.held: Held | None = None
         self.listeners: list[OnLeaseChanged] = []
 
 
 class Leases:
-    """The leases of the replica `me`; `lease` seconds after its last renewal another may have one.
+    """The leases of the replica `me`. Another replica may take one `lease` seconds after its last renewal.
 
-    While the database cannot be asked, what is held stays held until its time is over.
+    While the database is away, a lease lasts until its time is over.
     """
 
     def __init__(self, me: str, lease: float, group_clock: GroupClock, clock: Monotonic = awake_and_asleep) -> None:
@@ -115,7 +115,7 @@ class Leases:
         held = sum(one.held is not None for one in self._candidates.values())
         return f"<Leases of {self.me}: {held} of {len(self._candidates)}>"
 
-    # -- for those who want one
+    # -- for users of a lease
 
     def want(self, name: str) -> None:
         """Take the lease as soon as it is free."""
@@ -124,7 +124,7 @@ class Leases:
             self._wake.set()
 
     async def unwant(self, name: str) -> None:
-        """Give the lease up, or do not wait for it any more. What was done with it has ended."""
+        """Release the lease, or stop waiting for it. Work under it must have ended."""
         candidate = self._candidates.pop(name, None)
         if candidate is not None and candidate.held is not None:
             held, candidate.held = candidate.held, None
@@ -132,12 +132,12 @@ class Leases:
             await self._release({name: held.generation})
 
     def held(self, name: str) -> Held | None:
-        """Return the lease if this replica has it now."""
+        """Return the lease if this replica holds it now."""
         candidate = self._candidates.get(name)
         return candidate.held if candidate is not None and candidate.held is not None and candidate.held.good else None
 
     def on_changed(self, name: str, listener: OnLeaseChanged) -> Callable[[], None]:
-        """Call `listener` when the lease, which is wanted, has another owner; return what ends that."""
+        """Call `listener` when a wanted lease has another owner; return a function that ends that."""
         listeners = self._candidates[name].listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener) if listener in listeners else None
@@ -153,7 +153,7 @@ class Leases:
 
     @asynccontextmanager
     async def using(self, held: Held) -> AsyncIterator[None]:
-        """Do inside what only the owner may do: this replica does not take the lease again before that has ended."""
+        """Run the owner's work inside: this replica does not take the lease again before that work has ended."""
         candidate = self._candidates.get(held.name)
         if candidate is not None:
             candidate.in_use = True
@@ -165,7 +165,7 @@ class Leases:
             self._wake.set()
 
     async def run_alone(self, name: str, work: Work) -> None:
-        """Do `work` whenever this replica has the lease, and cancel it when the lease is lost; until cancelled."""
+        """Run `work` whenever this replica has the lease, and cancel it when the lease is lost; until cancelled."""
         self.want(name)
         try:
             while True:
@@ -210,7 +210,7 @@ class Leases:
                     await self._wake.wait()
 
     async def close(self) -> None:
-        """Release every lease: all that was done with them has ended."""
+        """Release every lease. Work under them must have ended."""
         self._closing = True
         held = {name: one.held.generation for name, one in self._candidates.items() if one.held is not None}
         for name in held:
@@ -258,7 +258,7 @@ class Leases:
             elif one.good:
                 one.renewed(sent)
             else:
-                # Too late: what is done with it has been stopped. It is taken anew, under another generation.
+                # Too late: the work under it has stopped. The lease is taken anew, in another generation.
                 self._lose(candidate, "it was not renewed in time")
 
     async def _take(self, table: LeaseTable, candidate: _Candidate) -> None:
@@ -276,7 +276,7 @@ class Leases:
             self._announcing.set()
 
     async def _announce(self) -> None:
-        """Tell the others of leases that were taken; without it they see them with their next look."""
+        """Announce taken leases to the others, which would see them with their next look."""
         while True:
             await self._announcing.wait()
             self._announcing.clear()
@@ -300,7 +300,7 @@ class Leases:
             self._call_listeners(candidate)
 
     async def _keep_watch(self) -> None:
-        """Lose what was not renewed in time, however long the database takes."""
+        """Lose each lease that was not renewed in time, however long the database takes."""
         while True:
             now = self._clock()
             held = [one for one in self._candidates.values() if one.held is not None]

@@ -28,19 +28,19 @@ class HeartbeatTable(Protocol):
     async def last_seen(self) -> Mapping[str, float]: ...
 
 
-# Returns what this replica says of itself to the others: plain JSON, small.
+# Returns the facts that this replica publishes about itself: plain JSON, small.
 OwnReport = Callable[[], Mapping[str, Any]]
-# Called if a replica came or went.
+# Called when a replica joins or leaves.
 OnReplicasChanged = Callable[[], None]
-# Returns whether a replica is the one that is looked for.
+# Tells whether a replica is the wanted one.
 ReplicaTest = Callable[[ReplicaRecord], bool]
 
 
 class Membership:
-    """The group of this process. `id` is its own name in it, made anew for each process.
+    """The group of this process. `id` is its name in the group, new for each process.
 
-    While the database cannot be asked, the last answer stands: the others may well be there. `settled`: a heartbeat
-    came through after that of `join`, so replicas that came at the same time are known to each other.
+    While the database is away, the last answer stands. `settled`: a heartbeat came through after that of `join`, so
+    replicas that joined at the same time know each other.
     """
 
     def __init__(self, clock: GroupClock, lease: float) -> None:
@@ -53,14 +53,14 @@ class Membership:
         self.problem: str | None = None
         self.joined = asyncio.Event()
         self.settled = False
-        # Since when heartbeats come through, and the last one that did.
+        # The first heartbeat since the last failure, and the last one that came through.
         self._steady: float | None = None
         self._beaten = 0.0
         self._rows: HeartbeatTable | None = None
         self._replicas: Mapping[str, ReplicaRecord] = {}
-        # Those that the database has not heard of for a lease and that have not left: they may only be cut off from it.
+        # Replicas without a heartbeat for a lease that have not left: they may only be cut off from the database.
         self._silent: Mapping[str, ReplicaRecord] = {}
-        # Heartbeats that were begun, the last of them that came through, and the event of the next.
+        # The number of heartbeats begun, the last that came through, and the event of the next.
         self._begun = self._through = 0
         self._next_through = asyncio.Event()
         self._facts: list[OwnReport] = []
@@ -71,35 +71,35 @@ class Membership:
 
     @property
     def joined_as(self) -> str | None:
-        """The id under which the others see this process; None before the first heartbeat was written."""
+        """The id of this process for others; None before its first heartbeat is written."""
         return self.id if self.joined.is_set() else None
 
     @property
     def count(self) -> int:
-        """The number of replicas that are there, this one included."""
+        """The number of live replicas, this one included."""
         return max(1, len(self._replicas))
 
     def all(self) -> tuple[ReplicaRecord, ...]:
-        """Return every replica that is there, this one included, by slot."""
+        """Return every live replica, this one included, by slot."""
         return tuple(self._replicas.values())
 
     def others(self) -> tuple[ReplicaRecord, ...]:
-        """Return every other replica that is there, by slot."""
+        """Return every other live replica, by slot."""
         return tuple(one for one in self._replicas.values() if one.id != self.id)
 
     def get(self, id: str) -> ReplicaRecord | None:
-        """Return a replica that is there; None if it is not."""
+        """Return a live replica, or None."""
         return self._replicas.get(id)
 
     def reachable(self, id: str) -> ReplicaRecord | None:
-        """Return a replica that may answer a hop: one that is there, or a silent one. None if it is gone."""
+        """Return a replica that may answer a hop: a live or a silent one. None if it is gone."""
         return self._replicas.get(id) or self._silent.get(id)
 
     async def find(self, fits: ReplicaTest) -> ReplicaRecord | None:
-        """Return the other replica that fits, also a silent one. One that is not known may have come a moment ago, so
-        the answer is None only once a heartbeat has come through that began after this call.
+        """Return the other replica that fits, live or silent. An unknown one may have joined a moment ago, so the
+        answer is None only after a heartbeat that began after this call.
 
-        While the database cannot be asked, this waits.
+        While the database is away, this waits.
         """
         asked = self._begun
         while True:
@@ -110,26 +110,26 @@ class Membership:
             await self._next_through.wait()
 
     def say(self, facts: OwnReport) -> None:
-        """Have these facts told to the others with each heartbeat."""
+        """Publish these facts with each heartbeat."""
         self._facts.append(facts)
 
     def on_changed(self, listener: OnReplicasChanged) -> None:
-        """Call `listener` each time a replica came or went."""
+        """Call `listener` each time a replica joins or leaves."""
         self._on_changed.append(listener)
 
     async def join(self, rows: HeartbeatTable) -> None:
         """Enter the group.
 
         Raises:
-            StorageError: the database cannot do it; `run` tries again.
+            StorageError: the database failed; `run` tries again.
         """
         self._rows = rows
         await self._beat()
 
     async def gone(self, ids: Iterable[str]) -> frozenset[str]:
-        """Return which of these replicas, of any group, were not seen for `lease` seconds, as the database says now.
+        """Return which of these replicas, of any group, have no heartbeat of the last `lease` seconds in the database.
 
-        None is, where the database was away until a moment ago: no replica could write its heartbeat.
+        The answer is empty if the database was away until a moment ago: no replica could write its heartbeat.
 
         Raises:
             StorageError: the database cannot be read.
@@ -154,7 +154,7 @@ class Membership:
                 self.problem = str(error)
 
     async def leave(self) -> None:
-        """Leave the group, so that the others need not wait for the end of the lease."""
+        """Leave the group, so that the others need not wait out the lease."""
         if self._rows is not None:
             try:
                 await self._rows.leave(self.id)

@@ -1,6 +1,6 @@
-"""The part of a process in its group: the key that the group shares, the heartbeat, the changes of the others.
+"""The membership of a process in its group: the shared key, the heartbeat, the changes of the others.
 
-Rule: one process alone on its database has the key and nothing else; no loop runs then.
+Rule: a process alone on its database has the key and nothing else; it runs no loop.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 # Seconds that a start waits for the database, and between two tries after that.
 _PATIENCE: Final = 2.0
-# A replica waits longer: before it knows the key, no other takes up its sessions, nor it theirs.
+# A replica waits longer: without the key, no other replica continues its sessions, nor it theirs.
 _PATIENCE_OF_REPLICA: Final = 15.0
 _AGAIN: Final = 1.0
 
 
 class Replication:
-    """A process as one of its group. `enabled`: it is one of several, or may be; set before `running`."""
+    """A process as a member of its group. `enabled`: it is or may be one of several; set before `running`."""
 
     def __init__(self, config: ReplicasConfig, database: LazyDatabase) -> None:
         self.config = config
@@ -68,11 +68,11 @@ class Replication:
 
     @property
     def awaited(self) -> bool:
-        """True if the key of the group cannot be read yet, so that ids made by others are not recognized."""
+        """True until the key of the group is read: ids made by others are not recognized before."""
         return self._started and not self._ready and self.config.key is None
 
     async def entered(self, within: float) -> bool:
-        """Wait until the key of the group is known, at most so many seconds; return whether it is."""
+        """Wait at most so many seconds for the key of the group; return True if it is known."""
         try:
             async with asyncio.timeout(within):
                 await self._known.wait()
@@ -84,7 +84,7 @@ class Replication:
         """Return the database.
 
         Raises:
-            StorageError: there is none, or it cannot be used now.
+            StorageError: no database is configured, or it cannot be used now.
         """
         database = await self._database.open() if self._ready else None
         if database is None:
@@ -92,14 +92,14 @@ class Replication:
         return database
 
     async def alone(self, name: str, work: Work) -> None:
-        """Do some work until cancelled, in one replica of the group at a time."""
+        """Run some work until cancelled, in one replica of the group at a time."""
         if self.enabled:
             await self.leases.run_alone(name, work)
         else:
             await work()
 
     async def start(self) -> None:
-        """Read the key of the group and enter it, before a frontend opens; `running` goes on where that takes long."""
+        """Read the key of the group and join it, before a frontend opens; `running` continues if that takes long."""
         self.usage.on = self.enabled
         self._started = True
         if self.config.key is not None:

@@ -1,4 +1,4 @@
-"""The key that the replicas of a group share, and the keys for single purposes that follow from it."""
+"""The key that the replicas of a group share, and the keys for single purposes derived from it."""
 
 import hashlib
 import hmac
@@ -10,9 +10,9 @@ _BYTES: Final = 32
 
 
 class SharedKey:
-    """A secret of the group. Until `use` gives it one, it is of this process alone.
+    """The secret of the group; until `use`, a secret of this process alone.
 
-    What was made with the key of this process stays good in it, as `derive_all` says.
+    Data sealed with the key of this process stays readable in it, since `derive_all` returns both keys.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SharedKey:
         return _derived(self._shared or self._own, purpose)
 
     def derive_all(self, purpose: Purpose) -> tuple[bytes, ...]:
-        """Return the keys to open and verify with: that of the group first."""
+        """Return the keys to open and verify with, the group's first."""
         keys = (self._shared, self._own) if self._shared is not None else (self._own,)
         return tuple(_derived(key, purpose) for key in keys)
 

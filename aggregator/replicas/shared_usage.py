@@ -1,7 +1,7 @@
-"""Reports of the replicas to each other of their usage of limits: in the background, all that changed at once.
+"""Reports of usage of limits between replicas: in the background, all changes together.
 
-A call waits for it in two cases only: this replica has charged a slice of the limit and the database does not have it
-yet; or calls of others, which may have ended, take the last places. While the database is away no call waits.
+A call waits for a report in two cases only: this replica has charged a slice of the limit that the database does not
+have yet; or calls of others, which may have ended, take the last places. No call waits while the database is away.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from aggregator.storage.records import UsageRow
 
 log = logging.getLogger(__name__)
 
-# Seconds between a charge and its report: where there is time, and where half of a slice is used.
+# Seconds between a charge and its report: usually, and once half of a slice is used.
 SOON: Final = 0.25
 PROMPTLY: Final = 0.02
-# Seconds for the database to take one report. After that it counts as away.
+# Seconds that the database may take for one report before it counts as away.
 PATIENCE: Final = 2.0
 _AGAIN: Final = 1.0
 _AT_ONCE: Final = 500
-# Of a limit, all replicas together have so large a part as slices.
+# The part of a limit that the slices of all replicas make together.
 _PART: Final = 4
-# Seconds that a row is kept for longer than what it says counts.
+# Seconds for which a row outlives the usage in it.
 _MARGIN: Final = 1.0
-# Seconds after its last call at which a conversation counts as over.
+# Seconds from its last call until a conversation counts as over.
 CONVERSATION_OVER: Final = 24 * 3600.0
 
 
@@ -50,9 +50,9 @@ class UsageTable(Protocol):
 
 
 class SharedUsage:
-    """The limits that the replicas keep together. `on`: this process is one of several; if not, nothing here is used.
+    """The limits that the replicas keep together. `on`: this process is one of several; if not, this object is unused.
 
-    `away`: the database cannot be asked, so this replica keeps to its share of each limit.
+    `away`: the database cannot be asked, so this replica uses its share of each limit only.
     """
 
     def __init__(self, group: str, membership: Membership, clock: GroupClock) -> None:
@@ -88,7 +88,7 @@ class SharedUsage:
 
     def slice_of(self, most: int) -> int:
         """Return how many calls this replica may charge to a limit before the database has them: one, until it knows
-        which others came when it did.
+        the replicas that joined with it.
         """
         return max(1, most // (_PART * self._count)) if self._membership.settled else 1
 
@@ -97,9 +97,9 @@ class SharedUsage:
         return max(1, most // self._count)
 
     def has_room(self, usage: Usage, most: int, now: float) -> bool | None:
-        """Return whether a call may be charged to a limit of `most`, where `on`; None: that has to be asked first."""
+        """Return whether a call may be charged to a limit of `most`, if `on`; None: ask the database first."""
         if usage.used(now) >= most:
-            # Calls of a minute grow old at times that are known; those under way end unforeseen.
+            # Calls of a minute expire at known times; calls in flight end at unknown ones.
             known = self.away or usage.foreseen or usage.own(now) >= most
             return False if known else None
         if self.away:
@@ -107,7 +107,7 @@ class SharedUsage:
         return True if usage.unknown(now) < self.slice_of(most) else None
 
     def charged(self, usage: Usage, most: int, now: float) -> None:
-        """Take note of a call that was charged, where `on`."""
+        """Record a charged call, if `on`."""
         self._changed[usage] = None
         if usage.leased:
             self._leased[usage] = None
@@ -115,13 +115,13 @@ class SharedUsage:
             self._wake.set()
 
     def given_back(self, usage: UsageLevel) -> None:
-        """Take note that a call counts no more."""
+        """Record that a call no longer counts."""
         if self.on and usage.stale:
             self._changed[usage] = None
             self._wake.set()
 
     async def ask(self, usage: Usage) -> None:
-        """Wait until the database has what was charged, and what the others charged is known; or it is away."""
+        """Wait until the database has our charges and we know those of the others, or until it is away."""
         if self.away or not self.on:
             return
         answered = asyncio.get_running_loop().create_future()
@@ -132,7 +132,7 @@ class SharedUsage:
         await answered
 
     async def start(self, table: UsageTable) -> None:
-        """Begin to tell the others.
+        """Begin to report to the others.
 
         Raises:
             StorageError: the database cannot be read.
@@ -143,14 +143,14 @@ class SharedUsage:
 
     @asynccontextmanager
     async def running(self, kept: KeptWork | None = None) -> AsyncIterator[None]:
-        """Tell and ask inside, if this process is one of several."""
+        """Exchange reports inside, if this process is one of several."""
         async with Tasks("the limits of replicas") as self._tasks:
             if self.on:
                 self._tasks.start((kept or KeptWork()).keep("the limits of replicas", self._run))
             yield
 
     async def end(self) -> None:
-        """Tell the last, so that the others need not wait until it counts no more; no call waits from here on."""
+        """Send the last report, so that the others need not wait for it to expire; no call waits after that."""
         await self._tasks.cancel()
         await self.exchange()
         self.away = True
@@ -165,7 +165,7 @@ class SharedUsage:
             self._answer(self._waiting)
 
     async def exchange(self) -> None:
-        """Write what changed, and read what the others have used of it."""
+        """Write the changes, and read the usage of the others."""
         if self._table is None:
             return
         now = asyncio.get_running_loop().time()
@@ -191,7 +191,7 @@ class SharedUsage:
             self._answer(waiting)
 
     async def _report(self, table: UsageTable, batch: Sequence[Usage], now: float) -> None:
-        # What is written is committed before what the others wrote is read: of two replicas that do this at one time,
+        # The write is committed before the read: of two replicas that do this at one time,
         # one sees the other's.
         theirs = self._clock.now()
         self._number += 1
@@ -223,7 +223,7 @@ class SharedUsage:
             self._wake.set()
 
     def _renew(self, now: float) -> None:
-        """Write anew the calls under way whose row would not count much longer."""
+        """Write anew the calls in flight whose row expires soon."""
         soon = now + self._membership.lease * 2 / 3
         for usage in list(self._leased):
             if usage.expires_before(soon):
@@ -235,7 +235,7 @@ class SharedUsage:
         if not self.away:
             log.warning("limits are not shared with the other replicas: each keeps to its share of them: %s", why)
         self.away, self.problem = True, why
-        # Also those who wait for the report after this one.
+        # Also those that wait for the report after this one.
         self._answer(self._waiting)
         self._waiting.clear()
 
@@ -261,7 +261,7 @@ class SharedUsage:
 
 
 def _row(usage: Usage, now: float, theirs: float) -> UsageRow | None:
-    """Return what to write of a usage; None where there is nothing to tell. `theirs` is `now` by the group's clock."""
+    """Return the row of a usage, or None if nothing changed. `theirs` is `now` by the group clock."""
     calls, spans = usage.send(now)
     key = usage.key or ""
     if isinstance(usage, UsageLevel):
@@ -273,7 +273,7 @@ def _row(usage: Usage, now: float, theirs: float) -> UsageRow | None:
 
 
 def _used(rows: Iterable[UsageRow], shift: float) -> Iterable[Used]:
-    """Return what rows say, with the times of the event loop, which are those of the group's clock and `shift`."""
+    """Return the usage in rows, with times of the event loop: those of the group clock plus `shift`."""
     for row in rows:
         if row.times is None:
             yield Used(row.expires + shift, row.used)

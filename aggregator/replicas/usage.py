@@ -1,4 +1,4 @@
-"""The usage of one limit: of this replica, and of the others as far as it knows.
+"""The usage of one limit: by this replica, and by the others as far as it knows.
 
 Rule: nothing here waits or asks; times are those of the event loop, in seconds.
 
@@ -18,20 +18,20 @@ _SPANS: Final = 64
 
 
 class Used(NamedTuple):
-    """A number of calls, and until when they count: the end of their minute, or of the time they are known for."""
+    """A number of calls, and until when they count: the end of their minute, or of their report."""
 
     until: float
     calls: int
 
 
 class Usage(ABC):
-    """The usage of one counter, which all replicas call `key`; None where one process is alone."""
+    """The usage of one counter, which all replicas call `key`; None if one process is alone."""
 
     __slots__ = ("_others", "_others_calls", "key")
 
-    # Whether calls count no more at times that are known before.
+    # Whether calls stop counting at times known before.
     foreseen = False
-    # Whether it has to be reported again and again for as long as there is something to count.
+    # Whether it must be reported again and again while there is something to count.
     leased = False
 
     def __init__(self, key: str | None = None) -> None:
@@ -56,26 +56,26 @@ class Usage(ABC):
 
     @abstractmethod
     def send(self, now: float) -> tuple[int, tuple[Used, ...] | None]:
-        """Return what to tell the others now: how many calls count, and where that changes by itself, until when."""
+        """Return the report for the others: how many calls count, and, if that changes by itself, until when."""
 
     @abstractmethod
     def acknowledge(self, now: float, others: Iterable[Used]) -> None:
-        """Take in that the last `send` was written at `now` or later, and what the others had used after that."""
+        """Record that the last `send` was written at `now` or later, and the usage of the others after that."""
 
     def used(self, now: float) -> int:
-        """Return how many calls count now, of all replicas, as far as is known."""
+        """Return how many calls of all replicas count now, as far as this one knows."""
         others = self._others
         while others and others[0].until <= now:
             self._others_calls -= others.popleft().calls
         return self.own(now) + self._others_calls
 
     def free_at(self, now: float, most: int) -> float:
-        """Return when less than `most` calls will count, if none is added; `now` where that cannot be known."""
+        """Return when less than `most` calls will count, if none is added; `now` if that is unknown."""
         return now
 
     @property
     def stale(self) -> bool:
-        """True where the last report does not say what counts now, and that was not foreseen."""
+        """True if the count differs from the last report in a way that the report did not foresee."""
         return False
 
     def expires_before(self, when: float) -> bool:
@@ -97,7 +97,7 @@ class UsageWindow(Usage):
     def __init__(self, key: str | None = None) -> None:
         super().__init__(key)
         self._times: deque[float] = deque()
-        # The same with little detail, for reports: [when the first was made, the last, how many].
+        # The same in little detail, for reports: [time of the first, time of the last, how many].
         self._spans: deque[list[float]] = deque()
         self._made = self._sent = self._known = 0
 
@@ -124,7 +124,7 @@ class UsageWindow(Usage):
                 spans.popleft()
 
     def unknown(self, now: float) -> int:
-        """Return how many calls were made since what the database is known to have."""
+        """Return how many calls were made since the last report that the database surely has."""
         return self._made - self._known
 
     def send(self, now: float) -> tuple[int, tuple[Used, ...]]:
@@ -139,7 +139,7 @@ class UsageWindow(Usage):
         self._learn(others)
 
     def free_at(self, now: float, most: int) -> float:
-        """Return when so many calls have grown old that less than `most` are left."""
+        """Return when so many calls have expired that less than `most` are left."""
         if most <= 0:
             return now + MINUTE
         times = self._times
@@ -157,9 +157,9 @@ class UsageWindow(Usage):
 
 
 class UsageLevel(Usage):
-    """A number that goes up and down: calls under way, or the calls of a conversation.
+    """A number that goes up and down: calls in flight, or the calls of a conversation.
 
-    What this replica wrote counts for `lease` seconds, if it does not write anew.
+    A report counts for `lease` seconds, unless the replica writes a new one.
     """
 
     __slots__ = ("_lowest", "_sent", "_sent_at", "_until", "calls", "lease", "leased")
@@ -190,7 +190,7 @@ class UsageLevel(Usage):
 
     @property
     def stale(self) -> bool:
-        """True where the last report has another number."""
+        """True if the last report has another number."""
         return self.calls != self._sent
 
     def expires_before(self, when: float) -> bool:
