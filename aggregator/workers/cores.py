@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# What a container may use, as the kernel says it inside: microseconds of each period, or `max`.
+# The kernel's limit for a container: microseconds of each period, or `max`.
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 def cores(quota: Path = _QUOTA) -> int:
-    """Return how many cores there are for this process: those it is let onto, and at most what its container gets."""
+    """Return the number of cores for this process: its affinity, and at most the quota of its container."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         given, period = quota.read_text(encoding="ascii").split()

@@ -1,6 +1,6 @@
 """The counters of workers, kept in the memory that all of them share, so that a sum never falls as a worker ends.
 
-Rule: what a worker has told is kept first; it lies there whole, even where its process is stopped in the middle.
+Rule: a worker writes its counters before it reports them; the text stays whole even if the process stops in the middle.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Final
 TABLE_BYTES: Final = 64 * 1024
 _HALF: Final = 16 * 1024 * 1024
 _EACH: Final = 2 * _HALF
-# Number of the text, its length and checksum. The half with the higher number is the newer.
+# Number, length and checksum of the text. The half with the higher number is the newer.
 _HEAD: Final = struct.Struct("=QQQ")
 
 
@@ -29,7 +29,7 @@ class KeptCounters:
         self.lines = (os.fstat(descriptor).st_size - TABLE_BYTES) // _EACH
 
     def keep(self, line: int, text: bytes) -> bool:
-        """Keep a text in place of the last; only the worker of that line does. Return False if it is too long."""
+        """Replace the last text; only the worker of that line may. Return False if the text is too long."""
         if len(text) > _HALF - _HEAD.size:
             return False
         numbers = [self._half(line, half)[0] for half in (0, 1)]
@@ -39,7 +39,7 @@ class KeptCounters:
         return True
 
     def read(self, line: int) -> bytes:
-        """Return the newest text of a line that is whole; empty if there is none."""
+        """Return the newest whole text of a line, or an empty one."""
         return max(self._half(line, 0), self._half(line, 1))[1]
 
     def _half(self, line: int, half: int) -> tuple[int, bytes]:

@@ -1,6 +1,6 @@
-"""The words between the supervisor and a worker: lines of JSON over a pair of sockets.
+"""The messages between the supervisor and a worker: lines of JSON over a pair of sockets.
 
-Rule: what is said fits one packet of the pair, so that a line comes whole, with the socket that goes with it.
+Rule: each message fits one packet of the pair, so that a line comes whole, with its socket.
 """
 
 import json
@@ -16,19 +16,19 @@ SETTLED: Final = "settled"
 RELOAD: Final = "reload"
 HAND_OVER: Final = "hand over"
 
-# The variable that names what a worker inherits: the name of all workers, its number and line, and descriptors.
+# The variable with the inheritance of a worker: the name of all workers, its number and line, and descriptors.
 VARIABLE: Final = "AGGREGATOR_WORKER"
 _MOST: Final = 16 * 1024
 
 
 class OrderReader:
-    """The lines that come over one socket, put together."""
+    """The lines that come over one socket."""
 
     def __init__(self) -> None:
         self._begun = b""
 
     def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the lines that are whole with these bytes."""
+        """Yield the lines that these bytes complete."""
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             found = json.loads(line)
@@ -37,7 +37,7 @@ class OrderReader:
 
 
 def send(to: socket.socket, word: str, listening: socket.socket | None = None, **more: Any) -> None:
-    """Send one line, with a socket to go with it.
+    """Send one line, with a socket.
 
     Raises:
         OSError: the other process has ended.
@@ -53,7 +53,7 @@ def receive(end: socket.socket) -> tuple[bytes, list[int]]:
     """Return the next bytes, none at the end, and the descriptors that came with them.
 
     Raises:
-        OSError: there is nothing to read now, or the other process has ended.
+        OSError: nothing can be read now, or the other process has ended.
     """
     data, descriptors, _, _ = socket.recv_fds(end, _MOST, 4)
     return data, descriptors

@@ -1,7 +1,7 @@
-"""The supervisor of workers: starts them, replaces those that end or hang, and passes on what it is told.
+"""The supervisor of workers: starts them, replaces those that end or hang, and passes on orders.
 
 Rule 1: the listening socket stays open here, so that no connection is refused while a worker is replaced.
-Rule 2: a worker that never served is an error of the operator: it is told once, and ends the program.
+Rule 2: a worker that never served is an error of the operator: it is reported once, and ends the program.
 """
 
 import logging
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 64
 # Seconds between two looks at the workers, and looks without a report until one counts as hung: while it serves, and
-# before it does.
+# before.
 LOOK_EVERY: Final = 1.0
 HUNG_AFTER: Final = 20
 START_AFTER: Final = 120
-# Looks in which every server of a new worker is to be tried, until the old one ends all the same.
+# Looks after which the old worker ends even if the new one has not tried every server.
 SETTLE_AFTER: Final = 30
-# Seconds that a worker must have served for the next one in its place to be started at once; and between two starts.
+# Seconds that a worker must serve for its replacement to start at once; and between two starts.
 STEADY: Final = 10.0
 LONGEST_PAUSE: Final = 30.0
 
@@ -39,10 +39,10 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2,
 
 
 class WorkerProcess:
-    """A worker that was started: `number` stays the same for the one in its place after it.
+    """A started worker; its replacement has the same `number`.
 
-    serves: it takes connections. settled: every server of it was tried once. ending: it was told to end.
-    silent: how many looks ago it last reported that its event loop runs.
+    serves: it takes connections. settled: it has tried every server once. ending: it has the order to end.
+    silent: the number of looks since its last report that its event loop runs.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WorkerProcess:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit code of a worker that has ended, and free what it had; None while it runs."""
+        """Return the exit code of an ended worker and free its resources; None while it runs."""
         code = self._process.poll()
         if code is not None:
             self._table.clear(self._line)
@@ -102,7 +102,7 @@ class WorkerProcess:
         self._beats = beats
 
     def send(self, word: str) -> None:
-        """Tell it something; one that has ended is not told."""
+        """Send it a message, unless it has ended."""
         with suppress(OSError):
             orders.send(self.end, word)
 
@@ -114,7 +114,7 @@ class WorkerProcess:
 class WorkerSupervisor:
     """The supervisor of `count` workers; each is this program, with `command` after `serve`.
 
-    `on_listening` is called with what the first worker says once it listens: how to log.
+    `on_listening` is called with the first worker's message once it listens: how to log.
     """
 
     def __init__(
@@ -136,13 +136,13 @@ class WorkerSupervisor:
         self._workers: list[WorkerProcess] = []
         self._on_terminal = _on_terminal()
         self._has_served = False
-        # How often it was told to end, and the exit code then.
+        # The number of orders to end, and the exit code then.
         self._told = 0
         self._code = 0
-        # By number of the worker: when the next one is to be started, and how many in its place did not last.
+        # By number of the worker: when its replacement starts, and how many replacements did not last.
         self._due: dict[int, float] = {}
         self._failures: dict[int, int] = {}
-        # The numbers of workers that are still to be replaced one after another; the two of this moment.
+        # The numbers of workers still to be replaced, one after another; the old and new one of this moment.
         self._rolling: deque[int] = deque()
         self._old: WorkerProcess | None = None
         self._new: WorkerProcess | None = None
@@ -210,7 +210,7 @@ class WorkerSupervisor:
             self._begin_rolling()
 
     def _end(self) -> None:
-        """Have every worker drain and end; the second time without waiting, the third time at once."""
+        """Order every worker to drain and end; the second time without waiting, the third time at once."""
         self._told += 1
         self._due.clear()
         self._rolling.clear()
@@ -271,7 +271,7 @@ class WorkerSupervisor:
             return
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if not self._has_served:
-            # What is wrong was logged by the worker itself, or the system says it.
+            # The worker itself has logged the fault, or the system reports it.
             if code < 0:
                 log.error("the first worker was ended by %s before it served", how)
             self._code = 128 - code if code < 0 else code or 1
@@ -290,7 +290,7 @@ class WorkerSupervisor:
         self._start_due()
 
     def _again(self, number: int, what: str, failures: int) -> None:
-        """Have a worker started after a pause, which grows with failures in a row."""
+        """Start a worker after a pause, which grows with failures in a row."""
         self._failures[number] = failures
         pause = min(2.0 ** (failures - 2), LONGEST_PAUSE) if failures > 1 else 0.0
         log.error("worker %d %s; another one is started in %g seconds", number, what, pause)
@@ -303,7 +303,7 @@ class WorkerSupervisor:
             try:
                 self._start(number)
             except OSError as error:
-                # The system is at a limit of its own, or the program is being replaced: the others go on.
+                # The system is at one of its limits, or the program is being replaced: the others go on.
                 failures = max(2, self._failures.get(number, 0) + 1)
                 self._again(number, f"cannot be started ({_why(error)})", failures)
 
@@ -333,7 +333,7 @@ class WorkerSupervisor:
         self._roll_on()
 
     def _roll_on(self) -> None:
-        """Go on with the replacing as far as it goes now."""
+        """Continue the replacement as far as possible now."""
         new, old = self._new, self._old
         if self._told:
             return
@@ -351,7 +351,7 @@ class WorkerSupervisor:
             number = self._rolling.popleft()
             self._old = next((one for one in self._workers if one.number == number), None)
             if self._old is None:
-                # It ended by itself: the one in its place is new.
+                # It ended by itself: its replacement is new.
                 self._roll_on()
                 return
             try:

@@ -1,6 +1,6 @@
 """A table in memory that all workers and their supervisor share: a line for each worker.
 
-Law: a line is written by its own worker alone, and emptied by the supervisor once that process has ended.
+Law: only its own worker writes a line; the supervisor empties it once that process has ended.
 """
 
 import mmap
@@ -61,11 +61,11 @@ class WorkerTable:
         return self._get(self._starts[line] + _BEATS)
 
     def accept(self, line: int, accepts: bool) -> None:
-        """Note whether a worker takes connections."""
+        """Record whether a worker takes connections."""
         self._put(self._starts[line] + _ACCEPTS, int(accepts))
 
     def count(self, line: int, connections: int) -> None:
-        """Note how many connections a worker has."""
+        """Record how many connections a worker has."""
         self._put(self._starts[line] + _CONNECTIONS, connections)
 
     def connections(self, line: int) -> int:

@@ -1,6 +1,6 @@
-"""A worker's side of what it shares with its supervisor and the other workers.
+"""A worker's end of the memory and sockets that it shares with its supervisor and the other workers.
 
-Rule: a worker does not outlive its supervisor, even where its event loop hangs.
+Rule: a worker does not outlive its supervisor, even if its event loop hangs.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ Act = Callable[[], None]
 
 
 class InheritedWorker:
-    """A worker, from inside its process. `number` counts from 1; `listening` is None in the first worker of a start.
+    """A worker, seen from its own process. `number` counts from 1; `listening` is None in the first worker of a start.
 
     group: a name for all workers of one supervisor. line: that of this one in the table.
-    handing_over: set once this worker is to take no new connections and to end.
+    handing_over: set once this worker takes no new connections and ends.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class InheritedWorker:
         return self.listening is None
 
     def report(self, word: str, listening: socket.socket | None = None, **more: Any) -> None:
-        """Tell the supervisor something; `run` notes where it is gone."""
+        """Send the supervisor a message; `run` notices if it is gone."""
         try:
             orders.send(self._end, word, listening, **more)
         except OSError:
@@ -96,7 +96,7 @@ class InheritedWorker:
 
 
 def inherited_worker(environ: MutableMapping[str, str]) -> InheritedWorker | None:
-    """Return what this process inherits as a worker, None where it is none; no program that it starts inherits that."""
+    """Return the inheritance of this process if it is a worker, or None; programs that it starts do not inherit it."""
     text = environ.pop(orders.VARIABLE, None)
     if text is None:
         return None
@@ -110,7 +110,7 @@ def inherited_worker(environ: MutableMapping[str, str]) -> InheritedWorker | Non
 
 
 def _go_on_without_supervisor() -> None:
-    """Have a worker that is stopped go on when its supervisor ends, so that it ends, too; Linux only."""
+    """Continue a stopped worker when its supervisor ends, so that it ends too; Linux only."""
     if sys.platform == "linux":
         import ctypes
 

@@ -17,7 +17,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.results.keeper import ResultSource
 from aggregator.gateway.results.showing import LargeResults, knows_links
 
-# Work on a result that takes long, or has an effect: its outcome is the result from then on.
+# Work on a result that takes long, or has an effect: its outcome replaces the result.
 LongWork = Callable[[], Awaitable[dict[str, Any]]]
 Steps = Generator[LongWork, dict[str, Any], dict[str, Any]]
 Fit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -83,7 +83,7 @@ class ResultDelivery:
         if is_bounded:
             small = False
         elif alone and (plan.keeps_structured or "structuredContent" not in result):
-            # Most results: nothing is called for them.
+            # Most results end here, without a call.
             small = len(content[0]["text"]) <= self._large_results.most_characters
         else:
             small = not is_long(result.get("content")) and self._large_results.is_small(
@@ -101,7 +101,7 @@ class ResultDelivery:
     async def _fitted(
         self, permitted: Permitted, host: Host, labels: frozenset[str], result: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return a result that may be too large, whole or in part."""
+        """Return a result whole, or a part of it if it is too large."""
         call, plan = permitted.call, permitted.plan
         return await self._large_results.fitted(
             result,
@@ -116,12 +116,12 @@ class ResultDelivery:
 
 
 async def _not_at_once(result: dict[str, Any]) -> dict[str, Any]:
-    """Stand for work that is left to a task: see `deliver_at_once`."""
+    """Stand for work that a task does: see `deliver_at_once`."""
     raise AssertionError("work that takes long is for a task")
 
 
 def _is_one_text(content: Any) -> bool:
-    """Return whether a result holds nothing that could name a resource: one block of text."""
+    """Return True for one block of text, which cannot name a resource."""
     if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
         return False
     block = content[0]

@@ -1,9 +1,9 @@
-"""Calls of tools that need no task: a host calls a tool as it did before, and there is nothing to ask, refuse or wait
-for. They take the steps of the pipeline at once, outside of any task.
+"""The fast path: a host repeats a call, and nothing has to be asked, refused or waited for. The steps of the pipeline
+run at once, outside of any task.
 
-Rule 1: both ways run one plan (`calls/plan.py`), which holds while the snapshots are the same that it was made of.
-Rule 2: `send_at_once` changes nothing until the request is sent. What may have to wait is left to the pipeline.
-Rule 3: anything that comes then but a plain result is for a task (`Pipeline.take_over`), which does the rest.
+Rule 1: both ways run one plan (`calls/plan.py`), which holds while the snapshots behind it stay the same.
+Rule 2: `send_at_once` changes nothing until the request is sent. The pipeline takes every call that may have to wait.
+Rule 3: a task (`Pipeline.take_over`) handles every outcome but a plain result.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# Seconds after which a call that still runs is taken over, and at most twice as many.
+# A task takes over a call that runs for longer than this, in seconds, or at most twice this.
 SLOW: Final = 0.05
-# The members of a call that has nothing out of the ordinary.
+# The members of an ordinary call.
 _META: Final = "_meta"
 _MEMBERS: Final = frozenset({"name", "arguments", _META})
-# Bytes of a `_meta` that is remembered, and plans, for one host.
+# Bytes of a remembered `_meta`, and number of plans, for one host.
 _META_KEPT: Final = 4096
 _PLANS: Final = 64
 # Never changed.
@@ -75,18 +75,18 @@ class DirectCalls:
         self._pipeline = pipeline
         self.rate_limits = rate_limits
         self._flow = pipeline.flow
-        # Calls that began since the last turn of the timer, and those before.
+        # Calls from after the last turn of the timer, and older ones.
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def running(self) -> list[DirectCall]:
-        """Return the calls that no task works on now."""
+        """Return the calls without a task."""
         return [*self._older, *self._new]
 
     def end(self) -> None:
-        """Have every call taken over by a task, which can be ended with words."""
+        """Hand every call to a task, which can be cancelled with a message."""
         for call in self.running():
             call.take_over()
 
@@ -94,9 +94,9 @@ class DirectCalls:
         return len(self._new) + len(self._older)
 
     def known(self, host: Host, params: dict[str, Any]) -> KnownHost | None:
-        """Return what later calls of a host have in common with one that was answered; None if they will not be direct.
+        """Return the common facts of an answered call and later ones of its host; None if those need a task.
 
-        The call was accepted by its frontend.
+        The frontend has accepted the call.
         """
         meta = params.get(_META)
         if not isinstance(meta, dict | None):
@@ -112,7 +112,7 @@ class DirectCalls:
     def send_at_once(self, known: KnownHost, params: dict[str, Any], answer: DirectAnswer) -> DirectCall | None:
         """Send a call to its upstream; return None, and do nothing, if it has to wait for anything.
 
-        `answer` is used later, never from here.
+        `answer` is used later, never before this returns.
         """
         received, meta = perf_counter(), params.get(_META)
         if known.is_plain is None:
@@ -159,7 +159,7 @@ class DirectCalls:
         return call
 
     def _is_open(self, params: dict[str, Any]) -> bool:
-        """Return whether a call with nothing out of the ordinary can be taken now."""
+        """Return True if the call is ordinary and can be taken now."""
         observers = self._call_log.observers
         return (
             _MEMBERS.issuperset(params)
@@ -194,7 +194,7 @@ class DirectCalls:
         return plan
 
     def _flow_allows(self, call: DirectCall) -> bool:
-        """Note what a call has to do with flow labels. Return whether it is known now that the flow rules allow it."""
+        """Note the flow labels of a call. Return True if the flow rules surely allow it."""
         ruling, rulebook = call.plan.ruling, self._views.rulebook
         assert rulebook is not None, "flow rules are in a rulebook"
         call.flow = self._flow.begin(rulebook, ruling.flow, call.known.host, call.trace, call.plan.tool.name)
@@ -205,7 +205,7 @@ class DirectCalls:
         return True
 
     def _onward(self, call: DirectCall, meta: Any, *, same_meta: bool) -> dict[str, Any]:
-        """Return the params of a call as its upstream gets them."""
+        """Return the params of a call for its upstream."""
         plan, params, arguments = call.plan, call.params, call.arguments
         sent: dict[str, Any] = {"name": plan.tool.own_name}
         if arguments or "arguments" in params:
@@ -218,7 +218,7 @@ class DirectCalls:
         return sent
 
     async def take_over(self, call: DirectCall, channel: Channel) -> Mapping[str, Any]:
-        """Return the result of a call that was begun without a task, in the form of the era it speaks.
+        """Return the result of a call that was sent without a task, in the form of its era.
 
         Raises:
             RpcError: the error to answer with.
@@ -227,7 +227,7 @@ class DirectCalls:
         try:
             result = await self._pipeline.take_over(call, channel)
         finally:
-            # It has been counted since it was begun.
+            # It counts since it was sent.
             self._drain.end()
             call.drop()
         return eras.for_modern(result) if modern else eras.for_legacy(result)
@@ -256,12 +256,12 @@ class DirectCalls:
         try:
             self._settle(call, record)
             call.to_host.answered(given)
-        except Exception as error:  # of ours, or for want of memory: no task would answer the host any more
+        except Exception as error:  # our error, or no memory: no task would answer the host any more
             call.to_host.failed(error)
         return True
 
     def _settle(self, call: DirectCall, record: CallRecord) -> None:
-        """Give back all that a call holds, and put it on record: each of these even if another one fails."""
+        """Give back everything that a call holds, and record it: each step even if another one fails."""
         try:
             self.forget(call)
         finally:
@@ -286,7 +286,7 @@ class DirectCalls:
             self._older.pop(call, None)
 
     def _turn(self) -> None:
-        """Have slow calls taken over."""
+        """Hand slow calls to tasks."""
         slow, self._older, self._new = self._older, self._new, {}
         self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn) if self._older else None
         for call in slow:

@@ -1,4 +1,4 @@
-"""One call that no task works on, until it is answered or a task takes it over."""
+"""One call without a task, until it is answered or a task takes it over."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class DirectAnswer(Protocol):
-    """The way from a direct call back to its frontend. One of these is called, once; `failed` after `answered` too."""
+    """The way from a direct call back to its frontend. One method is called, once; `failed` may follow `answered`."""
 
     @property
     def request_id(self) -> str | int: ...
@@ -33,7 +33,7 @@ class DirectAnswer(Protocol):
         """Send the result, which has the form of the host's era."""
 
     def failed(self, error: Exception, /) -> None:
-        """Send an error: the result could not be sent. Nothing is sent if it was all the same."""
+        """Send an error since the result could not be sent; send nothing if it was sent after all."""
 
     def take_over(self, call: "DirectCall", /) -> None:
         """Start a task that answers with `DirectCalls.take_over`."""
@@ -49,11 +49,11 @@ class DirectCallOwner(Protocol):
         """Forget a call that a task takes over."""
 
     def questions(self, call: "DirectCall") -> Questions:
-        """Return the questions of a call's server, with what flow rules say of them."""
+        """Return the questions of a call's server, with the flow rules on them."""
 
 
 class DirectCall(DirectRequest):
-    """One call that no task works on."""
+    """One call without a task."""
 
     __slots__ = (
         "_owner",
@@ -98,7 +98,7 @@ class DirectCall(DirectRequest):
         self.charge: Charge = FREE
         self.progress: Progress | None = None
         self.taken_over = False
-        # What its result brings, and the labels of its conversation, where the policies have flow rules.
+        # The labels of its result and of its conversation, if the policies have flow rules.
         self.flow: CallFlow | None = None
         self.told: str | None = None
         self.started = time.time()
@@ -107,7 +107,7 @@ class DirectCall(DirectRequest):
 
     @property
     def caller(self) -> RequestCaller:
-        """The host, as the upstream may reach it: for that, a task has to take the call over."""
+        """The host for questions of the upstream, which need a task to take the call over."""
         if self._caller is None:
             known = self.known
             self._caller = RequestCaller(known.host, known.version, self.params, LateChannel(self))
@@ -119,7 +119,7 @@ class DirectCall(DirectRequest):
         """See `AnswerReceiver`."""
         try:
             answered = not self.taken_over and self._owner.answer_host(self, result)
-        except Exception:  # of ours, or for want of memory: the pipeline then says what is wrong
+        except Exception:  # our error, or no memory: the pipeline then reports it
             log.exception("the answer of %s could not be given at once", self.plan.tool.name)
             answered = False
         if not answered:
@@ -134,13 +134,13 @@ class DirectCall(DirectRequest):
             self.to_host.take_over(self)
 
     def on_progress(self, params: dict[str, Any]) -> None:
-        """Pass a report of progress on to the host; the first one has the call taken over."""
+        """Pass a report of progress on to the host; a task takes the call over with the first."""
         if self.progress is None:
             self.progress = Progress(self.caller)
         self.progress(params)
 
     def record(self) -> CallRecord:
-        """Return the record of the call, as far as it has come."""
+        """Return the record of the call so far."""
         plan, received = self.plan, self.received
         record = begin_record(self.trace, self.known.recorded, self.params, received, self.started)
         enter_tool(record, plan.tool)
@@ -161,18 +161,18 @@ class DirectCall(DirectRequest):
             late.arrive(channel)
 
     def drop(self) -> None:
-        """Let go of all that was asked and of who asked, once the call is over: see `forget_host`."""
+        """Drop the references to the request and its host once the call is over: see `forget_host`."""
         self.params, self.arguments, self.result, self.progress = {}, {}, None, None
         del self.known, self.plan, self.to_host
 
     def as_call(self) -> ToolCall:
-        """Return the call as the pipeline has it."""
+        """Return the call in the form of the pipeline."""
         known = self.known
         return ToolCall(known.host.principal, self.params, known.version, known.style, known.conversation)
 
 
 class LateChannel:
-    """The channel of a direct call: the first message has the call taken over, and leaves once a task has done so."""
+    """The channel of a direct call. A task takes the call over with the first message, and sends it."""
 
     def __init__(self, call: DirectCall) -> None:
         self._call = call
@@ -215,6 +215,6 @@ class LateChannel:
 
 
 def stage(name: str, received: float, began: float, ended: float) -> Stage:
-    """Return a stage; the times are of the clock of durations, and the call was received at `received`."""
-    # Quicker than its constructor, which is written in Python.
+    """Return a stage. All times are of the clock of durations; the call came at `received`."""
+    # Quicker than its constructor, which is Python code.
     return tuple.__new__(Stage, (name, began - received, ended - began))

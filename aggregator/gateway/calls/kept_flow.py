@@ -1,4 +1,4 @@
-"""The flow labels of kept results: who reads one on has read what it is of."""
+"""The flow labels of kept results: reading one counts as reading its source."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View
 from aggregator.policy.flow.decide_flow import NO_FLOW
 
-# What brought a label, where it is not known which tool a kept result is of.
+# The source of a label, if the tool of a kept result is unknown.
 _PROGRAM: Final = "run_code"
 
 
 class KeptFlow:
-    """The labels of kept results: those that they had, and those that their tools have by now."""
+    """The labels of kept results: their own, and the current ones of their tools."""
 
     def __init__(self, guard: FlowGuard, current: CurrentCatalog) -> None:
         self._guard = guard
@@ -24,7 +24,7 @@ class KeptFlow:
     async def note(
         self, view: View, host: Host, record: CallRecord, within: TraceContext | None, kept: KeptResult
     ) -> None:
-        """Note what a kept result brings to the conversation that reads it, before the host gets it.
+        """Record the labels that a kept result brings to the reading conversation, before the host gets it.
 
         Raises:
             NotRecorded: as of `FlowGuard.bring`.

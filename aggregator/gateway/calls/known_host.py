@@ -1,4 +1,4 @@
-"""The facts that calls of one host have in common, and the plans of the tools that it called."""
+"""The common facts of the calls of one host, and the plans of the tools that it called."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
 from aggregator.gateway.views.views import View
 
-# Members of `_meta` that are others with each call.
+# Members of `_meta` that differ from call to call.
 PROGRESS: Final = "progressToken"
 _VARIABLE: Final = frozenset({PROGRESS, TRACEPARENT, TRACESTATE})
 
@@ -27,11 +27,11 @@ class KnownHost:
     """The facts that follow from a host and the `_meta` of its calls alone.
 
     version: the revision that the calls speak.
-    meta: the `_meta` of its calls, but for what differs between them.
-    is_plain: whether its calls can do without a task; None until the first call that is like the one before. All that
-    follows is worked out then, so that a host that makes one call does not pay for it.
-    caller: the host as upstreams deal with it, without a channel. recorded: the host as records have it.
-    is_exact: what is passed on of a `_meta` that equals this one has the same JSON: in Python, 1 equals `True` and 1.0.
+    meta: the constant part of the `_meta` of its calls.
+    is_plain: whether its calls can do without a task; None until the first repeated call. The facts below are worked
+    out then, so that a host with one call does not pay for them.
+    caller: the host for upstreams, without a channel. recorded: the host for records.
+    is_exact: a `_meta` equal to this one has the same JSON onward. (In Python, 1 equals `True` and 1.0.)
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class KnownHost:
         call = as_call(host, params, self.version, view.style(host.style))
         self.style, self.conversation = call.style, call.conversation
         self.caller = RequestCaller(host, self.version, params, None)
-        # As `InputRequests.parks` has it: a server of the handshake eras could ask this host by a result alone.
+        # As in `InputRequests.parks`: a server of the handshake eras could ask this host by a result alone.
         self.may_be_parked = self.modern and self.caller.abilities != NOTHING
         self.recorded = CallLog.caller_of(call, host)
         self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)
@@ -90,15 +90,15 @@ class KnownHost:
         return self.caller.level is None
 
     def holds(self, meta: Mapping[str, Any] | None) -> bool:
-        """Return whether all of it is true of another call, with this `_meta`."""
+        """Return True if all these facts hold for another call, with this `_meta`."""
         return self.is_same() and (meta == self.meta or (type(meta) is dict and constant_part(meta) == self.meta))
 
     def passed_on(self, *, trusted: bool) -> dict[str, Any]:
-        """Return what upstreams get of `meta`; not to be changed."""
+        """Return the part of `meta` for upstreams; do not change it."""
         return self._passed_on[trusted]
 
     def is_same(self) -> bool:
-        """Return whether the host is as it was."""
+        """Return True if the host has not changed."""
         host = self.host
         if host.capabilities is not self.capabilities or host.style != self.names:
             return False
@@ -106,14 +106,14 @@ class KnownHost:
 
 
 def constant_part(meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return a `_meta` without what differs from call to call."""
+    """Return a `_meta` without the members that differ from call to call."""
     if meta is None or _VARIABLE.isdisjoint(meta):
         return meta
     return {key: value for key, value in meta.items() if key not in _VARIABLE}
 
 
 def _has_numbers(value: Any) -> bool:
-    """Return whether there is a number, or a boolean, anywhere in a value."""
+    """Return True if a value contains a number or a boolean anywhere."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

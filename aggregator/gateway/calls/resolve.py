@@ -1,4 +1,4 @@
-"""The tool that a name means for an agent, or the refusal of the policy; a server that is starting is waited for."""
+"""The tool that a name means for an agent, or the refusal of the policy. A call waits for a server that is starting."""
 
 import asyncio
 import logging
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 class IsCovered(Protocol):
-    """A function that tells whether another server can answer for a tool."""
+    """Tells whether another server can answer for a tool."""
 
     def __call__(self, tool: ToolRecord, /) -> bool: ...
 
 
 class Resolver:
-    """The look-up of called names. `patience` is how many seconds servers that still start are given.
+    """The look-up of called names. `patience` is how many seconds a call waits for servers that start.
 
     `is_covered` tells whether another server can answer for a tool.
     """
@@ -61,14 +61,14 @@ class Resolver:
         return self.current.tools
 
     async def resolve(self, view: View, name: str, style: Style, *, to_call: bool = True) -> ToolRecord:
-        """Return the tool that a name means for this agent; a server that is still starting is waited for.
+        """Return the tool that a name means for this agent, after waiting for a server that starts.
 
-        `to_call`: what is only known from the last time is not enough, since it decides what may be called, and how.
+        `to_call`: a tool remembered from the last start is not enough, since it decides on the call.
 
         Raises:
-            ToolHeld: there is one, but its definition waits for an approval.
-            UnknownTool: there is none that it may know of, with the nearest names in the host's own style.
-            NotAllowed: there is, but this agent may not call it.
+            ToolHeld: its definition waits for an approval.
+            UnknownTool: this agent may know of no such tool; with the nearest names in the host's own style.
+            NotAllowed: this agent may not call it.
             UpstreamUnavailable: its server is away.
             LoginRequired: its server is away until this agent has connected an account.
         """
@@ -80,7 +80,7 @@ class Resolver:
             self._refuse_held(view, name)
         upstream = self._upstreams[visible.server] if visible is not None else self._named(view, name)
         if upstream is None or (visible is None and _hides(view, upstream, name)):
-            # A shortened name does not say which server it is of, and what is hidden is looked for like what is absent.
+            # A shortened name does not name its server, and a hidden tool must take the same time as an absent one.
             await self._supervisor.wait_all_tried(self.patience)
         else:
             if visible is not None or (not upstream.listed and _might_call(view, upstream, name)):
@@ -114,8 +114,8 @@ class Resolver:
         raise UnknownTool(name, nearest, blame, meant)
 
     async def is_written(self, view: View, name: str) -> bool:
-        """Return whether a name, as it is written, is that of a tool this agent may know of, or may be once its server
-        has come up. If not, servers that are still starting have been waited for, and hidden tools take no other time.
+        """Return True if a name, as written, is or may become that of a tool this agent may know of. Before it returns
+        False it waits for servers that start; hidden tools take the same time.
         """
         began = asyncio.get_running_loop().time()
         upstream = self._named(view, name)
@@ -135,13 +135,13 @@ class Resolver:
         return any(decision.visible or not decision.hidden for decision in decided)
 
     async def login(self, view: View, server: str) -> LoginRequired | None:
-        """Return the error with a link, where the tools of a server are not known until this agent has an account."""
+        """Return the error with a link, if the tools of a server are unknown until this agent connects an account."""
         return await self._accounts.to_list(self._upstreams[server], view.principal)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
-        """Return the tool that is there now and visible under a name, without waiting.
+        """Return the tool visible under a name now, without waiting.
 
-        What is hidden from this agent does not stand in the way of what it sees.
+        Tools hidden from this agent do not shadow visible ones.
         """
         for tool in self._readings(view, name):
             if view.ruling(tool).decision.visible:
@@ -149,17 +149,17 @@ class Resolver:
         return None
 
     def held(self, view: View, name: str) -> ToolRecord | None:
-        """Return the tool that a name means, if it is held and this agent could call it else."""
+        """Return the tool that a name means, if it is held and this agent could call it otherwise."""
         for tool in self._held_readings(view, name):
             if view.ruling(tool).decision.visible:
                 return tool
         return None
 
     def check_shown(self, tool: ToolRecord) -> None:
-        """Check that a tool has not come to be held since it was resolved.
+        """Check that a tool is not held since it was resolved.
 
         Raises:
-            ToolHeld: it has.
+            ToolHeld: it is.
         """
         held = self.current.held.tool(tool)
         if held is not None:
@@ -171,14 +171,14 @@ class Resolver:
             self.check_shown(tool)
 
     async def awake(self, tool: ToolRecord) -> None:
-        """Start the server of a tool that is known from the last time only, and wait until it has come up or failed."""
+        """Start the server of a tool remembered from the last start, and wait until it has come up or failed."""
         if self.is_only_remembered(tool):
             upstream = self._upstreams[tool.server]
             upstream.start()
             await self._supervisor.wait_tried(upstream, tool.timeout)
 
     def is_only_remembered(self, tool: ToolRecord) -> bool:
-        """Return whether a tool is known from the last time only, so that its server has to start before a call."""
+        """Return True if a tool is only remembered from the last start: its server has to start before a call."""
         return self._upstreams[tool.server].lifecycle.state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:
@@ -195,7 +195,7 @@ class Resolver:
         return [tool] if tool is not None else []
 
     def _named(self, view: View, name: str) -> Upstream | None:
-        """Return the server that a name speaks of, whether or not it has such a tool."""
+        """Return the server in a name, whether or not it has such a tool."""
         bound = view.binding(name)
         if bound is not None:
             return self._upstreams.get(bound)
@@ -204,12 +204,12 @@ class Resolver:
 
 
 def _might_call(view: View, upstream: Upstream, name: str) -> bool:
-    """Return whether this agent could call that name if its server were there: else it must not learn of the server."""
+    """Return True if this agent could call that name on a live server; otherwise it must not learn of the server."""
     return view.decide_name(upstream.config, _own_name(upstream, name)).visible
 
 
 def _hides(view: View, upstream: Upstream, name: str) -> bool:
-    """Return whether a denial of that name would be hidden from this agent."""
+    """Return True if a denial of that name would be hidden from this agent."""
     return view.decide_name(upstream.config, _own_name(upstream, name)).hidden
 
 

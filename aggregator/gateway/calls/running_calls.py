@@ -1,6 +1,6 @@
-"""The calls that run now, for people who look: how many, and which have run for longest.
+"""The calls in flight, for operators: how many, and the longest running.
 
-Rule: nothing is noted for this that the calls do not note anyway.
+Rule: this costs a call nothing; it reads the records that calls keep anyway.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.direct import DirectCalls
 
-# So many are told of at most.
+# The most calls to show.
 MOST: Final = 100
-# Characters of a name that a host made up.
+# Characters to show of a name that a host made up.
 _NAME: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that has not ended. `name` is the tool's, or as it was asked; `step` what was done last, `seconds` so
-    long it has run. `id` is that of its span; `approval_id` is set once its question is queued.
+    """A call in flight. `name` is the tool's, or the asked one; `step` the last step done, `seconds` its time so far.
+    `id` is that of its span; `approval_id` is set once its question is queued.
     """
 
     id: str
@@ -42,11 +42,11 @@ class OpenCall:
 
     @property
     def waits(self) -> bool:
-        """True while it waits for a person, as far as its record has it."""
+        """True while it waits for an approval, by its record."""
         return self.approval_id is not None and self.step != "upstream"
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the call as plain values."""
         return asdict(self)
 
     @classmethod
@@ -62,14 +62,14 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class RunningCalls:
-    """The number of all calls that run, and those that began first, oldest first."""
+    """The number of calls in flight, and the oldest of them, oldest first."""
 
     count: int
     oldest: tuple[OpenCall, ...]
 
 
 def running_calls(call_log: CallLog, direct: DirectCalls, most: int = MOST) -> RunningCalls:
-    """Return the calls that run now, of which at most `most` are told of."""
+    """Return the calls in flight, at most `most` of them in detail."""
     waiting = direct.running()
     direct_ones = nlargest(most, waiting, key=lambda call: -call.received)
     records = [entry.record for entry in nlargest(most, call_log.open, key=lambda entry: -entry.record.began)]

@@ -1,4 +1,4 @@
-"""Arguments before a call and structured results after it, held against their schemas."""
+"""The check of arguments before a call and of structured results after it, against their schemas."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _WARNINGS: Final = 10_000
 
 
 class QuickCheck:
-    """The check of the calls of one tool by one agent, as far as it surely takes little time."""
+    """The part of the check of one tool's calls by one agent that surely takes little time."""
 
     __slots__ = ("_check", "_coerce", "_output", "_rules", "_schema")
 
@@ -50,7 +50,7 @@ class QuickCheck:
         self._output = output
 
     def arguments(self, given: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the arguments to send, put right where the config says so; None unless it is sure that they fit."""
+        """Return the arguments to send, coerced if the configuration says so; None unless they surely fit."""
         if self._coerce:
             given, _ = coerce(self._schema, given)
         if not self._check.fits_at_once(given):
@@ -60,7 +60,7 @@ class QuickCheck:
         return given
 
     def result_fits(self, result: Mapping[str, Any]) -> bool:
-        """Return True if it is sure that a result fits its schema, or need not."""
+        """Return True if a result surely fits its schema, or need not."""
         if self._output is None:
             return True
         faults = known_faults(result)
@@ -70,7 +70,7 @@ class QuickCheck:
 class Checker:
     """The check of arguments and results. Each schema is compiled once; a refusal is the result to answer with.
 
-    What surely takes little time is checked at once, everything else by `workers`.
+    Checks that surely take little time run at once, all others in `workers`.
     """
 
     def __init__(self, config: ChecksConfig | None = None) -> None:
@@ -79,7 +79,7 @@ class Checker:
         self._warned: set[tuple[str, str]] = set()
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> None:
-        """Compile ahead of the first calls, a tool at a time, and log what cannot be checked."""
+        """Compile schemas ahead of the first calls, a tool at a time, and log those that cannot be checked."""
         for name, notes in (await self._checks.prepare(tools)).items():
             for note in notes:
                 self._warn(name, note)
@@ -97,7 +97,7 @@ class Checker:
     async def arguments(
         self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The arguments to send, put right where the server's config says so; and a refusal if they do not fit.
+        """Return the arguments to send, coerced if the configuration says so; and a refusal if they do not fit.
 
         Raises:
             Unverifiable: the schema cannot be checked at all.
@@ -126,7 +126,7 @@ class Checker:
     async def blame(
         self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
     ) -> Blame | None:
-        """The rule that refuses arguments which the tool's own schema takes; they are known to be refused."""
+        """Return the rule that refuses arguments which the tool's own schema accepts; a rule surely does."""
         with suppress(UnusableSchema, CheckInterrupted):
             if rules and not await self._faults(self._checks.get(tool), given, tool, agent):
                 for rule in rules:
@@ -158,9 +158,9 @@ class Checker:
     async def result(
         self, server: ServerConfig, tool: ToolRecord, answered: dict[str, Any], agent: str
     ) -> dict[str, Any]:
-        """The result to pass on: as it came, unless the config says `enforce` and it is not known to fit its schema.
+        """Return the result to pass on: unchanged, unless the config says `enforce` and it may not fit its schema.
 
-        One that was not checked to the end says so.
+        A result that was not checked to the end says so.
         """
         if server.output_validation == "off" or "outputSchema" not in tool.definition:
             return answered
@@ -189,7 +189,7 @@ class Checker:
     async def _faults(
         self, check: "SchemaCheck | UncompiledSchema", value: Any, tool: ToolRecord, agent: str
     ) -> tuple[Fault, ...]:
-        """Return what is wrong with the value.
+        """Return the faults of the value.
 
         Raises:
             CheckInterrupted, UnusableSchema: as of `CheckWorkers.faults`.
@@ -198,7 +198,7 @@ class Checker:
         return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)
 
     def _warn(self, tool: str, what: str) -> None:
-        """Log a warning, once per tool and fault: a sloppy server is sloppy on every call."""
+        """Log a warning, once per tool and fault: a server repeats its fault with every call."""
         if (tool, what) not in self._warned and len(self._warned) < _WARNINGS:
             self._warned.add((tool, what))
             log.warning("%s: %s", tool, what)
@@ -207,7 +207,7 @@ class Checker:
 async def _look_alikes(
     schema: Mapping[str, Any], given: Mapping[str, Any], rules: tuple[Tightening, ...]
 ) -> tuple[Fault, ...]:
-    """The names of arguments that a server could take for one that a policy speaks of."""
+    """Return the names of arguments that a server could take for one in a policy."""
     tightening = [rule.schema for rule in rules]
     found = look_alikes(tightening, schema, given, AT_ONCE)
     if found is None:
