@@ -10,11 +10,11 @@ from aggregator.domain.errors import ERROR_META_KEY, NotServed
 from aggregator.domain.missing import InsufficientScope
 from aggregator.frontends.web.host_guard import Message, Send
 
-# How an answer begins; a part of a body that does too is only written a little later.
+# The start of an answer; a part of a body with the same start is only written a little later.
 _STATUS_LINE: Final = b"HTTP/1.1 "
 _WHOLE: Final[Message] = {"headers": [(b"content-length", b"")]}
 
-# The way to write a whole JSON answer at once: returns False, and writes nothing, where that cannot be done.
+# Writes a whole JSON answer at once; returns False, and writes nothing, if that is impossible.
 WriteWhole = Callable[[int, bytes], bool]
 # The value of `WWW-Authenticate` that asks for a token with these scopes.
 AskForScopes = Callable[[Sequence[str]], bytes]
@@ -23,7 +23,7 @@ AskForScopes = Callable[[Sequence[str]], bytes]
 class Answer:
     """An ASGI `send` that records whether the response has started and whether it is complete.
 
-    ask_for: how a request is refused whose token lacks scopes; None for a request without a token.
+    ask_for: the refusal of a request whose token lacks scopes; None for a request without a token.
     """
 
     __slots__ = ("_send", "_start", "_write_whole", "ask_for", "complete")
@@ -43,7 +43,7 @@ class Answer:
         return self._send(message)
 
     def write_whole(self, status: int, body: bytes) -> bool:
-        """Write a JSON answer without further headers at once; return False, and write nothing, if that cannot be."""
+        """Write a JSON answer without further headers at once; return False, and write nothing, if it cannot be."""
         if self._write_whole is None or self._start is not None or not self._write_whole(status, body):
             return False
         self._start, self.complete = _WHOLE, True
@@ -51,11 +51,11 @@ class Answer:
 
     @property
     def started(self) -> bool:
-        """True once the status was sent."""
+        """True once the status is sent."""
         return self._start is not None
 
     async def end(self) -> None:
-        """End a response that has started. The server cuts the connection where its length was declared."""
+        """End a response that has started. The server cuts the connection if its length was declared."""
         if self._start is None or self.complete:
             return
         if not any(name == b"content-length" for name, _ in self._start["headers"]):
@@ -63,9 +63,9 @@ class Answer:
 
 
 def lacking_scopes(result: Mapping[str, Any]) -> Sequence[str] | None:
-    """Return the scopes that a token needs for a call that was refused for the lack of some; None for other results.
+    """Return the scopes that the token of a refused call lacks; None for other results.
 
-    An upstream cannot cause that: what it puts under our key is removed.
+    An upstream cannot cause that: we remove its values under our key.
     """
     if result.get("isError") is not True:
         return None
@@ -74,7 +74,7 @@ def lacking_scopes(result: Mapping[str, Any]) -> Sequence[str] | None:
 
 
 def scopes_refused(error: Exception) -> Sequence[str] | None:
-    """Return the scopes that a token needs for a read that was refused for the lack of some; None for other errors."""
+    """Return the scopes that the token of a refused read lacks; None for other errors."""
     if isinstance(error, NotServed) and error.word == InsufficientScope.code:
         scopes: Sequence[str] = error.data["scopes"]
         return scopes
@@ -82,10 +82,10 @@ def scopes_refused(error: Exception) -> Sequence[str] | None:
 
 
 class AnswerWriter:
-    """The transport of one connection as answers are written to it: a head leaves together with what follows it.
+    """The transport of one connection for answers: a head leaves together with the part after it.
 
     The server below writes the head and the body of an answer apart, each at once: two system calls, and two wake-ups
-    of the host. A head that nothing follows leaves in the next turn of the event loop.
+    of the host. A head without a part after it leaves in the next turn of the event loop.
     """
 
     __slots__ = ("_head", "_lines", "_loop", "_transport", "_written_lines")
@@ -120,7 +120,7 @@ class AnswerWriter:
         )
 
     def close(self) -> None:
-        """Close the connection, once all that was written has left."""
+        """Close the connection once everything written has left."""
         self._flush()
         self._transport.close()
 

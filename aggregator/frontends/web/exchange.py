@@ -1,8 +1,8 @@
 """One request over HTTP and its answer: plain JSON if it comes quickly and alone, an event stream if not.
 
 Rule 1: a quick call costs no task and no stream.
-Rule 2: in the modern era a closed connection cancels the request; before that it says nothing (S, L basic/transports),
-and the host may take the stream up again.
+Rule 2: in the modern era a closed connection cancels the request; in the handshake eras it means nothing (S, L
+basic/transports), and the host may resume the stream.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from aggregator.wire.codec import encode
 from aggregator.wire.peer import NoBackChannel, Peer, PeerGone
 from aggregator.wire.responses import encode_error
 
-# Seconds after which the connection of a request that still runs is watched, and at most twice as many.
+# The connection of a request that still runs is watched after this many seconds, or at most twice as many.
 SLOW: Final = 0.05
 
 _FORBIDDEN: Final = 403
@@ -42,16 +42,16 @@ def refused(request_id: str | int | None, error: Exception, *, modern: bool) -> 
 
 
 class SlowRequests:
-    """The requests that run: one timer for all of them has the connections of the slow ones watched."""
+    """The requests in flight: one timer for all of them starts the watch on connections of slow ones."""
 
     def __init__(self) -> None:
-        # Those that began since the last turn of the timer, and those before.
+        # Requests from after the last turn of the timer, and older ones.
         self._new: dict[Exchange, None] = {}
         self._older: dict[Exchange, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, exchange: "Exchange") -> None:
-        """Take an exchange that begins."""
+        """Add an exchange."""
         self._new[exchange] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn)
@@ -71,8 +71,8 @@ class SlowRequests:
 class Exchange:
     """One HTTP request and its answer: an async context manager, and the `Channel` of the request in it.
 
-    The block puts the answer into `result`. On the way out that is sent, or the error by which the block ended;
-    `succeeded` then says which. It is entered in the task that owns the response.
+    The block puts the answer into `result`. On the way out it sends that, or the error that ended the block;
+    `succeeded` then says which. Enter it in the task that owns the response.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Exchange:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Send the answer. Nothing is sent if the host no longer wants it, or this task is ended for another reason."""
+        """Send the answer, unless the host no longer wants it, or this task ends for another reason."""
         status, body, running = 200, b"", self._running
         try:
             if error is None:
@@ -141,7 +141,7 @@ class Exchange:
         return True
 
     def _written(self) -> tuple[int, bytes]:
-        """Return the status and the body of the result, or of the error that it cannot be written."""
+        """Return the status and the body of the result, or of the error if it cannot be written."""
         try:
             body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": self.result})
         except Exception as error:
@@ -150,8 +150,8 @@ class Exchange:
         return self._with_challenge(lacking_scopes(self.result)) or 200, body
 
     def _with_challenge(self, scopes: Sequence[str] | None) -> int | None:
-        """Return the status of an answer that asks for a token with more scopes; None for any other answer, and where
-        the host has been answered in part.
+        """Return the status of an answer that asks for a token with more scopes; None for any other answer, and once a
+        part of the answer was sent.
         """
         ask_for = self._send.ask_for if scopes is not None and isinstance(self._send, Answer) else None
         if ask_for is None or scopes is None or self._stream is not None:
@@ -168,7 +168,7 @@ class Exchange:
         return self._with_challenge(scopes_refused(error)) or status, body
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification before the answer; from here on the response is a stream."""
+        """Send a notification before the answer; the response is a stream from then on."""
         self._open().push(encode({"jsonrpc": "2.0", "method": method, "params": params}))
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class Exchange:
     def cancel(self) -> bool:
         """Cancel the request: the host no longer wants the answer, and gets none. Return False if it is on its way.
 
-        A request that is being ended for another reason keeps that reason.
+        A request that already ends for another reason keeps that reason.
         """
         if self._running is not None and not self._cancelled and not self._running.cancelling():
             self._cancelled = True
@@ -222,13 +222,13 @@ class Exchange:
 
     async def _watch_connection(self) -> None:
         if self._resumable is not None and self._resumable.primes:
-            # What comes later can then be had on another connection.
+            # A host can then get the rest on another connection.
             self._open()
         try:
             async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
                 await self._gone()
         except TimeoutError:
-            # Keep-alives need a stream, and proxies cut what stays silent.
+            # Keep-alives need a stream, and proxies cut silent ones.
             self._open()
             await self._gone()
         if self._modern:

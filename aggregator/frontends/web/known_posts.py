@@ -1,10 +1,11 @@
-"""Calls that a connection repeats: the same head as before, and a call that needs no task (`gateway/calls/direct.py`).
+"""The request cache of connections: requests with the same head as before, for calls that need no task
+(`gateway/calls/direct.py`).
 
-Rule 1: a head is known by its bytes. One of its bytes differs, but for the digits of `Content-Length`, and the HTTP
-server below reads it, as it does all that is not one whole message, in one piece or as its head and its body.
-Rule 2: what followed from the head of a request that was answered follows from these bytes again. The key, the session,
-the number of requests and the message are looked at each time.
-Rule 3: what is not answered at once is answered as any other request: the HTTP server is given the same bytes.
+Rule 1: the cache compares heads by their bytes, except for the digits of `Content-Length`. The HTTP server below reads
+every other head, and every message that does not come whole, in one piece or as its head and its body.
+Rule 2: the facts of an answered head hold for the same bytes again. The key, the session, the number of requests and
+the message are checked each time.
+Rule 3: a request that cannot be answered at once takes the ordinary way: the HTTP server gets the same bytes.
 """
 
 from collections.abc import Mapping
@@ -30,35 +31,35 @@ from aggregator.gateway.revocation import RevocableTask
 from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import sane_id
 
-# A request in the scope that has been begun without a task.
+# In a scope: a request that was begun without a task.
 BEGUN: Final = "aggregator.begun"
 
-# Bytes of a body that is read here: a call that turns out to need a task is read once more.
+# The largest body to read here: a call that turns out to need a task is read once more.
 BODY_READ: Final = 64 * 1024
-# Bytes of a head that is remembered, and how many a connection remembers.
+# The largest head to remember, in bytes, and how many a connection remembers.
 HEAD_KEPT: Final = 4096
 HEADS_KEPT: Final = 4
 _LENGTH: Final = b"\r\ncontent-length:"
-# Fields with which there is more to a message than its head and a body of a declared length.
+# Fields of messages that are more than a head and a body of declared length.
 _NOT_KNOWN: Final = (b"\r\nexpect:", b"\r\ntransfer-encoding:", b"\r\nupgrade:")
 _DIGITS: Final = 8
 _HEAD_END: Final = b"\r\n\r\n"
 
 
 class AnsweringConnection(Protocol):
-    """The connection of a request that no task works on."""
+    """The connection of a request without a task."""
 
     def write_answer(self, status: int, body: bytes) -> None:
         """Write the answer to the request that was begun."""
 
     def resume(self) -> None:
-        """Give the bytes of the request that was begun to the HTTP server."""
+        """Hand the bytes of the request that was begun to the HTTP server."""
 
 
 class KnownPost:
-    """The facts that followed from the head of a call that was answered.
+    """The facts from the head of an answered call.
 
-    name: the tool that the head names; None in the handshake eras. session: that of a host of these.
+    name: the tool in the head; None in the handshake eras. session: the host's, in these eras.
     headers: the fields of the head by name.
     """
 
@@ -94,7 +95,7 @@ class KnownHead:
 
     @classmethod
     def of(cls, head: bytes, post: KnownPost) -> "KnownHead | None":
-        """Return the head in a form that is quick to compare; None where it is not remembered."""
+        """Return the head in a form that is quick to compare; None if it is not to be remembered."""
         lower = head.lower()
         if lower.count(_LENGTH) != 1 or any(field in lower for field in _NOT_KNOWN):
             return None
@@ -107,12 +108,12 @@ class KnownHead:
         return cls(head[:start], head[end:], post) if head[start:end] and head[end : end + 2] == b"\r\n" else None
 
     def is_same(self, other: "KnownHead") -> bool:
-        """Return whether another one has the same bytes."""
+        """Return True if the other head has the same bytes."""
         return (self._before, self._after) == (other._before, other._after)
 
     def body(self, data: bytes) -> bytes | None:
-        """Return the body of a message that has this head and is whole; empty if only the head has come, None for any
-        other.
+        """Return the body of a whole message with this head; empty if only the head has come, None for any other
+        message.
         """
         if not data.startswith(self._before):
             return None
@@ -126,7 +127,7 @@ class KnownHead:
 
 
 class CallHeads:
-    """The heads that one connection remembers, the latest first, and the one that is being read."""
+    """The heads that one connection remembers, the latest first, and the current one."""
 
     __slots__ = ("_head", "_known", "_read")
 
@@ -139,8 +140,8 @@ class CallHeads:
         return bool(self._known)
 
     def find(self, data: bytes) -> tuple[KnownPost, bytes] | None:
-        """Return the call whose head a message has, and the body of the message, empty if only the head has come; None
-        where there is none.
+        """Return the call with the head of a message, and its body, empty if only the head has come; None for an unknown
+        head.
         """
         for head in self._known:
             body = head.body(data)
@@ -149,7 +150,7 @@ class CallHeads:
         return None
 
     def begin(self, data: bytes, *, whole: bool) -> None:
-        """Look at bytes that the parser is about to get; `whole`: a message begins with them."""
+        """Note bytes for the parser; `whole`: a message begins with them."""
         if not whole and self._head:
             # More of the body: the head has come apart from it.
             self._read += len(data)
@@ -161,19 +162,19 @@ class CallHeads:
                 self._head = data[: end + len(_HEAD_END)]
 
     def end(self, body_size: int) -> bytes | None:
-        """Return the head of a message that ends, with a body of that size; None unless no other bytes came with it."""
+        """Return the head of a message that ends, with a body of that size; None if other bytes came with it."""
         head, self._head = self._head, b""
         return head if head and len(head) + body_size == self._read else None
 
     def remember(self, head: bytes | None, post: object) -> None:
-        """Remember the head of a call that is being answered, if both are known."""
+        """Remember the head of a call, if both are known."""
         known = KnownHead.of(head, post) if isinstance(post, KnownPost) and head is not None else None
         if known is not None:
             self._known = [known, *(other for other in self._known if not other.is_same(known))][:HEADS_KEPT]
 
 
 class PostFailed(Exception):
-    """A call that could not be begun, by an error of ours: the answer to it."""
+    """The answer to a call that could not be begun, by an error of ours."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"answered with {status}")
@@ -197,7 +198,7 @@ class KnownPosts:
     def remember(
         self, memory: FieldMemory | None, host: Host, params: dict[str, Any], session: HttpSession | None = None
     ) -> None:
-        """Have the connection remember a call that is answered, for those that are like it."""
+        """Have the connection remember an answered call, for later ones like it."""
         if memory is None or memory.authentication is None or memory.headers is None:
             return
         known = self._gateway.direct.known(host, params)
@@ -206,7 +207,7 @@ class KnownPosts:
             memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
 
     def try_direct(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
-        """Begin the call of a message; return None, and do nothing, where that is not plain.
+        """Begin the call of a message; return None, and do nothing, if it is not plain.
 
         Raises:
             PostFailed: it cannot be begun, by an error of ours.
@@ -251,7 +252,7 @@ class KnownPosts:
         post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
         try:
             call = self._gateway.direct.send_at_once(known.host, params, post)
-        except Exception as error:  # of ours, or for want of memory: it may be sent already, so nothing sends it again
+        except Exception as error:  # our error, or no memory: it may be sent already, so nothing sends it again
             slot.release()
             raise PostFailed(*refused(request_id, error, modern=known.host.modern)) from error
         if call is None:
@@ -265,7 +266,7 @@ class KnownPosts:
         return post
 
     async def take_over(self, post: "DirectPost", receive: Receive, send: Send) -> None:
-        """Answer a call that has been sent to its upstream without a task: ASGI."""
+        """Answer a call that was sent to its upstream without a task: ASGI."""
         session = post.session
         exchange = Exchange(
             post.request_id,
@@ -291,9 +292,9 @@ class KnownPosts:
 
 
 class DirectPost:
-    """One request over HTTP that no task works on.
+    """One request over HTTP without a task.
 
-    cancelled: the host has cancelled it since a task has taken it over.
+    cancelled: the host has cancelled it since a task took it over.
     """
 
     __slots__ = (

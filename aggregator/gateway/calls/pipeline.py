@@ -1,7 +1,7 @@
 """The pipeline: a call of a tool as one function, top to bottom. A call reaches an upstream through these steps only.
 
-With a host of 2026-07-28 that has to be asked something, the call starts over from the top when the answer comes:
-every step before the relay is safe to run twice, and limits are charged in the relay, once for all its requests.
+If a host of 2026-07-28 has to answer a question, the call starts over from the top with the answer: every step before
+the relay is safe to run twice, and the relay charges limits once for all requests of a call.
 """
 
 import logging
@@ -107,10 +107,10 @@ class Pipeline:
                 await self.checker.prepare(chain.from_iterable(part.tools for part in ready.parts if part not in known))
 
     async def call_tool(self, call: ToolCall, view: View, host: Host, channel: Channel) -> dict[str, Any]:
-        """Return the upstream's result, or one that says why there is none, or one that asks the host a question.
+        """Return the upstream's result, a result that explains its absence, or one that asks the host a question.
 
         Raises:
-            HostError: there is no such tool, or the params are no call.
+            HostError: the tool does not exist, or the params are no call.
             UpstreamRpcError: the upstream's own protocol error.
         """
         async with self._call_log.record(call, host) as entry:
@@ -140,7 +140,7 @@ class Pipeline:
         return entry.result
 
     def _name_others(self, error: UpstreamError, tool: ToolRecord, view: View, host: Host) -> None:
-        """Have an error name the tools that may be called in place of one whose call may have taken effect."""
+        """Add to an error the tools that may replace one whose call may have taken effect."""
         others = [other for other in self._failover.well_others(tool) if view.may_stand_in(other)]
         if others and error.server == tool.server:
             names = [other.listed[view.style(host.style)] for other in others]
@@ -148,7 +148,7 @@ class Pipeline:
             error.message += f" The configuration names {' and '.join(names)} to be called in its place."
 
     async def take_over(self, direct: DirectCall, channel: Channel) -> dict[str, Any]:
-        """Return the result of a call that has been sent without a task.
+        """Return the result of a call that was sent without a task.
 
         Raises:
             UpstreamRpcError: the upstream's own protocol error.
@@ -166,13 +166,13 @@ class Pipeline:
         """Resolve the tool and have the policy rule on it.
 
         Raises:
-            HostError, CallRefused, UpstreamUnavailable: there is no such tool for this agent, now, or in this way.
+            HostError, CallRefused, UpstreamUnavailable: this agent cannot call the tool, now or in this way.
         """
         refuse_look_alikes(call.params)
         tool = await self._resolver.resolve(view, call.name, call.style)
         name_tool(record, tool)
         if tool.only_for_apps and (call.via is not None or host.frontend == OF_MODELS):
-            # These are ways of models, and the tool is for a host's own program (ext-apps, `visibility`).
+            # Models call in these ways, and the tool is for a host's own program (ext-apps, `visibility`).
             raise UnknownTool(call.name, [], meant=tool)
         if call.only_reads and not view.read_only(tool):
             said = f"{tool.name} is not known to only read. Call it with call_tool."
@@ -199,7 +199,7 @@ class Pipeline:
         return Permitted(call, plan, ruling._replace(decision=decision), record, flow)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
-        """Hold the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
+        """Check the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
         call, plan, rules = permitted.call, permitted.plan, permitted.ruling.tightening
         given, tool, agent = call.arguments, plan.tool, call.principal.agent_id
         fitting = plan.check.arguments(given) if plan.check is not None else None
@@ -216,9 +216,9 @@ class Pipeline:
     async def _answer(
         self, checked: Checked, original: Checked, view: View, host: Host, channel: Channel
     ) -> dict[str, Any]:
-        """Have a person agree where the policy wants one, relay the call, and prepare the result for the host.
+        """Get an approval if the policy wants one, relay the call, and prepare the result for the host.
 
-        `original` is the call that was made; `checked` is another one where another tool stands in.
+        `original` is the agent's call; `checked` is another one if another tool stands in.
         """
         permitted, arguments = checked
         call, tool, record = permitted.call, permitted.plan.tool, permitted.record
@@ -236,7 +236,7 @@ class Pipeline:
                 question = await self._approve(original, view, caller)
             if question is not None:
                 return question
-        # People take their time, and so do checks of arguments.
+        # Approvals take time, and so do checks of arguments.
         self._resolver.check_shown(tool)
         return await self._relayed(checked, target, caller, resumption)
 
@@ -248,7 +248,7 @@ class Pipeline:
         resumption: Resumption | None,
         direct: DirectCall | None = None,
     ) -> dict[str, Any]:
-        """Relay the call, or what is left of a direct one, and prepare the result for the host."""
+        """Relay the call, or the rest of a direct one, and prepare the result for the host."""
         record, flow, labels = checked.permitted.record, checked.permitted.flow, _NO_LABELS
         try:
             result = await self._relay.call_tool(checked, target, caller, resumption, direct)
@@ -264,11 +264,11 @@ class Pipeline:
             return await self._delivery.deliver(checked, caller.host, result, labels)
 
     async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
-        """Return None once a person has agreed, else the result that carries the question to the host.
+        """Return None once the call is approved, else the result that carries the question to the host.
 
         Raises:
-            OverLimit: the call would be over its limit, so there is no point in asking.
-            NotConfirmed, WaitsForApproval: the person said no, or the question is queued.
+            OverLimit: the call would be over its limit, so a question is pointless.
+            NotConfirmed, WaitsForApproval: the answer was no, or the question is queued.
         """
         call, plan, ruling, record, _ = original.permitted
         decision, confirming, arguments = ruling.decision, view.confirming, original.arguments
@@ -276,24 +276,24 @@ class Pipeline:
         await self._rate_limits.check(plan.tool.name, ruling.limits, call.conversation)
         return await self._approval.obtain(call, plan.tool, arguments, decision, confirming, caller, record)
 
-    # -- another tool in place of the one that was called
+    # -- another tool in place of the called one
 
     def _attempts(self, checked: Checked, view: View) -> CallAttempts:
-        """Return the attempts to have a call answered, by the tool itself and by those that may stand in for it."""
+        """Return the attempts to answer a call: by the tool itself, and by those that may stand in for it."""
         call, tool = checked.permitted.call, checked.permitted.plan.tool
-        # A person who has to agree to a call knows nothing of another that would need it too.
+        # The approver of a call knows nothing of another that would need approval too.
         others = (other for other in self._failover.of(tool) if view.may_stand_in(other))
         resumed = self._input_requests.claims(call.params)
         return self._failover.attempts((tool, *others), self._resolver, resumed=resumed)
 
     async def _stand_in(self, checked: Checked, attempt: CallAttempt, view: View) -> Checked | None:
-        """Return the call as one of the attempt's tool; None where that tool may not have these arguments now."""
+        """Return the call as one of the attempt's tool; None if that tool may not get these arguments now."""
         first = checked.permitted
         called = first.plan.tool
         if attempt.tool is called:
             limits = together(first.ruling.limits, Limits(), charged=attempt.charged)
             return checked._replace(permitted=first._replace(ruling=first.ruling._replace(limits=limits)))
-        # Once its server is awake, it may be another tool than the one that was known.
+        # Once its server is awake, its tool may differ from the remembered one.
         tool = next((one for one in self._failover.of(called) if one.name == attempt.tool.name), None)
         if tool is None or not view.may_stand_in(tool):
             return None
@@ -317,12 +317,12 @@ class Pipeline:
             log.info("%s does not stand in for %s: it refuses the arguments", tool.name, called.name)
             return None
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
-        # What was decided, and agreed to, is the call that the agent made.
+        # The decision and the approval are about the agent's call.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
         return Checked(Permitted(first.call, plan, ruling, first.record, flow), arguments)
 
 
 def _sent_once(checked: Checked) -> Checked:
-    """Return the call as one that is not sent again: there is another server to go on to."""
+    """Return the call as one that is not sent again, since another server can answer."""
     permitted = checked.permitted
     return checked._replace(permitted=permitted._replace(ruling=permitted.ruling._replace(retry=None)))

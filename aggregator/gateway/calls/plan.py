@@ -1,4 +1,4 @@
-"""The plan of a call: which tool of which upstream, by which ruling and check, and whether it can do without a task.
+"""The plan of a call: its tool, upstream, ruling and check, and whether it can do without a task.
 
 Both ways of a call run a `PreparedCall`: `Pipeline.call_tool` in a task, `DirectCalls.send_at_once` without one. This
 module holds the only list of reasons for a task.
@@ -19,7 +19,7 @@ from aggregator.upstream.upstream import Upstream
 
 # The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
 OF_MODELS: Final = "v1"
-# A tool with a shorter time limit, in seconds, is called in a task: without one, the limit could pass unnoticed.
+# A tool with a shorter time limit, in seconds, needs a task: without one, the limit could pass unnoticed.
 _SHORTEST_LIMIT: Final = 1.0
 
 
@@ -108,7 +108,7 @@ class CallPlans:
         self._checker = checker
         # Whether lists have the output schemas of tools: hosts then expect structured results.
         self._tells_schemas = tells_schemas
-        # The snapshots that `_same_terms` stands for.
+        # The snapshots behind `_same_terms`.
         self._of_catalog: object = None
         self._of_rulebook: object = None
         self._of_trusted: object = None
@@ -116,7 +116,7 @@ class CallPlans:
         self._same_terms = object()
 
     def prepare(self, view: View, tool: ToolRecord, frontend: str, via: str | None = None) -> PreparedCall:
-        """Return the plan for calls of a tool that a name was found to mean. `via` is the meta tool they come by."""
+        """Return the plan for calls of a resolved tool. `via` is the meta tool that the calls come by."""
         told = self._tells_schemas and via is None and frontend != OF_MODELS
         upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
         check = self._checker.quick(upstream.config, tool, ruling.tightening)
@@ -147,7 +147,7 @@ class CallPlans:
         )
 
     def holds(self, plan: PreparedCall) -> bool:
-        """Return whether a plan is the one that would be made now."""
+        """Return True if a new plan would be equal."""
         return (
             plan.terms is self._terms()
             and plan.config is plan.upstream.config
@@ -174,7 +174,7 @@ class CallPlans:
         return NeedsTask.SCHEMA if check is None else None
 
     def _terms(self) -> object:
-        """Return an object that stands for the catalog, the policies and the stand-ins: another one for other ones."""
+        """Return an object that stands for the current catalog, policies and stand-ins: a new one if any changes."""
         catalog, rulebook, trusted = self._resolver.current.tools, self._views.rulebook, self._views.trusted
         others = self._failover.others
         if (

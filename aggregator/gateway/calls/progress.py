@@ -1,6 +1,6 @@
 """Progress of one request on its way to the host: under the host's own token, rising, and at a bounded rate.
 
-A few reports pass at once; after that they are spaced, and of those that come between only the last is kept.
+A few reports pass at once; later ones are spaced, and only the last one in between is kept.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ BURST: Final = 20.0
 
 
 class Progress:
-    """Called with the params of each report. `flush` before the result, `drop` if there is none."""
+    """Takes the params of each report. Call `flush` before the result, or `drop` without one."""
 
     __slots__ = ("_best", "_caller", "_credit", "_held", "_since", "_timer")
 
@@ -50,7 +50,7 @@ class Progress:
             self._timer = loop.call_later((1.0 - self._credit) / RATE, self._due)
 
     def flush(self) -> None:
-        """Send what is still held."""
+        """Send the report that waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -58,7 +58,7 @@ class Progress:
             self._send(self._held)
 
     def drop(self) -> None:
-        """Say nothing more."""
+        """Send no more reports."""
         self._held = None
         self.flush()
 

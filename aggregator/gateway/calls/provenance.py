@@ -10,7 +10,7 @@ from aggregator.domain.records import ToolRecord
 
 PROVENANCE_KEY: Final = "aggregator/provenance"
 
-# How servers say when their data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
+# Keys for the time when a server's data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
 _UPDATED: Final = ("updated_at", "updatedAt", "last_updated", "lastUpdated", "last_modified", "lastModified")
 _LONGEST: Final = 40
 
@@ -18,9 +18,9 @@ _LONGEST: Final = 40
 def attributed(
     server: ServerConfig, tool: ToolRecord, result: Mapping[str, Any], now: float, called: str | None = None
 ) -> dict[str, Any]:
-    """Return the result with its provenance in `_meta`, and where the config wants it visible, as a last block of text.
+    """Return the result with its provenance in `_meta` and, if the config wants it visible, as a last block of text.
 
-    `called` is the id of the server that was asked, in case that this one stood in for it. `now` is wall-clock time in
+    `called` is the id of the called server, for which this one may stand in. `now` is wall-clock time in
     seconds since 1970; times are written in UTC (RFC 3339).
     """
     retrieved = _written(int(now))

@@ -1,6 +1,6 @@
-"""Counting calls against the limits of the policy. Charged when a call is forwarded, and only then.
+"""The count of calls against the limits of the policy. A call is charged when it is forwarded, and only then.
 
-With several replicas each counts its own calls and knows those of the others as `SharedUsage` has them.
+Each replica counts its own calls and gets the counts of the others from `SharedUsage`.
 """
 
 import asyncio
@@ -17,32 +17,32 @@ from aggregator.policy.limits import Limit, Limits
 from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
 from aggregator.replicas.usage import Usage, UsageLevel, UsageWindow
 
-# Conversations are remembered up to here; the one used longest ago is forgotten first.
+# The most conversations to remember; the least recently used is forgotten first.
 _CONVERSATIONS: Final = 100_000
 _NAME_LIMIT: Final = 64
-# How often the other replicas are asked whether calls under way have ended, before a call is refused for them.
+# How often to ask the other replicas whether calls in flight have ended, before a call is refused for them.
 _LOOKS: Final = 3
 Counter = tuple[str, ...]
 
 
 class NotKnownYet(OverLimit):
-    """A limit may be reached: the other replicas have to be asked for `usage`. `full`: it is, as far as is known."""
+    """A limit may be reached: ask the other replicas for `usage`. `full`: it is reached, as far as this one knows."""
 
     usage: Usage
     full: bool
 
 
 class RateLimits:
-    """The calls that were charged, by counter. Counters keep their name over a reload of the policies."""
+    """The charged calls, by counter. Counters keep their name over a reload of the policies."""
 
     def __init__(self, shared: SharedUsage) -> None:
         self.shared = shared
-        # All but conversations: their number is bounded by that of the rules and agents.
+        # All but conversations: the rules and agents bound their number.
         self._usages: dict[Counter, Usage] = {}
         self._conversations: LruCache[tuple[Counter, str], Usage] = LruCache(_CONVERSATIONS)
 
     async def charge(self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False) -> "Charge":
-        """Charge one call, as `charged` does, once the other replicas were asked where that is needed.
+        """Charge one call as `charged` does, after asking the other replicas if necessary.
 
         Raises:
             OverLimit: one limit is reached; then none is charged.
@@ -58,7 +58,7 @@ class RateLimits:
                 await self.shared.ask(unknown.usage)
 
     async def check(self, tool: str, limits: Limits, conversation: str | None) -> None:
-        """Check whether a call could be charged now, as `look` does, once the other replicas were asked.
+        """Check whether a call could be charged now, as `look` does, after asking the other replicas.
 
         Raises:
             OverLimit: one limit is reached.
@@ -80,10 +80,10 @@ class RateLimits:
     ) -> "Charge":
         """Charge one call for as long as it runs: from now until the charge is given back.
 
-        `again`: it goes on after a question, and was counted before. `looked`: `look` has just found room for it.
+        `again`: it continues after a question, and counts already. `looked`: `look` has just found room for it.
 
         Raises:
-            NotKnownYet: the other replicas have to be asked first; none is charged.
+            NotKnownYet: the other replicas must be asked first; none is charged.
             OverLimit: one limit is reached; then none is charged.
         """
         if not limits.counted:
@@ -108,7 +108,7 @@ class RateLimits:
         return Charge(running, shared) if running is not None else FREE
 
     def has_room(self, tool: str, limits: Limits, conversation: str | None) -> bool:
-        """Return whether it is known that a call could be charged now; nothing is."""
+        """Return True if a call could surely be charged now; charge nothing."""
         try:
             self.look(tool, limits, conversation)
         except OverLimit:
@@ -116,7 +116,7 @@ class RateLimits:
         return True
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
-        """Check whether a call could be charged now; nothing is.
+        """Check whether a call could be charged now; charge nothing.
 
         Raises:
             NotKnownYet: the other replicas have to be asked first.
@@ -129,7 +129,7 @@ class RateLimits:
     def left(self, limit: Limit, conversation: str | None = None) -> int | None:
         """Return how many calls a limit has left now, for all replicas, as far as this one knows.
 
-        None where that depends on a conversation that is not named.
+        None if that depends on a conversation without a name.
         """
         conversation = _short(conversation)
         if limit.kind == "per_conversation" and conversation is None:
@@ -139,19 +139,19 @@ class RateLimits:
         return max(0, limit.most - used)
 
     async def learn(self, limits: Limits) -> None:
-        """Ask the other replicas what they have used of limits, so that `left` knows it."""
+        """Ask the other replicas for their usage of limits, so that `left` knows it."""
         if self.shared.on and not self.shared.away:
             asked = [self._usage(limit, None) for limit in limits.counted]
             await asyncio.gather(*(self.shared.ask(usage) for usage in asked if usage is not None))
 
     def _known(self, limit: Limit, conversation: str | None) -> Usage | None:
-        """Return what was used of a limit; None where nothing was, or no conversation is named."""
+        """Return the usage of a limit; None if nothing was used, or no conversation is named."""
         if limit.kind != "per_conversation":
             return self._usages.get(limit.counter)
         return self._conversations.peek((limit.counter, conversation)) if conversation is not None else None
 
     def _usage(self, limit: Limit, conversation: str | None) -> Usage | None:
-        """Return what was used of a limit, kept from now on; None where no conversation is named."""
+        """Return the usage of a limit, kept from now on; None if no conversation is named."""
         counter = limit.counter
         if limit.kind != "per_conversation":
             usage = self._usages.get(counter)
@@ -189,7 +189,7 @@ class RateLimits:
             raise self._refusal(tool, limit, usage, now, known=room is not None)
 
     def _refusal(self, tool: str, limit: Limit, usage: Usage, now: float, *, known: bool) -> OverLimit:
-        """Return the refusal of a call. `known`: the others need not be asked whether there is room."""
+        """Return the refusal of a call. `known`: it is certain without asking the others."""
         details = {"blame": _blame(limit), "limit": limit.kind, "most": limit.most}
         full, most, here = usage.used(now) >= limit.most, limit.most, ""
         if known and not full:
@@ -212,7 +212,7 @@ class RateLimits:
 
 
 class Charge:
-    """Places among the concurrent calls, taken already, until they are given back: at the end of a `with`, or once."""
+    """Taken places among the concurrent calls, until they are given back: at the end of a `with`, or by a call."""
 
     __slots__ = ("_levels", "_shared")
 
@@ -245,7 +245,7 @@ def _blame(limit: Limit) -> Blame:
 
 
 def _short(conversation: str | None) -> str | None:
-    """Return a name that takes little room, however long the host's own is."""
+    """Return a short name, however long the host's own is."""
     if conversation is None or len(conversation) <= _NAME_LIMIT:
         return conversation
     return blake2b(conversation.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

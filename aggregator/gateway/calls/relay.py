@@ -1,4 +1,4 @@
-"""The relay: everything that goes to an upstream for a host leaves from here, calls, reads, gets and completions alike.
+"""The relay: the one place that sends requests of hosts to upstreams: calls, reads, gets and completions.
 
 Law: a call of a tool is sent for a `Checked` only, and is charged to its limits here, once for all its requests. No
 other module of the gateway calls `Upstream.call`; only `gateway/calls/direct.py` calls `Upstream.begin`.
@@ -52,18 +52,18 @@ from aggregator.wire.headers import mirror
 
 log = logging.getLogger(__name__)
 
-# How often one request may ask a host that answers while it waits.
+# How many questions one request may put to a host that answers while the request waits.
 ROUNDS: Final = 10
-# Seconds before an upstream that only wants to be called again is; the pause doubles, up to the longest.
+# Seconds before a retry that an upstream asks for; the pause doubles, up to the longest.
 _PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 # Seconds before a call that may be repeated is sent again.
 _RETRY_PAUSES: Final = (0.2, 0.6)
 _WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
 
-# Params that stay on the host's hop: answers to our own questions, and `task`, a feature that is agreed hop by hop.
+# Params of the host's hop alone: answers to our own questions, and `task`, a feature negotiated hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
-# Those of a call are sent under the upstream's own name, with validated arguments.
+# A call is sent under the upstream's own name, with validated arguments.
 _NOT_FORWARDED_OF_CALL: Final = _NOT_FORWARDED | {"name", "arguments"}
 _UNLIMITED: Final = Limits()
 
@@ -72,9 +72,9 @@ _UNLIMITED: Final = Limits()
 class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
-    `own` is what the upstream calls it, `requested` what the host wrote. `takes` are the names of the arguments that a
-    prompt declares, None where nothing is known of them. `listed`, `also` and `skills` are what a rulebook has to know
-    of a resource (`AgentRules.decide_resource`).
+    `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
+    they are unknown. `listed`, `also` and `skills` are facts of a resource for the rulebook
+    (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -88,17 +88,17 @@ class ResolvedItem:
 
     @property
     def name(self) -> str:
-        """The item's name for people: its server and its own name."""
+        """The item's name for operators: its server and its own name."""
         return f"{self.upstream.config.id} {self.own:.200}"
 
 
 @dataclass(slots=True)
 class _Outgoing:
-    """One request of a host on its way to an upstream, with all that its rounds and repetitions share.
+    """One request of a host on its way to an upstream: the facts that its rounds and retries share.
 
-    `params` go to the upstream but for `_meta`, `given` are those of the host. `tool` is the called tool, None for an
-    item. `harmless`: to repeat the request changes nothing. `retry`: why it may be sent again if it gets no answer.
-    `direct`: the call, where it has been sent already and was charged to its limits.
+    `params` go to the upstream except for `_meta`, `given` are the host's. `tool` is the called tool, None for an item.
+    `harmless`: a repetition changes nothing. `retry`: why it may be sent again if it gets no answer.
+    `direct`: the call, if it was sent already and charged to its limits.
     """
 
     target: CallTarget
@@ -147,12 +147,12 @@ class Relay:
     ) -> Awaitable[dict[str, Any]]:
         """Send a call of a tool. Return the upstream's result, or a question to the host (`is_complete`).
 
-        `direct` is the call if it has been sent already.
+        `direct` is the call, if it was sent already.
 
         Raises:
             OverLimit: a limit of the policy is reached; nothing is sent.
-            NotRecorded: it is not on record that the call is sent, and has to be.
-            HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are not good.
+            NotRecorded: the audit log must record the call before it is sent, and cannot.
+            HostError, UpstreamRpcError, UpstreamError: as of `Upstream.call`, or the host's answers are bad.
         """
         call, plan, ruling, record, _ = checked.permitted
         tool = plan.tool
@@ -181,7 +181,7 @@ class Relay:
             ruling.retry,
             direct,
         )
-        # What has to be done before a direct call was done before it was sent.
+        # The steps before a call were done before this one was sent.
         return self._relay(outgoing, resumption) if direct is None else self._rounds(outgoing, None)
 
     async def read_item(
@@ -194,16 +194,16 @@ class Relay:
         confirm: ConfirmBy | None = None,
         questions: Questions = NO_QUESTIONS,
     ) -> dict[str, Any]:
-        """Send a read, a get or a completion; `params` name the item as the upstream does.
+        """Send a read, a get or a completion; `params` have the upstream's name of the item.
 
-        Return the upstream's result, without what was meant for its own hop, or a question to the host (`is_complete`).
-        `confirm`: who had to agree before, where a person had to. `questions`: the flow of questions of the upstream.
+        Return the upstream's result, without the members of its own hop, or a question to the host (`is_complete`).
+        `confirm`: the approver, if the read needed an approval. `questions`: the flow of questions of the upstream.
 
         Raises:
-            HostError: the host came back with an answer that is not good for this request.
+            HostError: the host came back with a bad answer for this request.
             UpstreamRpcError: the upstream's own error.
             UpstreamError: it is away, too slow, gone in the middle, or answered nonsense.
-            NotRecorded: it is not on record that the request is sent, and has to be.
+            NotRecorded: the audit log must record the request before it is sent, and cannot.
         """
         assert request.entry is not None, "every request that reaches an upstream is on record"
         upstream = item.upstream
@@ -213,14 +213,14 @@ class Relay:
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         progress = Progress(caller) if caller.token is not None else None
         resumption = await self._input_requests.resumption(target, caller, params, confirm=confirm)
-        # None of these methods is for changing anything.
+        # None of these methods changes anything.
         outgoing = _Outgoing(
             target, caller, request.entry.record, sent, params, upstream.config.timeout, progress, harmless=True
         )
         return await self._relay(outgoing, resumption)
 
     async def _relay(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
-        """Send the request: at once, as a parked call, or by going on with a call that is parked."""
+        """Send the request: at once, as a parked call, or by resuming a parked call."""
         target, caller, record = outgoing.target, outgoing.caller, outgoing.record
         if resumption is not None:
             record.approved_by = resumption.agreed
@@ -263,7 +263,7 @@ class Relay:
                     try:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
-                        # Before anything is made of it: any error that follows has words of the upstream in it.
+                        # First of all: any error that follows contains text of the upstream.
                         await caller.flow.ask()
                         asked = round_of_error(target, caller, error)
                     except LoginRequired as error:
@@ -290,7 +290,7 @@ class Relay:
                     raise UpstreamBadAnswer(server, f"{server} asked {ROUNDS} times and has not come to an end.")
             except BaseException as error:
                 if isinstance(error, UpstreamError) and not isinstance(error, LoginRequired):
-                    # With more than one request, the upstream answered before, with a question.
+                    # In a second round, the upstream has answered before, with a question.
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:
                     progress.drop()
@@ -308,7 +308,7 @@ class Relay:
         return result
 
     async def _send(self, outgoing: _Outgoing, params: dict[str, Any]) -> dict[str, Any]:
-        """Send the request of one round; again, where it may be repeated, as often as the time of one call allows."""
+        """Send the request of one round, and retry it, if it may be repeated, within the time of one call."""
         record, upstream, method = outgoing.record, outgoing.target.upstream, outgoing.target.method
         limit, attempt = outgoing.limit, 0
         deadline = asyncio.get_running_loop().time() + limit if outgoing.retry is not None else 0.0
@@ -344,14 +344,14 @@ class Relay:
             attempt, limit = attempt + 1, deadline - asyncio.get_running_loop().time()
 
     async def _current_headers(self, outgoing: _Outgoing, tool: ToolRecord) -> dict[str, str]:
-        """Return the headers that the tool wants by now: none was run with others (SH, Custom Headers)."""
+        """Return the headers that the tool wants now: no call ran with others (SH, Custom Headers)."""
         await outgoing.target.upstream.read_tools_again()
         current = self._resolver.catalog.of_server(tool.server, tool.own_name) or tool
         return mirror(current.param_headers, outgoing.target.arguments)
 
 
 def _pause_before_retry(error: UpstreamError, attempt: int, deadline: float) -> float | None:
-    """Return how many seconds to wait before the request is sent again; None if it is not."""
+    """Return the seconds before a retry; None without one."""
     if attempt >= len(_RETRY_PAUSES):
         return None
     pause = _RETRY_PAUSES[attempt]
@@ -363,10 +363,10 @@ def _pause_before_retry(error: UpstreamError, attempt: int, deadline: float) -> 
 
 
 def refuse_unanswered(caller: RequestCaller) -> None:
-    """End a call whose upstream was not given the host's answer.
+    """End a call if flow rules kept the host's answer from its upstream.
 
     Raises:
-        CallRefused: it was not: flow rules are why.
+        CallRefused: they did.
     """
     if caller.flow.refused is not None:
         raise caller.flow.refused
