@@ -1,4 +1,4 @@
-"""The host whose call is running, and the running call, as upstreams deal with them."""
+"""The host of a running call, and the running call, for upstreams."""
 
 import asyncio
 from collections.abc import Hashable, Mapping
@@ -11,16 +11,16 @@ from aggregator.domain.versions import Era
 
 
 class Caller(Protocol):
-    """The host that a call is made for, as an upstream deals with it.
+    """The host of a call, for an upstream.
 
     host: equal for the calls of one session or connection, and for no others.
     agent: the agent that the host acts for.
     session: the session of the host; None for a host without one.
     identity: equal for all calls of one host; without sessions, for calls of one principal that name one program.
-    era: of the revision that the host speaks.
+    era: the era of the host's revision.
     abilities: the requests that the host declared it can answer.
     level: the lowest log level that the host wants; None if it has set none.
-    sent_in: the revision in which the call was sent upstream; None until then.
+    sent_in: the revision of the request to the upstream; None until it is sent.
     """
 
     sent_in: str | None
@@ -47,7 +47,7 @@ class Caller(Protocol):
     def level(self) -> str | None: ...
 
     def account(self, per: Per) -> GrantOwner:
-        """Return whose account the call is made with, where accounts are of these."""
+        """Return the owner of the call's account, if accounts are per user or agent."""
         ...
 
     async def ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Caller(Protocol):
         ...
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
-        """Report that an elicitation by URL is complete; `running`: the call that asked for it has not ended."""
+        """Report that an elicitation by URL is complete; `running`: its call has not ended."""
         ...
 
     def for_session(self) -> "Caller | None":
@@ -72,7 +72,7 @@ class Caller(Protocol):
 
 
 class CallClock(Protocol):
-    """The time limit of a running call, as `asyncio.timeout` and `TimeLimits.limit` make one."""
+    """The time limit of a running call: that of `asyncio.timeout` or `TimeLimits.limit`."""
 
     def when(self) -> float | None:
         """Return the time of the event loop at which the limit ends; None while it is suspended."""
@@ -84,14 +84,14 @@ class CallClock(Protocol):
 
 
 class RunningCall:
-    """One running call. Its time limit is suspended while its host is asked something.
+    """One running call. Its time limit is suspended while its host has a question to answer.
 
     caller: the host; None for a request of our own.
     questions: the requests of the server to the host that wait for an answer.
     request_count: the number of all such requests.
     latest: the time of the event loop beyond which progress does not extend the limit.
     extended: progress has started the limit anew.
-    answered: the server has answered after the call was given up, so that it no longer works on the call.
+    answered: the server has answered after the call was given up, so it no longer works on the call.
     """
 
     __slots__ = ("_caller", "_clock", "_left", "answered", "extended", "latest", "questions", "request_count")
@@ -111,11 +111,11 @@ class RunningCall:
         return self._caller
 
     def timed_by(self, clock: CallClock) -> None:
-        """Take another clock for the time limit, which has as much time left as the one before."""
+        """Replace the clock of the time limit; the new one has as much time left."""
         self._clock = clock
 
     def answer(self) -> None:
-        """Take note that the server answered after the call was given up."""
+        """Record that the server answered after the call was given up."""
         self.answered = True
 
     def extend(self, limit: float) -> None:
@@ -147,7 +147,7 @@ class RunningCall:
             self._clock.reschedule(now + self._left)
 
     def forget_host(self) -> None:
-        """Let go of the host: a call that was given up is remembered for longer than its host may be there."""
+        """Drop the host: an abandoned call is remembered for longer than its host may exist."""
         self._caller = None
 
     def end(self) -> set["asyncio.Task[Any]"]:

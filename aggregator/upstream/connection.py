@@ -1,4 +1,4 @@
-"""The port between an upstream and its transports: what a connection can do, and what it reports."""
+"""The port between an upstream and its transports: the operations and reports of a connection."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.pending_request import AnswerReceiver, OnProgress, PendingRequest
 
-# Levels that are kept of an answer that nests too deeply: more than any tool that is listed has.
+# Levels to keep of an answer that nests too deeply: more than any listed tool has.
 _LEVELS_KEPT: Final = 400
 
 
 class JsonRpcRequest(NamedTuple):
-    """One request to an upstream, as a transport sends it.
+    """One request to an upstream, for a transport.
 
     headers: `Mcp-Param-*`, for transports that have headers.
     origin: the call, for transports that can tell which messages of the upstream belong to this request.
@@ -36,7 +36,7 @@ class JsonRpcRequest(NamedTuple):
 class Connection(ABC):
     """An open connection to one upstream. Leaving the context that opened it closes all it holds.
 
-    Rule: a transport sends a request in one way, `begin`, which needs no task. A task that sends one waits for that.
+    Rule: a transport has one way to send a request, `begin`, which needs no task. A task that sends one awaits it.
     """
 
     ended: asyncio.Future[str]
@@ -48,7 +48,7 @@ class Connection(ABC):
 
         receiver: gets the outcome until a task waits for it; never before this method has returned.
 
-        What is raised here, `PendingRequest.wait` may raise too. Nothing was sent if this method raises.
+        `PendingRequest.wait` may raise the same errors. Nothing was sent if this method raises.
 
         Raises:
             RpcError: the upstream's error response.
@@ -76,7 +76,7 @@ class Connection(ABC):
 
 
 class DeferredRequest:
-    """A request that is sent by the task that waits for it."""
+    """A request that its waiting task sends."""
 
     __slots__ = ("_send",)
     is_sent: Final = False
@@ -137,7 +137,7 @@ FaultHandler = Callable[[str], None]
 
 
 def _ignored(fault: str, /) -> None:
-    """Take no note of a fault."""
+    """Ignore a fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""The configuration of one server, as the parts of its upstream share it."""
+"""The configuration of one server, shared by the parts of its upstream."""
 
 from aggregator.config.server_config import ServerConfig
 
 
 class CurrentConfig:
-    """The configuration of one server as it is now.
+    """The current configuration of one server.
 
-    value: replaced in place by a reload that needs no new connection; so it is read anew each time it is used.
+    value: a reload that needs no new connection replaces it, so read it anew for each use.
     """
 
     __slots__ = ("value",)

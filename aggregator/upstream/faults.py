@@ -1,4 +1,4 @@
-"""The faults of a server that cost it less than its connection: of its lists, of single items, and of its messages."""
+"""The faults of a server that do not end its connection: in its lists, single items and messages."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -6,9 +6,9 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-# Different faults of messages that are remembered.
+# The most different faults of messages to remember.
 _MOST: Final = 20
-# The words by which a warning about one item says what became of it.
+# The words with which a warning about one item states its outcome.
 LEFT_OUT: Final = "is left out"
 _OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", "was mended"))
 
@@ -16,7 +16,7 @@ _OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", "was mended"))
 class ServerFaults:
     """The faults of one server. Each is logged once while it lasts.
 
-    Law: `for_agents` has our own words alone. What a server chose, such as the name of a tool, is for operators.
+    Law: `for_agents` has our own words alone. Only operators see text of the server, such as the name of a tool.
     """
 
     def __init__(self, server: str) -> None:
@@ -29,7 +29,7 @@ class ServerFaults:
         return f"<ServerFaults of {self._server}: {len(self.for_operators())}>"
 
     def for_operators(self) -> list[str]:
-        """Return a sentence for each fault, with the names of the items that are left out or were mended."""
+        """Return a sentence for each fault, with the names of the items that were left out or repaired."""
         own = [f"{self._server} {said}" for said in (*self._lists.values(), *self._messages)]
         return [*(warning for warnings in self._items.values() for warning in warnings), *own]
 
@@ -44,7 +44,7 @@ class ServerFaults:
                     yield f"{number} {kind}{'s' if number > 1 else ''} {outcome}: faulty as listed"
 
     def note_list(self, method: str, fault: str | None) -> None:
-        """Take note of what was wrong with a list that was read, in words that follow its name; None for nothing."""
+        """Record the fault of a list, in words that follow its name; None if it has none."""
         if fault is None:
             self._lists.pop(method, None)
         elif self._lists.get(method) != fault:
@@ -52,19 +52,19 @@ class ServerFaults:
             log.warning("%s %s", self._server, fault)
 
     def note_items(self, kind: str, warnings: Iterable[str]) -> None:
-        """Take note of the warnings about the items of a list, in place of those of the list before."""
+        """Replace the warnings about the items of a list."""
         known, self._items[kind] = self._items.get(kind, ()), tuple(warnings)
         for warning in self._items[kind]:
             if warning not in known:
                 log.warning("%s", warning)
 
     def note_message(self, fault: str) -> None:
-        """Take note of what was wrong with a message, in words that follow "sends"."""
+        """Record the fault of a message, in words that follow "sends"."""
         said = f"sends {fault}"
         if said not in self._messages and len(self._messages) < _MOST:
             self._messages[said] = None
             log.warning("%s %s", self._server, said)
 
     def forget_messages(self) -> None:
-        """Forget the faults of messages: there is another connection."""
+        """Forget the faults of messages, for a new connection."""
         self._messages.clear()

@@ -1,6 +1,6 @@
-"""Credentials of an account that are hidden from all that is written and told before a request has them.
+"""Credentials of an account that redaction learns before any request carries them.
 
-Law: no header leaves here that redaction does not know.
+Law: redaction knows every header that leaves here.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from aggregator.upstream.redaction import ServerRedaction
 
 
 class HiddenCredentials:
-    """The `Credentials` of one owner for one server, learned by the redaction of the server."""
+    """The `Credentials` of one owner for one server, known to the server's redaction."""
 
     def __init__(self, credentials: Credentials, server: str, owner: GrantOwner, redaction: ServerRedaction) -> None:
         self._credentials = credentials
@@ -28,7 +28,7 @@ class HiddenCredentials:
         """See `Credentials`."""
         header = self._credentials.header
         if header is not None and header != self._hidden:
-            # Most are learned in `ready`, and by what got them; this takes some milliseconds.
+            # `ready` and the source of a token teach most of them; this takes some milliseconds.
             self._redaction.learn_header(self._source, header)
             self._hidden = header
         return header

@@ -1,6 +1,6 @@
-"""The last words of each server: its last lines on stderr, and the failures it ended with; in memory only.
+"""The stderr tail of each server: its last lines, and its last failures; in memory only.
 
-Law: bounded for each server; secrets are removed when lines are read, as from the log.
+Law: bounded for each server; reading a line removes secrets, as the log does.
 """
 
 import time
@@ -10,10 +10,10 @@ from typing import Final, Literal, NamedTuple
 
 from aggregator.redaction.beginning import RedactText, beginning
 
-# Kept of one server; the oldest go first.
+# The most lines and characters of one server; the oldest go first.
 LINES: Final = 100
 SIZE: Final = 16 * 1024
-# Characters of a line that are shown; more are kept, so that no half of a secret is (`beginning`).
+# Characters of a line to show; more are kept, so that half a secret is never shown (`beginning`).
 SHOWN: Final = 1_000
 _KEPT: Final = 2 * SHOWN + 1
 
@@ -43,7 +43,7 @@ class LastWords:
         return len(self._lines)
 
     def add(self, text: str, kind: WordsKind = "stderr") -> None:
-        """Add a line that was written, or a failure that happened, now."""
+        """Add a line or a failure, now."""
         line = SpokenLine(time.time(), kind, text[:_KEPT])
         if kind == "failure":
             self._failed = line
@@ -57,12 +57,12 @@ class LastWords:
         return [_shown(line, redact) for line in self._lines]
 
     def failure(self, redact: RedactText) -> SpokenLine | None:
-        """Return the last failure without secrets; None if there was none."""
+        """Return the last failure without secrets, or None."""
         return _shown(self._failed, redact) if self._failed is not None else None
 
 
 class SpokenByServer:
-    """The last words by server id. They are kept until `keep_only` says that a server is no longer configured."""
+    """The tails by server id, until `keep_only` drops a server that is no longer configured."""
 
     def __init__(self) -> None:
         self._of: dict[str, LastWords] = {}
@@ -74,7 +74,7 @@ class SpokenByServer:
         return iter(self._of)
 
     def of(self, server: str) -> LastWords:
-        """Return the last words of a server, by its id."""
+        """Return the tail of a server, by its id."""
         words = self._of.get(server)
         if words is None:
             words = self._of[server] = LastWords()

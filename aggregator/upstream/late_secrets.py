@@ -1,7 +1,7 @@
-"""Secrets of a server, resolved when a connection is made: a rotated one counts with the next connection.
+"""Deferred secrets of a server, resolved for each connection: a rotated one counts with the next connection.
 
-Law: a value is known to the redaction before anything else gets it, and stays known. No source is waited for on the
-event loop: each is asked in a thread of its own, which ends in time, and at once where it is not waited for any more.
+Law: redaction learns a value before any other part gets it, and never forgets it. The event loop waits for no source:
+each runs in a thread of its own, which ends in time, and at once if its value is no longer wanted.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from aggregator.upstream.redaction import ServerRedaction
 if TYPE_CHECKING:
     from aggregator.secret_sources.program_run import ProgramRun
 
-# Fields in which secrets may stand.
+# Fields that may contain secrets.
 FIELDS: Final = ("args", "env", "url", "headers", "proxy", "launch", "auth")
 # Loaded with the first reference.
 _RUN: Final = "aggregator.secret_sources.program_run:ProgramRun"
 _VALUE_OF: Final = "aggregator.secret_sources.values:value_of"
-# Seconds that one source may take, unless the configuration says otherwise.
+# Seconds that one source may take, unless configured otherwise.
 LIMIT: Final = 10.0
-# Sources of one kind that are asked at one time.
+# The most sources of one kind to ask at one time.
 _AT_ONCE: Final = 8
-# Seconds that a source that is not waited for any more has to end.
+# Seconds that an abandoned source has to end.
 _ENDS_WITHIN: Final = 1.0
 
 
 class SecretMissing(UpstreamRefused):
-    """A secret of the server has no value now: it cannot be connected."""
+    """A secret of the server has no value now, so it cannot be connected."""
 
 
 class LateSecrets:
@@ -54,10 +54,10 @@ class LateSecrets:
         return f"<LateSecrets within {self.limit:g} s>"
 
     async def complete(self, config: ServerConfig, redaction: ServerRedaction) -> ServerConfig:
-        """Return the config with the values of its references in their places; the same where it has none.
+        """Return the config with values in place of its references; the same config if it has none.
 
         Raises:
-            SecretMissing: one has no value now, or one that cannot be used.
+            SecretMissing: a reference has no value now, or an unusable one.
         """
         if not config.references:
             return config
@@ -82,12 +82,12 @@ class LateSecrets:
 
 
 def same_secrets(one: ServerConfig, other: ServerConfig) -> bool:
-    """Return True if two completed configs have the same texts where secrets may stand."""
+    """Return True if two completed configs have equal texts in the fields for secrets."""
     return all(getattr(one, name) == getattr(other, name) for name in FIELDS)
 
 
 def _check(completed: ServerConfig) -> None:
-    """Refuse texts that cannot be sent or handed to a program; no value is shown."""
+    """Refuse texts that cannot be sent or handed to a program, without showing a value."""
     launch = completed.launch
     fields = {name: getattr(completed, name) for name in FIELDS if name != "auth"}
     late = {text.where[0] for text in completed.references}
@@ -103,7 +103,7 @@ async def _ask(reference: SecretReference, limit: float) -> str:
     loop = asyncio.get_running_loop()
     run: ProgramRun = (await asyncio.to_thread(resolve_name, _RUN))()
     found: asyncio.Future[str] = loop.create_future()
-    # Marked as retrieved, also where it is not wanted any more.
+    # Marked as retrieved, even if it is no longer wanted.
     found.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def settle(outcome: str | Exception) -> None:
@@ -123,7 +123,7 @@ async def _ask(reference: SecretReference, limit: float) -> str:
         with suppress(RuntimeError):  # the event loop has been closed
             loop.call_soon_threadsafe(settle, outcome)
 
-    # No thread of the pool: others would wait for it, and so would the end of the program.
+    # No thread of the pool: others, and the end of the program, would wait for it.
     threading.Thread(target=ask, daemon=True, name="secret").start()
     try:
         return await asyncio.shield(found)

@@ -11,8 +11,8 @@ Kind = Literal["tool", "resource", "template", "prompt", "skill"]
 class _ListMethod(NamedTuple):
     """The request for one kind of list: its method, the member of the result with the items, and the capability.
 
-    `named_by` is the member of each item that names it. `extension` is the extension that a server has to declare
-    besides, if any.
+    `named_by` is the member of each item with its name. `extension` is the extension that a server must also declare,
+    if any.
     """
 
     method: str
@@ -29,7 +29,7 @@ LIST_METHODS: Final[Mapping[Kind, _ListMethod]] = {
     "prompt": _ListMethod("prompts/list", "prompts", "prompts", "name"),
     "skill": _ListMethod("skills/list", "skills", "resources", "uri", SKILLS),
 }
-# The lists that are kept for the next start. Skills are not: hosts compare them with files, which are not there yet.
+# The lists to keep for the next start. Skills are not kept: hosts compare them with files, which do not exist yet.
 KEPT: Final[tuple[Kind, ...]] = ("tool", "prompt", "resource", "template")
 # The filters of 2026-07-28 for changes of lists, by capability.
 LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ LISTS_CHANGED: Final = frozenset(f"notifications/{capability}/list_changed" for 
 
 
 def declared_extension(capabilities: Mapping[str, Any], extension: str) -> Mapping[str, Any] | None:
-    """Return the settings of an extension that a server declares; None where it declares none of that name."""
+    """Return the settings of an extension that a server declares; None if it does not declare it."""
     extensions = capabilities.get("extensions")
     found = extensions.get(extension) if isinstance(extensions, Mapping) else None
     return found if isinstance(found, Mapping) else None

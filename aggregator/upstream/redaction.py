@@ -1,4 +1,4 @@
-"""Redaction for one server: texts about it, and messages of it, without the secrets that it was given."""
+"""Redaction for one server: removes its secrets from texts about it and from its messages."""
 
 import asyncio
 import logging
@@ -20,16 +20,16 @@ from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
 
-# The secrets of its own config are searched for even when they are short.
+# Redaction looks for the secrets of its own config even if they are short.
 _SHORTEST: Final = 4
-# Values that may be secret under any name: those that are no word, path or address, and random arguments.
+# Values that may be secret under any name: all but words, paths and addresses, and random arguments.
 _HARD_TO_GUESS: Final = re.compile(r"(?![.~]{0,2}/|[A-Za-z][\w+.-]*://)(?=.*[^A-Za-z._ -]).{8,}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}", re.ASCII)
 
 
-# Values, and characters in one text, that are searched on the event loop.
+# The most values, and characters in one text, to search on the event loop.
 _RELAYED: Final = (2_000, 64 * 1024)
-# A warning that is logged once.
+# A warning to log once.
 _UNSTORABLE: Final = "unstorable"
 _LEFT_OUT: Final = "[The aggregator left this out: it is too large to be looked through for secrets.]"
 
@@ -37,8 +37,8 @@ _LEFT_OUT: Final = "[The aggregator left this out: it is too large to be looked 
 class ServerRedaction:
     """The redactor of one server: removes secrets from texts about it and from messages of it.
 
-    Rule: from answers of a server only known secrets are removed, and none from a result that is no error. Invisible
-    characters are removed from its description of itself and from its questions, unless `keeps`.
+    Rule: redaction removes only known secrets from answers of a server, and none from a result that is no error. It
+    removes invisible characters from the server's description of itself and from its questions, unless `keeps`.
     """
 
     def __init__(self, own: Redactor, shared: Redactor, *, server: str = "", keeps: bool = False) -> None:
@@ -53,7 +53,7 @@ class ServerRedaction:
         return self._shared(self._own(text))
 
     def learn(self, values: Iterable[str], config: ServerConfig) -> None:
-        """Hide values that references of the server stand for now, and what is secret in the config completed by them.
+        """Hide the current values of the server's references, and the secrets in the config completed by them.
 
         Takes a while: call it in a thread.
         """
@@ -71,7 +71,7 @@ class ServerRedaction:
             self._shared.learn_credentials(source, named)
 
     def for_host(self, value: Any) -> Any:
-        """Return a JSON value of the server for a host, without known secrets; a large value is replaced by a note."""
+        """Return a JSON value of the server for a host, without known secrets; a note replaces a large value."""
         return self._shared.known(value) if is_small(value, *_RELAYED) else _note(value)
 
     async def whole_for_host(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class ServerRedaction:
     def definitions(self, items: list[Any], *, named: bool = True) -> list[Any]:
         """Return a list of definitions without known secrets in their texts.
 
-        URIs, values that are compared and, for kinds that are called by name (`named`), names stay as they are: the
-        server would not recognise a changed one. Takes a while for a long list: call it in a thread.
+        URIs, values for comparison and, for kinds called by name (`named`), names stay unchanged: the server would not
+        recognise a changed one. Takes a while for a long list: call it in a thread.
         """
         known = self._shared.known
         return (
@@ -122,7 +122,7 @@ class ServerRedaction:
             error.message, error.said = self(error.message), self(error.said)
         else:
             error.message = self.for_host(error.message)
-            # The address of a page that a person has to visit may contain configured values.
+            # The address of a page to visit may contain configured values.
             asks = error.code == URL_REQUIRED
             error.data = self.visible(error.data, "its questions") if asks else self.for_host(error.data)
             error.more = self.for_host(error.more) if error.more else error.more
@@ -130,7 +130,7 @@ class ServerRedaction:
 
     @contextmanager
     def redacting_errors(self) -> Iterator[None]:
-        """Remove secrets from the upstream errors that are raised inside the context."""
+        """Remove secrets from upstream errors raised inside."""
         try:
             yield
         except (UpstreamError, UpstreamRpcError) as error:
@@ -139,7 +139,7 @@ class ServerRedaction:
 
 
 def _note(value: Any) -> Any:
-    """Return a note that stands for a large value; of an object, its small members stay."""
+    """Return a note in place of a large value; of an object, its small members stay."""
     if not isinstance(value, dict):
         return _LEFT_OUT
     few = islice(value.items(), _RELAYED[0])
@@ -147,13 +147,13 @@ def _note(value: Any) -> Any:
 
 
 def server_redaction(config: ServerConfig, redact: Redactor | None = None) -> ServerRedaction:
-    """Return the redactor of one server: for the secrets of its config, and for all that `redact` knows."""
+    """Return the redactor of one server: for the secrets of its config, and for those that `redact` knows."""
     own = Redactor(secrets_of(without_late(config, config.references)), _SHORTEST)
     return ServerRedaction(own, redact or own, server=config.id, keeps=config.invisible_characters == "keep")
 
 
 def secrets_of(config: ServerConfig) -> set[str]:
-    """Return what may be secret in the config of a server."""
+    """Return the possible secrets in the config of a server."""
     secrets = set(_telling_secrets(config))
     for program in _programs(config):
         secrets.update(value for value in program.env.values() if _HARD_TO_GUESS.fullmatch(value))
@@ -162,7 +162,7 @@ def secrets_of(config: ServerConfig) -> set[str]:
 
 
 def _telling_secrets(config: ServerConfig) -> Iterator[str]:
-    """Yield what is secret by its place or its name."""
+    """Yield the values that are secret by their place or name."""
     auth = config.auth.model_dump() if config.auth is not None else None
     yield from secrets_in({"headers": config.headers, "url": config.url, "proxy": config.proxy, "auth": auth})
     for program in _programs(config):

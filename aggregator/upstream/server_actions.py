@@ -1,4 +1,4 @@
-"""Actions of an operator on one server while the program runs: why one is refused, and what is remembered of it."""
+"""Actions of an operator on one server while the program runs: refusals, and servers switched off."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from aggregator.domain.errors import AggregatorError
 
 
 class ActionRefused(AggregatorError):
-    """An action on a server that was not taken: `message` says why and what to do. `status` is what it is over HTTP."""
+    """A refused action on a server: `message` says why and what to do. `status` is its status over HTTP."""
 
     def __init__(self, message: str, status: int = 409) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class ActionRefused(AggregatorError):
 class SwitchedOff:
     """A server that is switched off until the next start of the program.
 
-    by: the person who did it; at: when, in seconds since 1970.
+    by: the operator; at: when, in seconds since 1970.
     config: its entry at that time. Another entry in the configuration switches the server on again.
     """
 
@@ -29,7 +29,7 @@ class SwitchedOff:
 
     @property
     def reason(self) -> str:
-        """The reason that hosts, the status and the health page are told; it names no person."""
+        """The reason for hosts, the status and the health page; it does not name the operator."""
         return "an operator switched it off until the next start of the aggregator"
 
 

@@ -1,6 +1,6 @@
-"""The session that a request to one upstream is sent in: the shared one, or an isolated one.
+"""The choice of a session for a request to one upstream: the shared one, or an isolated one.
 
-Law: where accounts are those of single people or agents (`auth.per`), no call goes over the shared connection.
+Law: if accounts belong to single users or agents (`auth.per`), no call goes over the shared connection.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from aggregator.upstream.sessions.isolation import IsolatedSessions
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.shared_connection import SharedConnection
 
-# In these states a connection is being made, or will be in a moment.
+# In these states a connection is being opened, or will be in a moment.
 _CONNECTING: Final = frozenset({"starting", "reconnecting"})
 
 
-# The function that starts the upstream if it is stopped.
+# Starts the upstream if it is stopped.
 StartServer = Callable[[], None]
 
 
@@ -49,7 +49,7 @@ class SessionChoice:
         return f"<SessionChoice for {self._config.value.id}>"
 
     def at_once(self, caller: Caller | None) -> UpstreamSession | None:
-        """Return the shared session if it is open and right for this caller; nothing has to be waited for then."""
+        """Return the shared session if it is open and right for this caller, without a wait."""
         session = self._connection.session
         if session is None or session.connection.ended.done():
             return None
@@ -91,7 +91,7 @@ class SessionChoice:
         return connection.session
 
     async def renew(self, session: UpstreamSession, limit: float) -> UpstreamSession:
-        """Return a new session in place of one that the server no longer knows.
+        """Replace a session that the server no longer knows.
 
         Raises:
             UpstreamError: there is none.

@@ -1,4 +1,4 @@
-"""The connection of one upstream that its callers share: opened, kept in order, and given up when it fails."""
+"""The connection of one upstream that its callers share: opened, maintained, and given up when it fails."""
 
 import asyncio
 import logging
@@ -37,12 +37,12 @@ from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks at whether credentials that a server refused are others by now.
+# Seconds between two looks for new credentials in place of refused ones.
 REFUSED_PAUSE: Final = 15.0
 
 
 class ConnectionEvents(Protocol):
-    """The owner of the state, to which a connection reports (`ReconnectLoop`)."""
+    """The owner of the state, which gets the reports of a connection (`ReconnectLoop`)."""
 
     def connected(self) -> None: ...
 
@@ -58,7 +58,7 @@ class ConnectionEvents(Protocol):
 class SharedConnection:
     """The shared connections of one upstream, one after the other; a `SessionHolder`.
 
-    session: the open session; None while there is none.
+    session: the open session, or None.
     negotiated, transport, connect_seconds: of the latest connection; None before the first.
     """
 
@@ -94,14 +94,14 @@ class SharedConnection:
         self._health = health
         self._idle = idle
         self._kept = kept or KeptWork()
-        # Done when the connection is to end: with the reason, or None when the upstream is idle.
+        # Done when the connection has to end: with the reason, or None if the upstream is idle.
         self._end: asyncio.Future[str | None] | None = None
         self._renewing = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"<SharedConnection {self._config.value.id} {'open' if self.session is not None else 'closed'}>"
 
-    # -- for what uses the session
+    # -- for users of the session
 
     @property
     def busy(self) -> bool:
@@ -109,11 +109,11 @@ class SharedConnection:
         return self._counts.in_flight > 0
 
     async def for_lists(self) -> UpstreamSession | None:
-        """Return the session to read lists over; None while there is none."""
+        """Return the session to read lists over, or None."""
         return await self._isolated.lister(self.session) if self.session is not None else None
 
     def lose(self, session: UpstreamSession, reason: str) -> None:
-        """Give up a session: no call gets it from now on, and another one is opened."""
+        """Give up a session: no further call gets it, and another one is opened."""
         if session is self.session:
             self._lost(reason)
         else:
@@ -145,7 +145,7 @@ class SharedConnection:
         self._isolated.host_left(host)
 
     def account_changed(self, account: GrantOwner, *, connected: bool) -> None:
-        """Take note that an account was connected, or is not connected any more."""
+        """Handle an account that was connected or disconnected."""
         if connected:
             self._events.hurry()
             return
@@ -154,7 +154,7 @@ class SharedConnection:
             self.lose(self.session, "its account is not connected any more")
 
     async def notify_dedicated(self, host: Hashable, method: str) -> None:
-        """Send a notification of a host over the connections that are for this host alone."""
+        """Send a notification of a host over the connections for this host alone."""
         dedicated, session = self._isolated.of_host(host), self.session
         owner = session.back_channel.owner if session is not None else None
         if session is not None and owner is not None and (only := owner()) is not None and only.host == host:
@@ -176,7 +176,7 @@ class SharedConnection:
                 try:
                     return await self._run(stack)
                 except asyncio.CancelledError:
-                    # Reported first, since closing the stack may take a while.
+                    # Report first: closing the stack may take a while.
                     self._events.stop()
                     self._isolated.begin_close()
                     raise
@@ -229,19 +229,19 @@ class SharedConnection:
                     self._keep(tasks, "the stop of idle servers", partial(self._stop_when_idle, session, self._end))
                 reason = await wait_for_end(session.connection.ended, self._end, child)
                 if reason is not None:
-                    # Reported first, since closing what is left may take a while.
+                    # Report first: closing the rest may take a while.
                     self._lost(reason)
         finally:
             self.session = None
         if reason is None:
             return None
         ended = child.exited.done() if child is not None else session.over and self.transport == "stdio"
-        # A program that ended during a call had worked: it is not kept from other callers for that.
+        # A program that ended during a call had worked: other callers may still use it.
         died = ended and self._counts.calls == calls
         return Failure(reason, died=died, served=time.monotonic() - began)
 
     def _keep(self, tasks: Tasks, name: str, work: Work) -> None:
-        """Do the work of a connection in the background: if it raises, it is begun again, and told."""
+        """Run a connection's background work: if it raises, report it and begin again."""
         tasks.start(self._kept.keep(f"{name} (server {self._config.value.id})", work))
 
     def _lost(self, reason: str) -> None:
@@ -251,7 +251,7 @@ class SharedConnection:
             self._events.lost(reason)
 
     async def _stop_when_idle(self, session: UpstreamSession, end: asyncio.Future[str | None]) -> None:
-        """Give the session up once it has not been used for long; the next call connects again."""
+        """Give the session up after a long time without use; the next call connects again."""
         await self._idle.wait_idle(lambda: self._in_use(session))
         if not end.done():
             self.session = None
@@ -259,7 +259,7 @@ class SharedConnection:
             self._events.idle()
 
     async def _watch_secrets(self, session: UpstreamSession, completed: ServerConfig) -> None:
-        """Give the session up once the server refuses its credentials and they are others by now."""
+        """Give the session up if the server refuses its credentials and new ones exist."""
         self._health.refused.clear()
         while True:
             await self._health.refused.wait()

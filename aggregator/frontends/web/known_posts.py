@@ -140,7 +140,7 @@ class CallHeads:
         return bool(self._known)
 
     def find(self, data: bytes) -> tuple[KnownPost, bytes] | None:
-        """Return the call with the head of a message, and its body, empty if only the head has come; None for an unknown
+        """Return the call with the head of a message, and its body, empty if only the head has come; None for another
         head.
         """
         for head in self._known:

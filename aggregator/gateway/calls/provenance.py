@@ -10,7 +10,7 @@ from aggregator.domain.records import ToolRecord
 
 PROVENANCE_KEY: Final = "aggregator/provenance"
 
-# Keys for the time when a server's data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
+# Keys for the time when its data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
 _UPDATED: Final = ("updated_at", "updatedAt", "last_updated", "lastUpdated", "last_modified", "lastModified")
 _LONGEST: Final = 40
 
