@@ -27,17 +27,17 @@ from aggregator.upstream.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
-# Seconds that work in the background waits for the servers to come up: starting them is more urgent.
+# Seconds that background work waits for the servers to come up, which is more urgent.
 SETTLE: Final = 10.0
 
-# The upstreams that something waits for: all that are starting, or those that hold up a first list.
+# The upstreams to wait for: all that are starting, or those that hold up a first list.
 _Waiting = Literal["starting"] | Kind | None
 
 
 class Supervisor:
     """The owner of all upstreams and their tasks. `upstreams` is filled, and changed in place.
 
-    hurry: once it is set, the end of an upstream is not waited for.
+    hurry: once it is set, nothing waits for the end of an upstream.
     clients: the hosts that this process serves.
     secrets: the resolver of the references of the servers.
     switched_off: the servers that an operator switched off until the next start, by id.
@@ -63,9 +63,9 @@ class Supervisor:
         redact: removes from texts about one server the secrets of all.
         reaper: ends child processes, and is closed here; `hurry` is its own.
         secrets: resolves the references of the servers.
-        restores: `restore` will be called with the lists of earlier connections.
+        restores: the program will call `restore` with the lists of earlier connections.
         accounts: the source of access tokens, for servers with `auth`.
-        kept: begins background work of a connection again that raised, and reports it.
+        kept: restarts background work of a connection that raised, and reports it.
         """
         self._kept = kept
         self._accounts = accounts
@@ -78,7 +78,7 @@ class Supervisor:
         self._restores = restores
         self._observer = observer
         self._changed = asyncio.Event()
-        # The event of the last look, if no upstream was to be waited for. None is before that event.
+        # The event of the last look, if there was no upstream to wait for.
         self._had_none: dict[_Waiting, asyncio.Event] = {}
         self._redact = redact
         self.slices = slices
@@ -124,8 +124,8 @@ class Supervisor:
     def reconfigure(self, servers: Iterable[ServerConfig], anew: Collection[str], drain: float) -> None:
         """Replace the servers by these, in this order; those with an id in `anew` get a new connection.
 
-        An upstream that is taken out may end its calls, in at most `drain` seconds. One in its place shows the lists of
-        the old one until it has its own. One that is switched off stays so, unless its entry is another one now.
+        A removed upstream may end its calls, in at most `drain` seconds. Its replacement shows the old lists until it
+        has its own. A server that is switched off stays so, unless its entry has changed.
         """
         servers = list(servers)
         anew = {*anew, *self._switched_on_by(servers)}
@@ -152,13 +152,13 @@ class Supervisor:
         self._reaper.words.keep_only(self._upstreams.keys())
         self._notify_waiters()
 
-    # -- what an operator does
+    # -- actions of the operator
 
     def restart(self, server: str, drain: float) -> None:
         """Give a server a new connection now; the old one may end its calls, in at most `drain` seconds.
 
         Raises:
-            ActionRefused: there is no such server, it is disabled, or its last connection has not ended yet.
+            ActionRefused: the server does not exist, is disabled, or has a last connection that has not ended yet.
         """
         upstream = self._acted_on(server)
         if not upstream.config.enabled:
@@ -169,12 +169,12 @@ class Supervisor:
         self._anew(server, drain)
 
     def switch_off(self, server: str, by: str, drain: float) -> bool:
-        """Switch a server off until the next start, or until its entry in the configuration is another one.
+        """Switch a server off until the next start, or until its entry in the configuration changes.
 
         Its running calls may end, in at most `drain` seconds. Return False if it is switched off already.
 
         Raises:
-            ActionRefused: there is no such server, or it is disabled in the configuration.
+            ActionRefused: the server does not exist, or is disabled in the configuration.
         """
         upstream = self._acted_on(server)
         if not upstream.config.enabled:
@@ -189,8 +189,8 @@ class Supervisor:
         """Start a server that was switched off; return False if it is not.
 
         Raises:
-            ActionRefused: there is no such server, it is disabled in the configuration, or its last connection has not
-                ended yet.
+            ActionRefused: the server does not exist, is disabled in the configuration, or has a last connection that
+                has not ended yet.
         """
         upstream = self._acted_on(server)
         if not upstream.config.enabled:
@@ -211,7 +211,7 @@ class Supervisor:
         return upstream
 
     def _check_ended(self, server: str) -> None:
-        """Refuse a further connection while an older one has calls or is being closed: there are at most two."""
+        """Refuse a further connection while an older one has calls or is closing: at most two may exist."""
         leaving = self._upstreams.leaving.get(server)
         if leaving is not None:
             calls = f"{leaving.in_flight} of its calls are under way" if leaving.in_flight else "it is being closed"
@@ -219,12 +219,12 @@ class Supervisor:
 
     def _anew(self, server: str, drain: float) -> None:
         self.reconfigure([upstream.config for upstream in self._upstreams.values()], {server}, drain)
-        # Also one that would wait for its first call: the operator wants to see whether it comes up.
+        # Also a server that waits for its first call: the operator wants to see whether it comes up.
         if (upstream := self._upstreams[server]).runs:
             upstream.start()
 
     def _switched_on_by(self, servers: Iterable[ServerConfig]) -> list[str]:
-        """Return the servers that are no longer switched off, since their entries are others now."""
+        """Return the servers that are no longer switched off, since their entries have changed."""
         now = {server.id: server for server in servers}
         changed = [server for server, off in self.switched_off.items() if now.get(server) != off.config]
         for server in changed:
@@ -234,16 +234,16 @@ class Supervisor:
         return changed
 
     def account_changed(self, server: str, account: GrantOwner, *, connected: bool) -> None:
-        """Take note that an account at a server was connected, or is not connected any more."""
+        """Handle an account at a server that was connected or disconnected."""
         if (upstream := self._upstreams.get(server)) is not None:
             upstream.account_changed(account, connected=connected)
 
-    # -- what the upstreams report
+    # -- reports of the upstreams
 
     def changed(self) -> None:
         """Pass on that an upstream changed; see `UpstreamObserver`.
 
-        At the end all servers stop at one time, and what follows from it is worked out once for all of them.
+        At the end all servers stop at one time, with one report for all of them.
         """
         if not self._ending:
             self._pass_on()
@@ -289,7 +289,7 @@ class Supervisor:
             self._running[upstream] = self._tasks.start(upstream.run())
 
     async def _retire(self, upstream: Upstream, drain: float) -> None:
-        """End an upstream that was taken out, once its calls have ended or `drain` seconds are over."""
+        """End a removed upstream, once its calls have ended or `drain` seconds are over."""
         if not await upstream.wait_unused(drain):
             log.warning("server %s is stopped with %d calls under way", upstream.config.id, upstream.in_flight)
         running = self._running.pop(upstream)
@@ -321,11 +321,11 @@ class Supervisor:
     # -- waiting
 
     async def wait_listed(self, at_most: float, between: float, kind: Kind | None) -> None:
-        """Wait for the upstreams that are being connected and whose lists of a kind are not known.
+        """Wait for the upstreams that are connecting and whose lists of a kind are unknown.
 
         at_most: seconds in all.
         between: seconds for each further upstream, once one is listed.
-        kind: None if what is wanted is in no list that is known.
+        kind: None if no known list contains the wanted item.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
@@ -349,7 +349,7 @@ class Supervisor:
             pass
 
     def _having(self, what: _Waiting) -> list[Upstream]:
-        """Return the upstreams to wait for; they are looked at once for each change, not for each request."""
+        """Return the upstreams to wait for, worked out once for each change, not for each request."""
         if self._had_none.get(what) is self._changed:
             return []
         upstreams = self.upstreams.values()

@@ -1,4 +1,4 @@
-"""One upstream: its parts, the requests that are sent to it, and the session that each of them uses."""
+"""One upstream: its parts, its requests, and the session of each request."""
 
 import logging
 import time
@@ -43,30 +43,30 @@ log = logging.getLogger(__name__)
 
 
 class UpstreamObserver(Protocol):
-    """The part of the program that upstreams report to. `changed` and `resource_updated` are called at once."""
+    """The receiver of reports of upstreams. `changed` and `resource_updated` must return at once."""
 
     def changed(self) -> None:
-        """Take note that the state, the lists or the health of an upstream changed."""
+        """Handle a change of the state, the lists or the health of an upstream."""
 
     async def examine(self, upstream: "Upstream", kind: Kind, items: list[Any], /) -> None:
         """Work through a list before it takes effect, in slices."""
 
     def resource_updated(self, upstream: "Upstream", watched: list[str], uri: str, /) -> None:
-        """Take note of an update. `uri` is as the server gave it, `watched` are the subscribed URIs it is about."""
+        """Handle an update. `uri` is the server's own, `watched` are the matching subscribed URIs."""
 
 
 class Upstream:
-    """One server as the aggregator supervises it. `run` owns its tasks; `call` sends a request to it.
+    """One supervised server. `run` owns its tasks; `call` sends a request to it.
 
-    config: as it is now; replaced by `update`.
-    lifecycle: its state; moved by the reconnect loop alone.
+    config: the current one; `update` replaces it.
+    lifecycle: its state; only the reconnect loop moves it.
     shared: the connection that its callers share.
-    lists, subscriptions, health: what is known of it while it is connected.
-    faults: what is wrong with its lists and messages, which are used all the same.
+    lists, subscriptions, health: facts about it while it is connected.
+    faults: the faults of its lists and messages, which are used nevertheless.
     redaction: removes secrets from texts about it.
     switched_off: set if an operator switched it off until the next start.
     last_words: its last lines on stderr, and the failures of its connections.
-    calls, in_flight, refused: requests that were sent, that are running, and that exceeded `max_pending`.
+    calls, in_flight, refused: numbers of requests sent, in flight, and over `max_pending`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Upstream:
         why = f" ({self.reason})" if self.reason else ""
         return f"<Upstream {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
 
-    # -- how it is
+    # -- its state
 
     @property
     def runs(self) -> bool:
@@ -139,7 +139,7 @@ class Upstream:
 
     @property
     def reason(self) -> str:
-        """The reason for the state in our words, and the time of the next attempt; empty where there is neither."""
+        """The reason for the state in our words, and the time of the next attempt; empty without either."""
         return self.lifecycle.current.text(time.time())
 
     @property
@@ -154,24 +154,24 @@ class Upstream:
 
     @property
     def listed(self) -> bool:
-        """True if its tools are listed and callable, be they known from an earlier connection."""
+        """True if its tools are listed and callable, even if remembered from an earlier connection."""
         return self.lifecycle.listed
 
     @property
     def starting(self) -> bool:
-        """True if it has neither been connected nor failed since it was started."""
+        """True until it connects or fails after a start."""
         return self.state == "starting"
 
     def holds_first(self, kind: Kind | None) -> bool:
-        """Return whether a first list of this kind should wait: it is being connected for the first time, and that list
-        is not known. Without a kind, what is wanted is in no list that is known.
+        """Return True if a first list of this kind should wait: the upstream connects for the first time, and that list
+        is unknown. Without a kind: no known list contains the wanted item.
         """
         known = kind is not None and self.listed and self.lists.is_known(kind)
         return self.starting and not known and not self.lifecycle.tried
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The description that the server gave of itself when it was connected last; None before."""
+        """The server's description of itself from the latest connection; None before the first."""
         return self.shared.negotiated
 
     @property
@@ -191,7 +191,7 @@ class Upstream:
 
     @property
     def definitions(self) -> list[Any]:
-        """The definitions of its tools, as the server has them."""
+        """The server's definitions of its tools."""
         return self.lists["tool"]
 
     @definitions.setter
@@ -200,7 +200,7 @@ class Upstream:
 
     @property
     def needs_account(self) -> bool:
-        """True if its tools are not known, since its lists need an account that is not connected."""
+        """True if its tools are unknown, since its lists need an account that is not connected."""
         reason = self.lifecycle.current.reason
         return self.config.auth is not None and not self.listed and reason.startswith(LOGIN_REQUIRED)
 
@@ -215,12 +215,12 @@ class Upstream:
         await self._loop.run(self.shared)
 
     def start(self) -> None:
-        """Start the upstream if it is stopped: it is needed."""
+        """Start the upstream if it is stopped."""
         self._idle.need()
         self._loop.start()
 
     def keep_alive(self, seconds: float) -> None:
-        """Let the upstream run for so long without use: a person is asked something on its behalf."""
+        """Keep the upstream running for so long without use, while a user answers its question."""
         self._idle.keep_alive(seconds)
 
     async def wait_unused(self, limit: float) -> bool:
@@ -231,7 +231,7 @@ class Upstream:
         """Show the tools and other items of an earlier connection, until the upstream has listed its own or turns out
         to be away.
 
-        Of one that is away already the tools are known all the same, for how much is listed (`exposure`).
+        The tools of an upstream that is already away still count for the size of lists (`exposure`).
         """
         if self.shared.session is None and self.state == "starting":
             for kind, items in lists.items():
@@ -245,7 +245,7 @@ class Upstream:
         self._idle.restored()
 
     def update(self, config: ServerConfig) -> None:
-        """Take another configuration that needs no new connection."""
+        """Replace the configuration by one that needs no new connection."""
         self.config = self._current.value = config
         self._idle.reconfigured()
 
@@ -254,7 +254,7 @@ class Upstream:
         if other.listed:
             self.restore({kind: other.lists[kind] for kind in LIST_METHODS if other.lists.is_known(kind)})
         elif other.definitions:
-            # They are not shown, but count: how much is listed does not depend on who is away.
+            # They are not shown, but count: the size of lists does not depend on which servers are away.
             self.definitions = other.definitions
 
     # -- messages of the server
@@ -277,7 +277,7 @@ class Upstream:
     async def call(self, request: UpstreamRequest, begun: DirectRequest | None = None) -> dict[str, Any]:
         """Send one request and return its result.
 
-        begun: the request as it runs, if `begin` has sent it already.
+        begun: the running request, if `begin` has sent it already.
 
         Raises:
             UpstreamRpcError: the error of the server, to be relayed whole.
@@ -306,13 +306,13 @@ class Upstream:
                     left, begun = limit - (time.monotonic() - began), None
                     if again or not session.over or left <= 0:
                         raise
-                    # Nothing was sent: only now did it show that the connection was gone.
+                    # Nothing was sent: the connection turned out to be gone only now.
                     again, request = True, request._replace(limit=left)
 
     def begin(self, request: UpstreamRequest, running: DirectRequest, extends: float | None) -> bool:
         """Send a request over the shared session at once; return False, and send nothing, if it has to wait.
 
-        It is over with `answered`, or once `call` took it over. `running` gets the answer.
+        It ends with `answered`, or once `call` takes it over. `running` gets the answer.
         `extends` is its time limit if progress starts that anew (`ServerConfig.progress_extends`).
         """
         idle, config, caller = self._idle, self.config, request.caller
@@ -340,7 +340,7 @@ class Upstream:
         return True
 
     def answered(self, request: DirectRequest) -> None:
-        """Take note that a request that `begin` has sent is over, with a result."""
+        """End a request of `begin` that got a result."""
         try:
             request.session.back_channel.leave_at_once(request)
         finally:
@@ -349,7 +349,7 @@ class Upstream:
         self.health.answered(request.began)
 
     async def wait_subscribed(self, uri: str, limit: float) -> None:
-        """Wait until the server has agreed to a resource subscription that is wanted.
+        """Wait until the server has accepted a wanted resource subscription.
 
         Raises:
             UpstreamRpcError: the server refuses.
@@ -362,11 +362,11 @@ class Upstream:
                 await self.subscriptions.agreed(uri, limit)
 
     async def read_tools_again(self) -> None:
-        """Read its tools now: a call has shown that they are not as listed."""
+        """Read its tools now, after a call has shown that they differ from the list."""
         await self._read_again("tool")
 
     async def read_skills_again(self) -> None:
-        """Read its skills now: a host was told of one that is not as listed."""
+        """Read its skills now, after one has turned out to differ from the list."""
         await self._read_again("skill")
 
     async def _read_again(self, kind: Kind) -> None:
@@ -376,15 +376,15 @@ class Upstream:
     # -- hosts
 
     async def completed(self) -> ServerConfig:
-        """Return its configuration with the values that the references in it have now.
+        """Return its configuration with the current values of its references.
 
         Raises:
-            UpstreamRefused: one has none.
+            UpstreamRefused: a reference has no value.
         """
         return await self._connector.complete(self.config)
 
     def account_changed(self, account: GrantOwner, *, connected: bool) -> None:
-        """Take note that an account was connected, or is not connected any more."""
+        """Handle an account that was connected or disconnected."""
         self.shared.account_changed(account, connected=connected)
 
     def host_left(self, host: Hashable) -> None:
@@ -392,5 +392,5 @@ class Upstream:
         self.shared.host_left(host)
 
     async def notify_dedicated(self, host: Hashable, method: str) -> None:
-        """Send a notification of a host over the connections that are for this host alone."""
+        """Send a notification of a host over the connections for this host alone."""
         await self.shared.notify_dedicated(host, method)

@@ -9,11 +9,11 @@ from aggregator.upstream.upstream import Upstream
 
 
 class Upstreams(dict[str, Upstream]):
-    """The upstreams by server id, in config order. One that is ending is still found by its id.
+    """The upstreams by server id, in config order. The id still finds one that is ending.
 
     by_prefix: those by the prefix of their names, "" for none; one without a prefix only if it is enabled.
-    by_name, by_loose_name: the ids of those that a name fits, by id and by shown name, as written and loosened.
-    leaving: those that were taken out and end their calls, by server id.
+    by_name, by_loose_name: the ids of those that fit a name, by id and by shown name, as written and loosened.
+    leaving: removed ones that still end their calls, by server id.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Upstreams(dict[str, Upstream]):
         self.by_loose_name: Mapping[str, Sequence[str]] = {}
 
     def replace(self, upstreams: Mapping[str, Upstream]) -> None:
-        """Take these upstreams in place of the present ones; the object stays the same."""
+        """Replace the present upstreams by these; the object stays the same."""
         self.clear()
         self.update(upstreams)
         self.by_prefix.clear()
@@ -34,7 +34,7 @@ class Upstreams(dict[str, Upstream]):
         self.by_loose_name = _named(configs, loosened)
 
     def config_of(self, server: str) -> ServerConfig | None:
-        """Return a server as it is configured now."""
+        """Return the current configuration of a server."""
         upstream = self.get(server)
         return upstream.config if upstream is not None else None
 
