@@ -24,6 +24,13 @@ def test_a_file_is_replaced_with_its_mode_and_a_backup(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.json.bak"]
 
 
+def test_a_missing_file_is_opened_only_if_it_may_be_missing(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    with pytest.raises(EditError, match="There is no file"):
+        open_file(file, "json")
+    assert not open_file(file, "json", missing=True).changed
+
+
 def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "er" / "a.json"
     assert replace_file(file, b"new", None) is None
