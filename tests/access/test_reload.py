@@ -85,7 +85,7 @@ async def test_a_broken_file_changes_nothing_and_is_shown(
 
     with caplog.at_level(logging.ERROR):
         await until(shown)
-        assert "broken.yaml" in caplog.text
+        await until(lambda: "broken.yaml" in caplog.text)
     assert harness.revision == before
     async with harness.connect_as(("http", LEGACY[-1]), "one") as host:
         assert [one["name"] for one in await host.list()] == ["crm.get"]

@@ -147,6 +147,7 @@ async def test_a_kept_list_that_comes_late_counts_too(shop: ChangingServer, monk
     take_kept = PinSync.take_kept
     taken: list[Any] = []
     monkeypatch.setattr(PinSync, "take_kept", lambda self, lists: taken.append((self, lists)))
+    monkeypatch.setattr("aggregator.app.pins.sync.PATIENCE", 0.05)
     monkeypatch.setattr("aggregator.upstream.supervisor.Supervisor.restore", lambda self, known: _restored(self, late))
     async with running(shop.config(), storage=shop.storage) as harness:
         await until(lambda: "shop.order" in harness.tools(), "it is shown")

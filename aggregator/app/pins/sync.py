@@ -99,6 +99,10 @@ class PinSync:
         # How often servers got other entries.
         self._generation = 0
         self._awaits_kept = awaits_kept
+        # Set after the lists of an earlier process were compared, or if none are awaited.
+        self._compared = asyncio.Event()
+        if not awaits_kept:
+            self._compared.set()
         self._are_kept_read = False
         self._kept: dict[str, Mapping[Kind, Sequence[Any]]] = {}
         self._turn = asyncio.Lock()
@@ -135,11 +139,17 @@ class PinSync:
     # -- for lists that are about to count
 
     async def wait_loaded(self) -> None:
-        """Wait until the pins are known, or cannot be known soon."""
+        """Wait until the pins and the lists of an earlier process are known, or cannot be known soon."""
         if not self._loaded.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._loaded.wait()
+        if self._loaded.is_set() and not (self._book.default_unread or self._compared.is_set()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._compared.wait()
+            # Only the first lists wait. A list that is read late is compared afterwards.
+            self._compared.set()
 
     async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine a list that an upstream is about to have, with all that is needed to judge it."""
@@ -238,7 +248,7 @@ class PinSync:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
-            if not (self._look or self._ending):
+            if self._compared.is_set() and not (self._look or self._ending):
                 await asyncio.sleep(COALESCE)
 
     async def _step(self) -> float | None:
@@ -304,7 +314,7 @@ class PinSync:
 
         That one was killed before it had written them as a baseline.
         """
-        if not self._kept or self._book.default_unread:
+        if not self._are_kept_read or self._book.default_unread:
             return
         kept, self._kept = self._kept, {}
         items = {server: await asyncio.to_thread(items_of, lists) for server, lists in kept.items()}
@@ -313,6 +323,7 @@ class PinSync:
         if others:
             log.info("compared with what was kept of an earlier start: %s", ", ".join(others))
             await self._judge_again()
+        self._compared.set()
 
     async def _read_rows(self) -> bool:
         """Read all rows if another process has changed any; return whether they were read."""
