@@ -229,7 +229,7 @@ def _number(definition: Definition, chance: random.Random) -> Edit | None:
         return None
     node, keyword = chance.choice(found)
     node[keyword] = float(node[keyword])
-    return _change("a whole number as a fraction", definition, more=True)
+    return _change("a whole number as a fraction", definition)
 
 
 def _output(definition: Definition, chance: random.Random) -> Edit | None:
