@@ -11,6 +11,7 @@ import ast
 import contextlib
 import json
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -236,9 +238,10 @@ class Outcome:
 class Runner:
     """A process that has collected the tests of an area and runs them for each fault (`tests.mutate_runner`)."""
 
-    def __init__(self, folder: Path, area: str) -> None:
-        """Start the process."""
+    def __init__(self, folder: Path, area: str, seconds: int | None = None) -> None:
+        """Start the process. `seconds`: the time in which a test has to notice a fault."""
         self._folder = folder
+        self._seconds = seconds
         tests = [path for path in AREAS[area].tests if (folder / path).exists()]
         self._command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
         self._environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": MUTANTS}
@@ -282,7 +285,8 @@ class Runner:
         path = self._folder / fault.path
         before = path.read_text(encoding="utf-8")
         text = planted(before, fault)
-        self._faults.write(json.dumps({"file": str(path), "path": fault.path, "text": text}) + "\n")
+        given = {"file": str(path), "path": fault.path, "text": text, "seconds": self._seconds}
+        self._faults.write(json.dumps(given) + "\n")
         self._faults.flush()
         if not (answer := self._answers.readline()):
             self._log.seek(0)
@@ -297,7 +301,7 @@ class Runner:
         return Outcome(said != NOT_NOTICED, said, seconds)
 
     def _in_new_process(self) -> Outcome:
-        began = time.monotonic()
+        began, hangs = time.monotonic(), True
         process = subprocess.Popen(
             self._command,
             cwd=self._folder,
@@ -309,22 +313,23 @@ class Runner:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(timeout=_LONGEST)
+            printed, _ = process.communicate(timeout=self._seconds or _LONGEST)
         except subprocess.TimeoutExpired:
-            printed = "it hangs"
+            printed, hangs = "it hangs", self._seconds is None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
         how = (failed or printed.splitlines() or [""])[-1] if process.returncode else NOT_NOTICED
-        return Outcome(process.returncode != 0, how, round(time.monotonic() - began))
+        noticed = process.returncode != 0 and (hangs or printed != "it hangs")
+        return Outcome(noticed, how if noticed else NOT_NOTICED, round(time.monotonic() - began))
 
 
-def _run(area: str, folder: Path, drawn: Sequence[Fault]) -> list[Fault]:
+def _run(area: str, folder: Path, drawn: Sequence[Fault], seconds: int | None) -> list[Fault]:
     """Plant the area's faults one after the other; return those that no test noticed."""
     missed = []
-    with Runner(folder, area) as runner:
+    with Runner(folder, area, seconds) as runner:
         for fault in drawn:
             outcome = runner.run(fault)
             print(f"{area}: {fault}\n    {outcome.how if outcome.noticed else 'NOT NOTICED'}", flush=True)
@@ -345,30 +350,54 @@ def _drawn(folder: Path, areas: Sequence[str], options: argparse.Namespace) -> d
     return dict(sorted(drawn.items()))
 
 
+@contextlib.contextmanager
+def _copies(count: int) -> Iterator[list[Path]]:
+    """Yield copies of the last commit, which are removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="mutate-") as temporary:
+        folders = [Path(temporary) / f"copy{number}" for number in range(count)]
+        # Some tests give up the administrator's rights, and load modules after that.
+        Path(temporary).chmod(0o755)
+        git = ["git", "-C", str(ROOT), "worktree"]
+        try:
+            for folder in folders:
+                subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
+            yield folders
+        finally:
+            for folder in folders:
+                subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
 def main() -> int:
     """Run the command line; 1 where fewer than nine faults in ten were noticed."""
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; all when left out")
     parser.add_argument("--each", type=int, default=10, help="faults in each area (10)")
     parser.add_argument("--total", type=int, help="faults in all areas together, in place of --each")
+    parser.add_argument("--jobs", type=int, default=1, help="areas that are tested at the same time (1)")
+    parser.add_argument("--seconds", type=int, help="the time for a fault; one that takes longer counts as not noticed")
     parser.add_argument("--seed", type=int, default=1, help="which faults are drawn (1)")
     options = parser.parse_args()
     if unknown := set(options.areas) - set(AREAS):
         parser.error(f"no such area: {', '.join(sorted(unknown))}")
-    planted_in_all, missed_in_all = 0, 0
-    with tempfile.TemporaryDirectory(prefix="mutate-") as temporary:
-        folder = Path(temporary) / "copy"
-        # Some tests give up the administrator's rights, and load modules after that.
-        Path(temporary).chmod(0o755)
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(folder), "HEAD"], check=True)
-        try:
-            for area, drawn in _drawn(folder, options.areas or list(AREAS), options).items():
-                missed = _run(area, folder, drawn)
-                print(f"{area}: {len(drawn) - len(missed)} of {len(drawn)} noticed", flush=True)
-                planted_in_all, missed_in_all = planted_in_all + len(drawn), missed_in_all + len(missed)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+    with _copies(options.jobs) as folders:
+        by_area = _drawn(folders[0], options.areas or list(AREAS), options)
+        free = queue.SimpleQueue[Path]()
+        for folder in folders:
+            free.put(folder)
+
+        def missed(area: str) -> int:
+            folder = free.get()
+            try:
+                return len(_run(area, folder, by_area[area], options.seconds))
+            finally:
+                free.put(folder)
+
+        planted_in_all, missed_in_all = sum(map(len, by_area.values())), 0
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for area, number in zip(by_area, pool.map(missed, by_area), strict=True):
+                drawn = len(by_area[area])
+                print(f"{area}: {drawn - number} of {drawn} noticed", flush=True)
+                missed_in_all += number
     share = 1 - missed_in_all / planted_in_all if planted_in_all else 1.0
     print(f"all: {planted_in_all - missed_in_all} of {planted_in_all} noticed ({share:.0%}), seed {options.seed}")
     return 0 if share >= 0.9 else 1

@@ -10,6 +10,7 @@ child says so, and `tests.mutate` runs a new process for it.
 import contextlib
 import gc
 import json
+import math
 import os
 import select
 import signal
@@ -103,8 +104,8 @@ class _Results:
         os.write(self._out, b".")
 
 
-def _run(session: Session, items: Sequence[pytest.Item], out: int) -> str | None:
-    """Run the tests until one fails; return that one."""
+def _run(session: Session, items: Sequence[pytest.Item], out: int, end: float) -> str | None:
+    """Run the tests until one fails, and start none after `end`; return the one that failed."""
     results = _Results(out)
     session.config.pluginmanager.register(results)
     last = len(items) - 1
@@ -112,14 +113,16 @@ def _run(session: Session, items: Sequence[pytest.Item], out: int) -> str | None
         for place, item in enumerate(items):
             following = items[place + 1] if place < last else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if results.failed is not None:
+            if results.failed is not None or time.monotonic() > end:
                 break
     with contextlib.suppress(Exception):
         session._setupstate.teardown_exact(None)
     return results.failed
 
 
-def _child(session: Session, items: Sequence[pytest.Item], fault: tuple[Path, str, str] | None, out: int) -> None:
+def _child(
+    session: Session, items: Sequence[pytest.Item], fault: tuple[Path, str, str] | None, out: int, end: float
+) -> None:
     os.setsid()
     if fault is not None:
         try:
@@ -127,18 +130,23 @@ def _child(session: Session, items: Sequence[pytest.Item], fault: tuple[Path, st
         except CannotPlant:
             os.write(out, NEW_PROCESS.encode())
             return
-    failed = _run(session, items, out)
+    failed = _run(session, items, out, end)
     os.write(out, b"\n" + (failed or NOT_NOTICED).encode())
 
 
-def _in_child(session: Session, items: Sequence[pytest.Item], fault: tuple[Path, str, str] | None) -> str:
-    """Return the test that fails, NOT_NOTICED, NEW_PROCESS, or that the child hangs or died."""
+def _in_child(
+    session: Session, items: Sequence[pytest.Item], fault: tuple[Path, str, str] | None, end: float = math.inf
+) -> str:
+    """Return the test that fails, NOT_NOTICED, NEW_PROCESS, or that the child hangs or died.
+
+    end: the time after which no further test is started.
+    """
     back, out = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(back)
-            _child(session, items, fault, out)
+            _child(session, items, fault, out, end)
         finally:
             os._exit(0)
     os.close(out)
@@ -197,7 +205,7 @@ def pytest_runtestloop(session: Session) -> bool:
 
 
 def _first_sound(
-    items: Sequence[pytest.Item], path: Path, texts: tuple[str, str], session: Session, unsound: set[str]
+    items: Sequence[pytest.Item], path: Path, texts: tuple[str, str], session: Session, unsound: set[str], end: float
 ) -> str:
     """Return the first test that fails with the fault, again with it alone, and never without it."""
     old, new = texts
@@ -205,7 +213,7 @@ def _first_sound(
         items = [item for item in items if item.nodeid not in unsound]
         path.write_text(new, encoding="utf-8")
         try:
-            said = _in_child(session, items, (path, old, new))
+            said = _in_child(session, items, (path, old, new), end)
             place = next((place for place, item in enumerate(items) if item.nodeid == said), None)
             if place is None:
                 return said
@@ -226,6 +234,7 @@ def _serve(session: Session, inputs: TextIO, outputs: TextIO) -> None:
         path = Path(fault["file"])
         old, new = path.read_text(encoding="utf-8"), fault["text"]
         began = time.monotonic()
-        said = _first_sound(_nearest_first(session.items, fault["path"]), path, (old, new), session, unsound)
+        end = math.inf if fault["seconds"] is None else began + fault["seconds"]
+        said = _first_sound(_nearest_first(session.items, fault["path"]), path, (old, new), session, unsound, end)
         outputs.write(json.dumps([said, round(time.monotonic() - began)]) + "\n")
         outputs.flush()
