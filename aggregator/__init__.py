@@ -176,6 +176,82 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "domain": (("call", "missing", "bounds"), (".",), ("uris", "text")),
 }
 
+# Features: what belongs to one stands in one folder. A part of it stands in the plan above as if it were the module or
+# package on the right, so that the layers hold inside a feature too.
+FEATURES: dict[str, dict[str, str]] = {
+    "accounts": {
+        "app": "app.accounts",
+        "ask": "gateway.ask.accounts",
+        "cli": "cli.connections",
+        "config": "config.auth.server_auth",
+        "connect": "frontends.connect",
+        "connect_links": "gateway.recording.connect_links",
+        "console": "frontends.console.pages.connections",
+        "doctor.checks": "doctor.checks.accounts",
+        "doctor.gather": "doctor.gather.accounts",
+        "grants": "grants",
+        "oauth": "oauth",
+        "storage": "storage.vault",
+        "tables": "storage.table_parts.vault",
+    },
+    "code": {
+        "config": "config.answers.code",
+        "meta_tool": "gateway.meta.run_code",
+        "programs": "gateway.meta.programs",
+        "sandbox": "code",
+    },
+    "flow": {
+        "cli": "cli.flow",
+        "compare": "policy.compare.flow",
+        "decide": "policy.flow",
+        "gateway": "gateway.flow",
+        "kept_results": "gateway.calls.kept_flow",
+        "lint": "policy.files.lint_flow",
+        "storage": "storage.flow",
+        "tables": "storage.table_parts.flow",
+    },
+    "intent": {"match": "catalog.intent", "meta_tool": "gateway.meta.match_intent"},
+    "notify": {
+        "app": "app.notices",
+        "cli": "cli.notify",
+        "config": "config.notify",
+        "receivers": "config.receivers",
+        "send": "notify",
+    },
+    "pins": {
+        "app": "app.pins",
+        "cli": "cli.pins",
+        "console.data": "frontends.console.pin_data",
+        "console.page": "frontends.console.pages.pins",
+        "decide": "pins",
+        "gateway": "gateway.pins",
+        "storage": "storage.pins",
+        "tables": "storage.table_parts.pins",
+    },
+    "replicas": {
+        "config": "config.replicas",
+        "group": "replicas",
+        "hop_listener": "frontends.hop_listener",
+        "storage": "storage.group",
+    },
+    "results": {
+        "config": "config.answers.results",
+        "gateway": "gateway.results",
+        "meta_tool": "gateway.meta.read_result",
+        "read": "results",
+        "storage": "storage.results",
+    },
+    "skills": {
+        "catalog": "catalog.skills",
+        "files": "gateway.reads.skill_files",
+        "finder": "gateway.views.skill_finder",
+        "frontmatter": "gateway.reads.frontmatter",
+        "meta_tools": "gateway.meta.skills",
+        "reads": "gateway.reads.skills",
+        "uris": "domain.uris.skills",
+    },
+}
+
 # What programs use, by the module that has it: loaded when it is first asked for. `__init__.pyi` says the same to type
 # checkers.
 _PUBLIC: dict[str, str] = {

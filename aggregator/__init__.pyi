@@ -10,3 +10,4 @@ DISTRIBUTION: str
 __all__: list[str]
 LAYERS: tuple[tuple[str, ...], ...]
 INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]]
+FEATURES: dict[str, dict[str, str]]

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from aggregator.accounts.oauth.fetch import Fetched, GuardedFetch
 from aggregator.app.build import build_app
 from aggregator.config.auth.issuers import AuthConfig, IssuerConfig
 from aggregator.config.client_tls import ServerTlsConfig
@@ -24,7 +25,6 @@ from aggregator.identity.identify import RequestFacts
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.identity.source import ClientSource
 from aggregator.identity.tokens.verifier import TokenVerifier
-from aggregator.oauth.fetch import Fetched, GuardedFetch
 from benchmarks.report import Table
 
 ISSUER: Final = "https://login.example.com"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.domain.schema_walk import positions
-from aggregator.pins.values import ChangeClass
+from aggregator.pins.decide.values import ChangeClass
 
 Definition = dict[str, Any]
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from aggregator.catalog.validate import definition_digest
 from aggregator.domain.bounds.slices import at_once
-from aggregator.pins.comparison import Listed, compare
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.flags import NO_OTHERS, KnownTool, OtherServers, ToolIndex, flags_of
-from aggregator.pins.values import Comparison, ItemKey, PinnedItem
+from aggregator.pins.decide.comparison import Listed, compare
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS, KnownTool, OtherServers, ToolIndex, flags_of
+from aggregator.pins.decide.values import Comparison, ItemKey, PinnedItem
 from benchmarks.definition_edits import attack, random_edit, reordered
 from benchmarks.report import Table
 

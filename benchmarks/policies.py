@@ -14,11 +14,11 @@ from aggregator.app.build import build_app
 from aggregator.domain.decision import Decision
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.decide.decide_flow import FlowState, LabelSource, decide_flow
 from aggregator.frontends.web.credentials import request_facts
 from aggregator.frontends.web.host_guard import SOURCE
 from aggregator.gateway.calls.validate import Checker
 from aggregator.identity.source import ClientSource
-from aggregator.policy.flow.decide_flow import FlowState, LabelSource, decide_flow
 from aggregator.policy.patterns import parse
 from aggregator.policy.rulebook import Rulebook, Tightening
 from aggregator.policy.rules import OUTWARD, FlowLabel, FlowRule, Place, Rule

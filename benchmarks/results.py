@@ -9,9 +9,9 @@ from time import perf_counter
 from typing import Any, Final
 
 from aggregator.domain.text.tokens import estimate
-from aggregator.results.document import ResultDocument
-from aggregator.results.read import read_page
-from aggregator.results.shorten import Shortened, shorten
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.read import read_page
+from aggregator.results.read.shorten import Shortened, shorten
 from benchmarks.report import Table
 from tests.results.laws import check_all
 from tests.results.shapes import any_result

@@ -24,6 +24,7 @@ def _area(code: str, tests: str) -> Area:
 
 
 AREAS: Final[Mapping[str, Area]] = {
+    "accounts": _area("accounts", "grants accounts connect authorization"),
     "adapters": _area("adapters", "adapters"),
     "app": _area("app", "operating observability doctor access accounts replicas"),
     "audit": _area("audit storage/audit cli/audit app/audit_events.py", "audit observability telemetry"),
@@ -33,7 +34,7 @@ AREAS: Final[Mapping[str, Area]] = {
         "catalog app/catalog_sync.py app/catalog_updates.py", "search intent levels meta unit supervision"
     ),
     "cli": _area("__init__.py __main__.py cli", "first_steps operating packaging unit policy config console terminal"),
-    "code": _area("code gateway/meta/programs.py gateway/meta/run_code.py", "code kept_results"),
+    "code": _area("code", "code kept_results"),
     "config": _area("config app/reload", "config operating secrets access identity"),
     "console": _area(
         "frontends/console gateway/browse gateway/playground app/console.py cli/console.py storage/console_sessions.py",
@@ -43,13 +44,10 @@ AREAS: Final[Mapping[str, Area]] = {
     "domain": _area("domain", "unit passthrough bounds direct access oauth"),
     "editing": _area("editing", "editing adding install"),
     "examples": Area(("examples",), ("tests/examples",)),
-    "flow": _area("gateway/flow policy/flow cli/flow storage/flow.py", "flow flow_corpus direct"),
+    "flow": _area("flow", "flow flow_corpus direct"),
     "frontends": _area("frontends", "unit bounds end_to_end direct faults passthrough deploy"),
     "gateway": _area("gateway", "server_requests access passthrough meta observability faults"),
-    "grants": _area(
-        "grants app/accounts frontends/connect cli/connections storage/vault gateway/ask/accounts.py",
-        "grants accounts connect authorization",
-    ),
+    "intent": _area("intent", "intent levels"),
     "hosts": _area("hosts cli/hosts storage/hosts app/host_cleanup.py", "hosts install real_hosts"),
     "identity": _area(
         "identity gateway/access.py gateway/revocation.py gateway/constant_time.py storage/keys.py cli/keys.py "
@@ -57,22 +55,23 @@ AREAS: Final[Mapping[str, Area]] = {
         "identity access tokens",
     ),
     "meta": _area("gateway/meta", "meta levels search access"),
-    "notify": _area("notify app/notices cli/notify", "notify"),
-    "oauth": _area("oauth", "oauth authorization"),
+    "notify": _area("notify", "notify"),
+    "oauth": _area("accounts/oauth", "oauth authorization"),
     "packages": _area("packages cli/servers", "adding"),
-    "pins": _area("pins gateway/pins app/pins cli/pins cli/trust.py storage/pins.py", "pins pins_running"),
+    "pins": _area("pins cli/trust.py", "pins pins_running"),
     "policy": _area("policy app/policies.py cli/policy", "policy access passthrough"),
-    "reads": _area("gateway/reads", "skills passthrough access flow"),
+    "reads": _area("gateway/reads", "passthrough access flow skills"),
     "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
     "replicas": _area(
-        "replicas storage/group.py frontends/hop_listener.py frontends/forwarded.py frontends/web/forwarder.py "
+        "replicas frontends/forwarded.py frontends/web/forwarder.py "
         "app/reports.py app/merged_report.py",
         "replicas",
     ),
-    "results": _area("results gateway/results storage/results config/answers", "results kept_results direct"),
+    "results": _area("results config/answers", "results kept_results direct"),
     "schemas": _area("schemas", "schemas access"),
     "secrets": _area("secret_sources cli/secrets", "secrets identity"),
     "sessions": _area("frontends/web/sessions", "replicas/test_sessions.py tokens unit end_to_end"),
+    "skills": _area("skills", "skills search"),
     "storage": _area("storage", "storage postgres audit"),
     "telemetry": _area("telemetry app/telemetry.py", "telemetry observability benchmarks"),
     "tokens": _area("identity/tokens", "tokens authorization"),

@@ -12,7 +12,7 @@ READ_OTHERWISE: Final = {
     "aggregator.frontends.web.resumable": "of a header, which is short",
     "aggregator.frontends.web.sessions.session_ids": "sealed here",
     "aggregator.gateway.ask.sealed_state": "sealed here",
-    "aggregator.gateway.meta.programs": "the text of a result",
+    "aggregator.code.programs": "the text of a result",
 }
 
 

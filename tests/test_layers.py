@@ -1,7 +1,8 @@
 """Holds every module to the plan in `aggregator.LAYERS` and to the laws of the tree, by reading the source.
 
 Rule 1: a module imports its own package and layers below; never a neighbour on the same layer, never upwards. Inside a
-package that has packages in it, `aggregator.INNER_LAYERS` says the same of its parts.
+package that has packages in it, `aggregator.INNER_LAYERS` says the same of its parts. A part of a feature counts as
+the package or module that `aggregator.FEATURES` names for it.
 Rule 2: modules named in strings (`package.module:name`, loaded when needed) are imports like any other.
 
 Nothing of the package is run but in the last test. `python -m tests.test_layers [PACKAGE ...]` prints which part of a
@@ -21,7 +22,7 @@ from typing import Final
 
 import pytest
 
-from aggregator import INNER_LAYERS, LAYERS
+from aggregator import FEATURES, INNER_LAYERS, LAYERS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
@@ -60,24 +61,25 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.editing.open_document", "aggregator.editing.toml_document"): "tomlkit, 20 ms; only for TOML",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
     ("aggregator.frontends.console.entry", "aggregator.frontends.console.console"): "templates; in a thread",
-    ("aggregator.frontends.connect.entry", "aggregator.frontends.connect.pages"): "templates; in a thread",
-    ("aggregator.cli.connections.commands", "aggregator.cli.connections.connect"): "only for this command",
-    ("aggregator.cli.connections.commands", "aggregator.cli.connections.accounts"): "only for this command",
+    ("aggregator.accounts.connect.entry", "aggregator.accounts.connect.pages"): "templates; in a thread",
+    ("aggregator.accounts.cli.commands", "aggregator.accounts.cli.connect"): "only for this command",
+    ("aggregator.accounts.cli.commands", "aggregator.accounts.cli.accounts"): "only for this command",
     **{
         ("aggregator.gateway.meta.registry", f"aggregator.gateway.meta.{name}"): "50 ms together; in a thread"
-        for name in ("call_tool", "describe_tools", "list_servers", "match_intent", "search_tools")
+        for name in ("call_tool", "describe_tools", "list_servers", "search_tools")
     },
+    ("aggregator.gateway.meta.registry", "aggregator.intent.meta_tool"): "50 ms with the others; in a thread",
     ("aggregator.gateway.dotless_hosts", "aggregator.hosts.every_host"): "20 ms, with every first answer over stdio",
     ("aggregator.hosts.parse", "aggregator.hosts.yaml_values"): "PyYAML, which the first answer over stdio waits for",
-    ("aggregator.gateway.reads.frontmatter", "aggregator.policy.files.yamltree"): "10 ms; in a thread",
-    ("aggregator.gateway.results.keeper", "aggregator.gateway.results.sealing"): "cryptography, 50 ms; in a thread",
-    ("aggregator.gateway.meta.registry", "aggregator.gateway.meta.run_code"): "only where `expose: code` is set",
-    ("aggregator.code.sandbox", "aggregator.code.code_run"): "an optional dependency; in a thread",
+    ("aggregator.skills.frontmatter", "aggregator.policy.files.yamltree"): "10 ms; in a thread",
+    ("aggregator.results.gateway.keeper", "aggregator.results.gateway.sealing"): "cryptography, 50 ms; in a thread",
+    ("aggregator.gateway.meta.registry", "aggregator.code.meta_tool"): "only where `expose: code` is set",
+    ("aggregator.code.sandbox.sandbox", "aggregator.code.sandbox.code_run"): "an optional dependency; in a thread",
     ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
-    ("aggregator.gateway.views.skill_finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
-    ("aggregator.gateway.views.skill_finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
-    ("aggregator.gateway.views.finder", "aggregator.catalog.intent.intent"): "37 ms; in a thread",
+    ("aggregator.skills.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.skills.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
+    ("aggregator.gateway.views.finder", "aggregator.intent.match.intent"): "37 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
@@ -96,9 +98,15 @@ INSIDE_FUNCTIONS: Final = {
     },
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.gateway.access", "aggregator.identity.tokens.verifier"): "PyJWT, 90 ms; only where there are issuers",
-    ("aggregator.oauth.client_proof", "aggregator.oauth.signing"): "PyJWT, 60 ms; only with a private key",
-    ("aggregator.oauth.fetch", "aggregator.oauth.pinned"): "aiohttp, 100 ms; only with the first fetch",
-    ("aggregator.replicas.hop_client", "aiohttp"): "100 ms; only with the first hop",
+    (
+        "aggregator.accounts.oauth.client_proof",
+        "aggregator.accounts.oauth.signing",
+    ): "PyJWT, 60 ms; only with a private key",
+    (
+        "aggregator.accounts.oauth.fetch",
+        "aggregator.accounts.oauth.pinned",
+    ): "aiohttp, 100 ms; only with the first fetch",
+    ("aggregator.replicas.group.hop_client", "aiohttp"): "100 ms; only with the first hop",
     ("aggregator.storage.database", "aggregator.storage.opening"): "SQLAlchemy, 180 ms; in a thread",
     ("aggregator.storage.opening", "aggregator.storage.engine.migrate"): "Alembic, 120 ms; only for a new schema",
     ("aggregator.telemetry.spans", "aggregator.telemetry.otlp"): "an optional dependency: the OpenTelemetry SDK",
@@ -110,9 +118,9 @@ COMMANDS: Final = (
     "aggregator.cli.doctor.commands",
     "aggregator.cli.first_run.commands",
     "aggregator.cli.hosts.commands",
-    "aggregator.cli.flow.commands",
-    "aggregator.cli.notify.commands",
-    "aggregator.cli.pins.commands",
+    "aggregator.flow.cli.commands",
+    "aggregator.notify.cli.commands",
+    "aggregator.pins.cli.commands",
     "aggregator.cli.policy.commands",
     "aggregator.cli.secrets.commands",
     "aggregator.cli.servers.commands",
@@ -191,7 +199,31 @@ def _modules() -> dict[str, Module]:
 
 
 MODULES: Final = _modules()
-OURS: Final = [module for module in MODULES.values() if module.name != PACKAGE]
+# The packages of features hold parts only, each with a place of its own in the plan.
+_HOLDERS: Final = {PACKAGE, *(f"{PACKAGE}.{feature}" for feature in FEATURES)} | {
+    f"{PACKAGE}.{feature}.{part.rpartition('.')[0]}"
+    for feature, parts in FEATURES.items()
+    for part in parts
+    if "." in part
+}
+OURS: Final = [module for module in MODULES.values() if module.name not in _HOLDERS]
+_PLACES: Final = {
+    f"{PACKAGE}.{feature}.{part}": f"{PACKAGE}.{place}"
+    for feature, parts in FEATURES.items()
+    for part, place in parts.items()
+}
+
+
+@cache
+def planned(name: str) -> str:
+    """Return the name by which a module stands in the plan of layers."""
+    for end in range(len(name), 0, -1):
+        if name[:end] in _PLACES and name[end : end + 1] in ("", "."):
+            return _PLACES[name[:end]] + name[end:]
+    return name
+
+
+PLANNED: Final = {planned(module.name) for module in OURS} | {PACKAGE}
 
 
 def _module_of(name: str) -> str:
@@ -250,10 +282,10 @@ def test_imports_go_down_only() -> None:
     layer_of = {part: at for at, layer in enumerate(LAYERS) for part in layer}
     problems = []
     for module in OURS:
-        own = _part_of(module.name, PACKAGE)
+        own = _part_of(planned(module.name), PACKAGE)
         own_layer = -1 if module.name == ENTRY_POINT else layer_of[own]
         for found in _ours(module):
-            part = _part_of(found.target, PACKAGE)
+            part = _part_of(planned(found.target), PACKAGE)
             if part and part != own and layer_of.get(part, -1) <= own_layer:
                 problems.append(f"{found.place}: {own} must not import {found.target}")
     assert not problems
@@ -278,25 +310,25 @@ def test_imports_between_parts_of_a_package_go_down_only() -> None:
 
 
 def test_the_plan_names_every_package_once_and_nothing_else() -> None:
-    have_packages = {module.name.removeprefix(f"{PACKAGE}.") for module in OURS if _packages_in(module.name)}
+    have_packages = {name.removeprefix(f"{PACKAGE}.") for name in PLANNED - {PACKAGE} if _packages_in(name)}
     assert set(INNER_LAYERS) == have_packages - {LOADED_BY_ALEMBIC}
     for inner, rows in INNER_LAYERS.items():
         named = [part for row in rows for part in row if part != "."]
         assert len(set(named)) == len(named), f"{inner}: a part is on two rows"
-        parts = {_part_of(name, f"{PACKAGE}.{inner}") for name in MODULES} - {""}
+        parts = {_part_of(name, f"{PACKAGE}.{inner}") for name in PLANNED} - {""}
         assert _packages_in(f"{PACKAGE}.{inner}") <= set(named) <= parts, inner
 
 
 def _packages_in(package: str) -> set[str]:
     """Return the names of the packages that lie in a package, without those inside them."""
-    below = {name.rpartition(".")[0] for name in MODULES if name.startswith(f"{package}.")}
+    below = {name.rpartition(".")[0] for name in PLANNED if name.startswith(f"{package}.")}
     return {_part_of(name, package) for name in below} - {""}
 
 
 def test_every_module_is_on_one_layer() -> None:
     listed = [part for layer in LAYERS for part in layer]
     assert len(set(listed)) == len(listed), "a folder is on two layers"
-    parts = {_part_of(module.name, PACKAGE) for module in OURS if module.name != ENTRY_POINT}
+    parts = {_part_of(planned(module.name), PACKAGE) for module in OURS if module.name != ENTRY_POINT}
     assert parts == set(listed)
 
 
@@ -330,7 +362,7 @@ def test_imports_inside_functions_are_the_few_with_a_reason() -> None:
         for module in OURS
         for one in imports(module)
         if one.in_function and not one.by_string
-        if not (module.name in COMMANDS and one.target.startswith("aggregator.cli."))
+        if not (module.name in COMMANDS and planned(one.target).startswith(f"{PACKAGE}.cli."))
     }
     without_reason = [place for pair, place in found.items() if pair not in INSIDE_FUNCTIONS]
     assert not without_reason
@@ -344,7 +376,7 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 def test_parts_of_a_package_do_not_import_each_other_in_a_circle() -> None:
     """A part is a module of the package or a package in it."""
-    for package in {name.rpartition(".")[0] for name in MODULES if name.count(".") > 1}:
+    for package in {name.rpartition(".")[0] for name in PLANNED if name.count(".") > 1}:
         arrows: dict[str, dict[str, str]] = defaultdict(dict)
         for (part, target), found in _arrows(package, strings=False).items():
             arrows[part][target] = found.place
@@ -355,9 +387,9 @@ def _arrows(package: str, *, strings: bool = True) -> dict[tuple[str, str], Impo
     """Return the pairs of parts of a package of which one imports the other, with one import for each."""
     arrows = {}
     for module in MODULES.values():
-        part = _part_of(module.name, package)
+        part = _part_of(planned(module.name), package)
         for found in _ours(module) if part else ():
-            target = _part_of(found.target, package)
+            target = _part_of(planned(found.target), package)
             if target and target != part and (strings or not found.by_string):
                 arrows[part, target] = found
     return arrows
@@ -412,7 +444,7 @@ def test_requests_of_hosts_leave_from_one_place(method: str, sender: str) -> Non
     senders = {
         module.name
         for module in OURS
-        if module.name.startswith(f"{PACKAGE}.gateway.")
+        if planned(module.name).startswith(f"{PACKAGE}.gateway.")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(f"upstream.{method}")
     }

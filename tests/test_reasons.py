@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.domain.errors import UpstreamError, operator_text, reason_of
 from aggregator.domain.text.error_text import error_text
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
 
 PACKAGE: Final = Path(__file__).resolve().parents[1] / "aggregator"
 # The one function that may, and a search in a text for a word.
@@ -135,7 +135,7 @@ async def test_a_fetch_tells_why_it_failed(error: Exception, monkeypatch: pytest
     async def failing(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("aggregator.oauth.pinned.send_pinned", failing)
+    monkeypatch.setattr("aggregator.accounts.oauth.pinned.send_pinned", failing)
     with pytest.raises(FetchFailed) as failed:
         await GuardedFetch(resolve=_named).get("https://issuer.example/keys")
     assert str(failed.value).endswith(f": {type(error).__name__}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from aggregator.gateway.meta.read_result import READ_RESULT
+from aggregator.results.meta_tool import READ_RESULT
 
 
 def of_servers(names: Iterable[str]) -> list[str]:

@@ -19,7 +19,6 @@ from uuid import uuid4
 from aggregator.adapters.log_redaction import redacted_log
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.app.pins.locked import lock_beside
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
 from aggregator.config.servers.names import source_of
 from aggregator.domain.call import CONVERSATION_KEY
@@ -32,6 +31,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.views.list_changed import notification
 from aggregator.identity.identify import RequestFacts
 from aggregator.identity.launch import launch_agent
+from aggregator.pins.app.locked import lock_beside
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import NoBackChannel

@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from functools import partial
 from typing import Any, Final
 
+from aggregator.accounts.grants.ports import RunningGrants
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
-from aggregator.app.notices.events import NoticeEvents
-from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
@@ -22,15 +21,16 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.model import Config
 from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.gateway.flow.states import FlowStates
-from aggregator.grants.ports import RunningGrants
+from aggregator.notify.app.events import NoticeEvents
+from aggregator.pins.app.sync import PinSync
 from aggregator.policy.live import LivePolicies
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.telemetry.snapshot import Snapshot
 from aggregator.upstream.supervisor import SETTLE, Supervisor

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.app.notices.events import NoticeEvents
+from aggregator.accounts.grants.ports import TokenEventKind
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.catalog.difference import ToolChanges as OtherTools
 from aggregator.config.difference import ConfigChanges
 from aggregator.domain.grant_owner import GrantOwner
-from aggregator.grants.ports import TokenEventKind
 from aggregator.identity.identify import Refused, RequestFacts
+from aggregator.notify.app.events import NoticeEvents
 from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.storage.records import Approval
 from aggregator.upstream.upstream import Upstream

@@ -11,14 +11,13 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Protocol
 
+from aggregator.accounts.ask import Connecting, MissingAccounts
+from aggregator.accounts.grants.ports import RunningGrants, TokenEvents
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.key_sync import KeySync
-from aggregator.app.notices.events import NoticeEvents
 from aggregator.app.parts.lists import Lists, build_lists
-from aggregator.app.pins.news import PinNews
-from aggregator.app.pins.sync import PinSync
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
 from aggregator.app.reload.group_facts import POLICIES, GroupFacts
@@ -29,12 +28,14 @@ from aggregator.app.retention import Retention
 from aggregator.app.status import Status
 from aggregator.app.telemetry import CallTelemetry
 from aggregator.app.upstream_changes import UpstreamChanges
+from aggregator.code.programs import RunPrograms
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.kept_work import KeptWork
+from aggregator.flow.gateway.guard import FlowGuard
+from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import admission_of
-from aggregator.gateway.ask.accounts import Connecting, MissingAccounts
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.call_log import CallLog
@@ -48,12 +49,7 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
-from aggregator.gateway.flow.guard import FlowGuard
-from aggregator.gateway.flow.states import FlowStates
-from aggregator.gateway.meta.programs import RunPrograms
 from aggregator.gateway.meta.registry import MetaTools
-from aggregator.gateway.meta.skills import SkillReader
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.listen import ListenStreams
@@ -61,17 +57,21 @@ from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.recorded import RecordedReads
 from aggregator.gateway.reads.resources import Resources
-from aggregator.gateway.reads.skill_files import SkillFiles
-from aggregator.gateway.reads.skills import Skills
-from aggregator.gateway.results.keeper import ResultKeeper
-from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.views import Views
-from aggregator.grants.ports import RunningGrants, TokenEvents
+from aggregator.notify.app.events import NoticeEvents
+from aggregator.pins.app.news import PinNews
+from aggregator.pins.app.sync import PinSync
+from aggregator.pins.gateway.book import PinBook
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
+from aggregator.results.gateway.keeper import ResultKeeper
+from aggregator.results.gateway.showing import LargeResults
+from aggregator.skills.files import SkillFiles
+from aggregator.skills.meta_tools import SkillReader
+from aggregator.skills.reads import Skills
 from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import base_path
 from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
@@ -83,7 +83,7 @@ from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstreams import Upstreams
 
 # Loaded if a server has `auth`: `cryptography` takes 50 ms of a start.
-_BUILD_GRANTS: Final = "aggregator.app.accounts.open_grants:build_grants"
+_BUILD_GRANTS: Final = "aggregator.accounts.app.open_grants:build_grants"
 
 
 class Accounts(CredentialsSource, Connecting, Protocol):

@@ -5,11 +5,11 @@ import asyncio
 from aggregator.catalog.catalog import Catalog
 from aggregator.config.model import Config
 from aggregator.gateway.calls.failover import Failover
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.pins.gateway.book import PinBook
 
 
 class CatalogUpdates:

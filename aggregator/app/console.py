@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aggregator.app.accounts.pages import grants_of
+from aggregator.accounts.app.pages import grants_of
 from aggregator.app.app import App
 from aggregator.frontends.console.parts import ConsoleParts, RunningOfAll
 from aggregator.frontends.web.own_address import OwnAddress

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.app.merged_report import ReplicaAnswer, merge_reports, name_of
-from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.calls.running_calls import MOST, OpenCall, RunningCalls
-from aggregator.replicas.hop_client import HopFailed
-from aggregator.replicas.hops import Hop
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.hop_client import HopFailed
+from aggregator.replicas.group.hops import Hop
+from aggregator.replicas.group.replication import Replication
+from aggregator.replicas.hop_listener import HopListener
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
 from aggregator.wire.codec import decode

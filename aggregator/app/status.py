@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from aggregator.app.catalog_sync import CatalogSync
-from aggregator.app.notices.events import NoticeEvents
-from aggregator.app.pins.sync import PinSync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.group_facts import GroupFacts
 from aggregator.app.reload.policy_reload import PolicyReload
@@ -17,9 +15,11 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.finder import Finder
+from aggregator.notify.app.events import NoticeEvents
+from aggregator.pins.app.sync import PinSync
+from aggregator.pins.gateway.book import PinBook
 from aggregator.policy.live import LivePolicies
 from aggregator.telemetry.snapshot import ListTokens, RecentCalls, Snapshot, UpstreamSnapshot
 from aggregator.upstream.upstream import Upstream

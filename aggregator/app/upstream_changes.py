@@ -5,9 +5,9 @@ from typing import Any
 
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_updates import CatalogUpdates
-from aggregator.app.pins.sync import PinSync
 from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.pins.app.sync import PinSync
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.upstream import Upstream
 

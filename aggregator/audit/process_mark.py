@@ -15,7 +15,7 @@ _NAME: Final = re.compile(rf"(?:{_REPLICA})?[0-9a-f]{{16}}")
 
 
 class Peers(Protocol):
-    """The replicas that use the same database, on any machine; `aggregator.replicas.membership.Membership` is one."""
+    """The replicas that use the same database, on any machine, such as `replicas.group.membership.Membership`."""
 
     @property
     def joined_as(self) -> str | None:

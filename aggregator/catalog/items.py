@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.catalog.member_types import in_words, typed
-from aggregator.catalog.skills import skill_fault
 from aggregator.catalog.templates import leads_anywhere
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
@@ -20,6 +19,7 @@ from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.domain.uris.exposed import with_server, wrapped
 from aggregator.domain.uris.spellings import LONGEST, is_plain, resolved
+from aggregator.skills.catalog import skill_fault
 from aggregator.wire.codec import encode_or_none
 
 # The naming field of each kind of item (S/schema: Resource, ResourceTemplate, Prompt; SEP-2640: Skill).

@@ -12,14 +12,14 @@ from typing import Final
 from aggregator.catalog.items import NAMED_BY
 from aggregator.catalog.names import NameLookup
 from aggregator.catalog.pages import Pages
-from aggregator.catalog.skills import manifest
 from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ItemKind, ItemRecord
 from aggregator.domain.uris.exposed import aliased, unwrapped
 from aggregator.domain.uris.links import in_skill
-from aggregator.domain.uris.skills import directories, skill_name
 from aggregator.domain.uris.spellings import is_plain, resolved
+from aggregator.skills.catalog import manifest
+from aggregator.skills.uris import directories, skill_name
 
 # Comparing one takes a microsecond: a miss must not delay other requests.
 _TEMPLATES_TRIED: Final = 2_000

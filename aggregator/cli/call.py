@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.build import build_app
-from aggregator.app.pins.locked import lock_beside
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.cli.runtime.writer import say
@@ -21,6 +20,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.identity.launch import launch_agent
+from aggregator.pins.app.locked import lock_beside
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from aggregator.app.accounts.stored import stored_accounts
+from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs

@@ -12,14 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from aggregator import __version__
+from aggregator.accounts.cli.commands import connect_app, connections_app
 from aggregator.cli.audit.commands import audit_app
-from aggregator.cli.connections.commands import connect_app, connections_app
 from aggregator.cli.doctor.commands import doctor_app
 from aggregator.cli.first_run.commands import first_run_app
-from aggregator.cli.flow.commands import flow_app
 from aggregator.cli.hosts.commands import hosts_app
-from aggregator.cli.notify.commands import notify_app
-from aggregator.cli.pins.commands import pins_app
 from aggregator.cli.policy.commands import policy_app
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 from aggregator.cli.runtime.writer import say
@@ -27,6 +24,9 @@ from aggregator.cli.secrets.commands import secrets_app
 from aggregator.cli.servers.commands import servers_app
 from aggregator.cli.store.commands import store_app
 from aggregator.domain.text.error_text import error_text
+from aggregator.flow.cli.commands import flow_app
+from aggregator.notify.cli.commands import notify_app
+from aggregator.pins.cli.commands import pins_app
 
 app = typer.Typer(
     name="aggregator",

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.app.accounts.pages import connect_pages
+from aggregator.accounts.app.pages import connect_pages
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.console import console_parts
-from aggregator.app.pins.locked import lock_beside
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.app.reports import GroupReports, Siblings
 from aggregator.cli.runtime.collector import spare_catalogs, spare_start
@@ -31,12 +30,13 @@ from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.acceptor import Acceptor, SharedSocket, WorkerLine
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
-from aggregator.frontends.hop_listener import HopListener, address_of, listen_at
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import V1_PATH
 from aggregator.frontends.web.host_guard import refuse_public
+from aggregator.pins.app.locked import lock_beside
 from aggregator.redaction.redactor import Redactor
+from aggregator.replicas.hop_listener import HopListener, address_of, listen_at
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.telemetry.metrics import Metrics
 from aggregator.workers.orders import LISTENS, SERVES, SETTLED

@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import BinaryIO
 
+from aggregator.accounts.connect.on_demand import PagesOnDemand
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.app.pins.locked import lock_beside
 from aggregator.app.reload.config_reload import ConfigReader, ConfigSource
 from aggregator.cli.runtime.collector import spare_catalogs
 from aggregator.cli.runtime.event_loop import run_loop
@@ -16,11 +16,11 @@ from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.principal import Principal
-from aggregator.frontends.connect.on_demand import PagesOnDemand
 from aggregator.frontends.first_request import FirstInput
 from aggregator.frontends.stdio import serve_stdio
 from aggregator.gateway.host import Host
 from aggregator.identity.identify import RequestFacts
+from aggregator.pins.app.locked import lock_beside
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aggregator.app.accounts.stored import stored_accounts
+from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs

@@ -19,7 +19,6 @@ from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config
-from aggregator.config.notify import secrets_of
 from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.database_password import LatePassword, take_password
@@ -34,6 +33,7 @@ from aggregator.config.servers.server import ServerReader
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.problems import Problem
 from aggregator.domain.text.error_text import error_text
+from aggregator.notify.config import secrets_of
 from aggregator.redaction.redactor import Redactor
 from aggregator.secret_sources.deferred_url import DeferredUrl
 from aggregator.secret_sources.reference import SecretReference

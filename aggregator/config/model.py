@@ -3,13 +3,10 @@ descriptions."""
 
 from pydantic import Field
 
-from aggregator.config.answers.code import CodeConfig
-from aggregator.config.answers.results import ResultsConfig
+from aggregator.code.config import CodeConfig
 from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
-from aggregator.config.notify import ReceiverConfig
-from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import (
@@ -24,6 +21,9 @@ from aggregator.config.settings import (
     StdioConfig,
     V1Config,
 )
+from aggregator.notify.config import ReceiverConfig
+from aggregator.replicas.config import ReplicasConfig
+from aggregator.results.config import ResultsConfig
 
 
 class Config(ConfigModel):

@@ -8,16 +8,13 @@ from typing import Final, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from aggregator.config.answers.code import CodeConfig
-from aggregator.config.answers.results import ResultsConfig
+from aggregator.code.config import CodeConfig
 from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted
 from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
-from aggregator.config.receivers import NOTIFY, read_receivers
-from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.servers.complete import complete
 from aggregator.config.servers.expand import Expander
@@ -33,6 +30,9 @@ from aggregator.config.settings import (
     StdioConfig,
     V1Config,
 )
+from aggregator.notify.receivers import NOTIFY, read_receivers
+from aggregator.replicas.config import ReplicasConfig
+from aggregator.results.config import ResultsConfig
 
 SECRETS: Final = "secrets"
 SECTIONS: dict[str, type[BaseModel]] = {

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
 from aggregator.config.health import HealthConfig

@@ -12,11 +12,12 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from aggregator import __version__
+from aggregator.accounts.doctor.checks import of_accounts
+from aggregator.accounts.doctor.gather import read_accounts
 from aggregator.app.health_page import address, asked
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.config.settings import HttpConfig
-from aggregator.doctor.checks.accounts import of_accounts
 from aggregator.doctor.checks.gateway import (
     GatewayFacts,
     of_called_name,
@@ -33,7 +34,6 @@ from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_chain, of_held, of_storage
 from aggregator.doctor.finding import CheckFinding, found, with_option
-from aggregator.doctor.gather.accounts import read_accounts
 from aggregator.doctor.gather.certificate import read_certificate
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.principal import Principal, TokenFacts
-from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.web.forwarder import AGENT, ANSWERS, ENDED, FORWARDED, HTTP, KEY, MESSAGES, TOKEN
 from aggregator.frontends.web.host_guard import Message, Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.session_table import Sessions
@@ -17,7 +16,8 @@ from aggregator.frontends.web.sse import SseFrontend
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
 from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.replicas.hops import Hop
+from aggregator.replicas.group.hops import Hop
+from aggregator.replicas.hop_listener import HopListener
 from aggregator.wire.codec import decode_from_host
 
 log = logging.getLogger(__name__)

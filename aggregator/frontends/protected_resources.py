@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from aggregator.accounts.oauth.challenges import bearer_challenge
 from aggregator.frontends.web.host_guard import (
     RESOURCE_METADATA,
     Receive,
@@ -21,7 +22,6 @@ from aggregator.frontends.web.host_guard import (
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
-from aggregator.oauth.challenges import bearer_challenge
 
 REALM: Final = "aggregator"
 _LACKS: Final = Refused(403, "A token with more scopes is needed for this.", error="insufficient_scope")

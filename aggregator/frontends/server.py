@@ -7,17 +7,16 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
+from aggregator.accounts.connect.entry import CONNECT_PATH, Connect
 from aggregator.config.model import Config
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import Principal
 from aggregator.frontends.acceptor import Acceptor, SharedSocket
-from aggregator.frontends.connect.entry import CONNECT_PATH, Connect
 from aggregator.frontends.connection_admission import ConnectionAdmission
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.forwarded import ForwardedRequests
-from aggregator.frontends.hop_listener import HopListener
 from aggregator.frontends.http_server import Listener
 from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
@@ -55,6 +54,7 @@ from aggregator.gateway.access import Access
 from aggregator.gateway.admission import AGENT_SHARE
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.identity.identify import FrontendName, Refused
+from aggregator.replicas.hop_listener import HopListener
 from aggregator.wire.headers import LAST_EVENT
 from aggregator.wire.responses import error_message
 

@@ -13,6 +13,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from aggregator.accounts.connect_links import without_link
 from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import (
@@ -36,7 +37,6 @@ from aggregator.domain.trace_context import TRACEPARENT, Sample, as_caller, begi
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.eras import onward as passed_on
 from aggregator.gateway.host import Host
-from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.notes import note_failure, note_result
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
+from aggregator.code.programs import RUN_CODE
 from aggregator.config.model import Config
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.bounds.kept_work import KeptWork
@@ -34,7 +35,6 @@ from aggregator.gateway.handshake import discover_result, initialize_result, tak
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
-from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaTools, MetaToolSet
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.listen import ListenStreams
@@ -50,14 +50,14 @@ from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.upstream.list_kinds import declared_extension
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.codec import Raw
 from aggregator.wire.peer import Channel
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent.intent import IntentMatch
+    from aggregator.intent.match.intent import IntentMatch
 
 
 class MethodHandler(Protocol):

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from aggregator.accounts.oauth.authorization import AnswerRefused, LoginAttempt, UnsafeIssuer, begin, check_answer
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
+from aggregator.accounts.oauth.metadata import IssuerMetadata, read_issuer
+from aggregator.accounts.oauth.registration import ConfiguredClient, Registration, configured_client
+from aggregator.accounts.oauth.token_requests import exchange_code
+from aggregator.accounts.oauth.token_response import TokenRefused, TokenResponse, TokenUnavailable
 from aggregator.config.auth.issuers import AuthConfig, IssuerConfig
 from aggregator.domain.principal import TokenFacts
 from aggregator.identity.tokens.claims import facts_of
 from aggregator.identity.tokens.jwks import IssuerKeys
 from aggregator.identity.tokens.jws import check_header, is_signed_by, read_token
 from aggregator.identity.tokens.rejection import IssuerUnavailable, TokenRejected
-from aggregator.oauth.authorization import AnswerRefused, LoginAttempt, UnsafeIssuer, begin, check_answer
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
-from aggregator.oauth.metadata import IssuerMetadata, read_issuer
-from aggregator.oauth.registration import ConfiguredClient, Registration, configured_client
-from aggregator.oauth.token_requests import exchange_code
-from aggregator.oauth.token_response import TokenRefused, TokenResponse, TokenUnavailable
 
 _OPENID: Final = "openid"
 

@@ -9,10 +9,10 @@ from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow
+from aggregator.flow.decide.earlier import SUPPOSED_NOW, EarlierRead, supposed_state
 from aggregator.policy.annotations import WORST, ToolAnnotations, Trusted, claimed_annotations, is_trusted
 from aggregator.policy.decide import Finding, decisive_finding
-from aggregator.policy.flow.decide_flow import FlowState, ToolFlow, decide_flow
-from aggregator.policy.flow.earlier import SUPPOSED_NOW, EarlierRead, supposed_state
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Ruling, target_of, unknown_agent

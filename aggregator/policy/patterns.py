@@ -14,9 +14,9 @@ from typing import Final, Literal, NamedTuple
 
 from aggregator.config.files.report import nearest
 from aggregator.domain.names import without_host_prefix
-from aggregator.domain.uris.skills import directories, directory_name, directory_uri, is_skill_scheme, skill_uri
 from aggregator.domain.uris.spellings import spellings
 from aggregator.policy.uri_globs import globs, skill_globs
+from aggregator.skills.uris import directories, directory_name, directory_uri, is_skill_scheme, skill_uri
 
 Kind = Literal["tool", "resource", "prompt", "skill"]
 PatternKind = Literal["tool", "resource", "prompt", "skill", "server"]

@@ -14,10 +14,10 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import folded_name
+from aggregator.flow.decide.decide_flow import NO_FLOW, ToolFlow
+from aggregator.flow.decide.flow_book import FlowBook
 from aggregator.policy.annotations import ANNOTATIONS, Annotation, ToolAnnotations, claimed_annotations, with_declared
 from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, by_field, collect_findings, decision
-from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
-from aggregator.policy.flow.flow_book import FlowBook
 from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import OF_RESULTS, Limits, limits_of

@@ -1,13 +1,11 @@
-"""Several processes that share one database and serve as one: the replicas of a group.
+"""Replicas: several processes that share one database.
 
-Terms:
-  replica: one process of a group
-  group: the replicas that have one name on one database; `replicas.group`
-  slot: a small number that no other living replica of the group has
-  hop: one signed HTTP request from a replica to the peer listener of another
-  peer listener: the socket at which a replica takes hops; never the public one
-  group clock: the database's clock, as each replica estimates it
+Parts:
+  group: membership, leases, changes, shared counters and hops
+  hop_listener: accepts hops of other replicas
+  storage: the rows in the database
+  config: the section `replicas`
 
-Entry point: `replication.Replication`.
-Must not import: the packages above it, so that each of them can use it; tests/test_layers.py holds that.
+Must not import: see `aggregator.FEATURES`: each part stands on the layer of its place there
+(tests/test_layers.py).
 """

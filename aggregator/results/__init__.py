@@ -1,14 +1,12 @@
-"""Large results: the beginning shown to a model, and the pages that it reads after it.
+"""Large results: a result that is too large for a model is kept, shown in part, and read piece by piece.
 
-A text is cut at an element of its structure: an array item, a record, a paragraph, a line; other packages keep the
-rest.
+Parts:
+  read: paths, searches and pages of a kept result; awaits nothing
+  gateway: keeps results, and makes what is shown of them
+  meta_tool: `read_result`
+  storage: the rows in the database
+  config: the section `results`
 
-Terms:
-  document: a whole result as a text with its structured value, that is read by offset, path or words
-  element: a unit of a text: array items, members, records, lines, paragraphs
-  page: a part of a document from one offset to the next
-  preview: the first page, which is in the answer of the call
-
-Entry point: `shorten` (results/shorten.py) and `read_page` (results/read.py).
-Must not import: the services beside it; tests/test_layers.py holds that.
+Must not import: see `aggregator.FEATURES`: each part stands on the layer of its place there
+(tests/test_layers.py).
 """

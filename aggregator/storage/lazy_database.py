@@ -11,12 +11,12 @@ from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from aggregator.flow.storage import FlowLabels
+    from aggregator.results.storage.rows import KeptResults
     from aggregator.storage.approvals import Approvals
     from aggregator.storage.audit.log import AuditRows
     from aggregator.storage.catalogs import Catalogs
-    from aggregator.storage.flow import FlowLabels
     from aggregator.storage.opening import Database
-    from aggregator.storage.results.rows import KeptResults
     from aggregator.storage.tool_vectors import ToolVectors
 
 log = logging.getLogger(__name__)

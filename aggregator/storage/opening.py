@@ -9,6 +9,11 @@ from typing import Final
 
 from sqlalchemy import select
 
+from aggregator.accounts.storage.vault import Vault
+from aggregator.flow.storage import FlowLabels
+from aggregator.pins.storage import Pins
+from aggregator.replicas.storage import ChangeLog, LeaseRows, LimitUsage, ReplicaRows, SharedKeys
+from aggregator.results.storage.rows import KeptResults
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.log import AuditRows
@@ -23,18 +28,13 @@ from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.engine.stamp import STAMP, refuse_unusable
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.flow import FlowLabels
-from aggregator.storage.group import ChangeLog, LeaseRows, LimitUsage, ReplicaRows, SharedKeys
 from aggregator.storage.hosts.sessions import HostSessions
 from aggregator.storage.hosts.used_states import UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
-from aggregator.storage.pins import Pins
-from aggregator.storage.results.rows import KeptResults
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
 from aggregator.storage.tool_vectors import ToolVectors
-from aggregator.storage.vault.vault import Vault
 
 log = logging.getLogger(__name__)
 

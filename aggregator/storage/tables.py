@@ -17,11 +17,11 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from aggregator.accounts.tables import oauth_clients, oauth_connects, oauth_grants
+from aggregator.flow.tables import flow_labels
+from aggregator.pins.tables import pinned_items
 from aggregator.storage.table_parts.answers import kept_result_parts, kept_results, tool_vectors
-from aggregator.storage.table_parts.flow import flow_labels
 from aggregator.storage.table_parts.metadata import NUMBER, metadata
-from aggregator.storage.table_parts.pins import pinned_items
-from aggregator.storage.table_parts.vault import oauth_clients, oauth_connects, oauth_grants
 
 __all__ = [
     "flow_labels",

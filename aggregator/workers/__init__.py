@@ -2,7 +2,7 @@
 
 Terms:
   worker supervisor: the process that the operator starts; it loads no gateway, and starts the workers
-  worker: a process that serves, and a replica of the group (`aggregator.replicas`)
+  worker: a process that serves, and a replica of the group (`aggregator.replicas.group`)
   table: memory that all of them share: the live workers, their connections, and whether each still runs
   hand over: take no new connections, and end once the existing ones have moved elsewhere
 

@@ -7,17 +7,17 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.auth.issuers import ClaimsConfig, IntrospectionConfig, IssuerConfig, SignInConfig
-from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.durations import format_duration, parse_duration, parse_size
 from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
-from aggregator.config.notify import ReceiverConfig
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import WORKED_OUT
 from aggregator.config.settings import TlsConfig
+from aggregator.notify.config import ReceiverConfig
 from scripts.docs.marks import between_marks
 
 # The parts of `auth.issuers`, by their paths in `auth`.

@@ -12,7 +12,7 @@ from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import OverLimit
 from aggregator.gateway.calls import rate_limits as limits
 from aggregator.gateway.calls.rate_limits import RateLimits
-from aggregator.replicas import usage
+from aggregator.replicas.group import usage
 from aggregator.wire.peer import PeerGone
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, default_answer, error_data, tool

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aggregator.accounts.grants.values import ConnectLink
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal
-from aggregator.grants.values import ConnectLink
 from tests.authorization.authorization_server import AuthorizationServer
 
 

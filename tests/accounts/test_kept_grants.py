@@ -4,12 +4,12 @@ from pathlib import Path
 
 import httpx2
 
+from aggregator.accounts.grants.grants import Grants
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.domain.grant_owner import SHARED
 from aggregator.domain.principal import LOCAL
 from aggregator.frontends.server import WebServer
-from aggregator.grants.grants import Grants
 from tests.accounts.conftest import AccountsHarness
 from tests.accounts.test_shared_account import subject
 from tests.authorization.sdk_host import BACK

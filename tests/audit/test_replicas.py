@@ -27,8 +27,8 @@ _REPLICA: Final = """
     from aggregator.audit.spill import Spill
     from aggregator.domain.bounds.tasks import Tasks
     from aggregator.domain.errors import NotRecorded
-    from aggregator.replicas.clock import GroupClock
-    from aggregator.replicas.membership import Membership
+    from aggregator.replicas.group.clock import GroupClock
+    from aggregator.replicas.group.membership import Membership
     from tests.audit.logs import NOTHING, make_call
     membership = Membership(GroupClock(), 1.5)
     stopping = asyncio.Event()

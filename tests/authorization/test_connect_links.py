@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from aggregator.accounts.connect.entry import Connect
 from aggregator.app.app import App
 from aggregator.domain.grant_owner import GATEWAY
 from aggregator.domain.principal import LOCAL
-from aggregator.frontends.connect.entry import Connect
 from aggregator.frontends.server import WebServer
 from aggregator.frontends.web.own_address import OwnAddress
 from tests.access.secured_harness import SecuredHarness

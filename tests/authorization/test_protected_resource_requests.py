@@ -7,7 +7,7 @@ from typing import Final
 import httpx2
 import pytest
 
-from aggregator.oauth.challenges import parse
+from aggregator.accounts.oauth.challenges import parse
 from tests.authorization.resource_harness import LIST, MODERN_HEADERS, Issuers, ResourceHarness, ask, good
 from tests.peers.serving import BackgroundLoop
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from aggregator.accounts.oauth.challenges import Challenge, parse
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.gateway.host import Host
-from aggregator.oauth.challenges import Challenge, parse
 from tests.authorization.authorization_server import AuthorizationServer
 from tests.authorization.resource_harness import Issuers, ResourceHarness, good, policies
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, over_http, over_sse

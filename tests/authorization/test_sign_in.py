@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from aggregator.app.accounts.pages import connect_pages
+from aggregator.accounts.app.pages import connect_pages
 from aggregator.app.app import App
 from aggregator.domain.grant_owner import GATEWAY
 from aggregator.domain.principal import LOCAL

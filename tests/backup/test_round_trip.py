@@ -12,10 +12,10 @@ from sqlalchemy import CheckConstraint, Float, Integer, Table
 
 from aggregator.audit.rows import row
 from aggregator.domain.call_record import AuditEvent
+from aggregator.flow.storage import CALLED, LISTED, FlowRow
 from aggregator.storage.audit.chain import ChainBatch, ChainKey
 from aggregator.storage.backup.contents import AUDIT, LEFT_OUT
 from aggregator.storage.database import open_database
-from aggregator.storage.flow import CALLED, LISTED, FlowRow
 from aggregator.storage.records import Definition, ItemList, ItemText, ServerCatalog
 from aggregator.storage.tables import metadata
 from tests.audit.logs import AT, NOTHING, make_call

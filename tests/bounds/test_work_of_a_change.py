@@ -18,9 +18,9 @@ from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.host import Host
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.list_changed import ListChanges, Seen
-from aggregator.pins.flags import KnownTool, OtherServers, ToolIndex
+from aggregator.pins.decide.flags import KnownTool, OtherServers, ToolIndex
+from aggregator.pins.gateway.book import PinBook
 from tests.bounds.work import Work
 from tests.search.sample_index import tool
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.code.bounds import CallFailed
+from aggregator.code import programs as programs_module
+from aggregator.code.sandbox.bounds import CallFailed
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.gateway.host import Host
-from aggregator.gateway.meta import programs as programs_module
 from aggregator.upstream.connection import JsonRpcRequest
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, error_data, make_config
 from tests.meta.conftest import SERVERS, MetaHarness, OpenHarness
@@ -102,7 +102,7 @@ async def test_what_a_model_is_told(open_harness: OpenHarness) -> None:
 
 async def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exposing code without its package is a mistake of the operator, told at the start."""
-    monkeypatch.setattr("aggregator.code.bounds.find_spec", lambda name: None)
+    monkeypatch.setattr("aggregator.code.sandbox.bounds.find_spec", lambda name: None)
     for settings in ({"expose": "code"}, {"http": {"expose": "code"}}):
         with pytest.raises(OperatorError, match="pip install"):
             MetaHarness(make_config(tmp_path, SERVERS, **settings), {})
@@ -355,7 +355,7 @@ async def test_bad_arguments(open_harness: OpenHarness, arguments: Json, said: s
 
 async def test_too_many_programs(open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that runs too many at once is told to come back."""
-    monkeypatch.setattr("aggregator.code.sandbox.OF_ONE_AGENT", 0)
+    monkeypatch.setattr("aggregator.code.sandbox.sandbox.OF_ONE_AGENT", 0)
     async with open_harness(expose="code") as harness:
         answer = await harness.call(harness.host("local"), "run_code", {"code": "1"})
         assert error_data(answer)["code"] == "limit_reached"

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.code.bounds import MODULES, CallFailed, ProgramLimits, TooManyPrograms, check_installed
-from aggregator.code.code_run import MOST_PRINTED
-from aggregator.code.outcome import Outcome, failure_text, value_text
-from aggregator.code.prelude import FunctionCall, awaits, program_of
-from aggregator.code.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
+from aggregator.code.sandbox.bounds import MODULES, CallFailed, ProgramLimits, TooManyPrograms, check_installed
+from aggregator.code.sandbox.code_run import MOST_PRINTED
+from aggregator.code.sandbox.outcome import Outcome, failure_text, value_text
+from aggregator.code.sandbox.prelude import FunctionCall, awaits, program_of
+from aggregator.code.sandbox.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
 from aggregator.domain.errors import OperatorError
 from tests.polling import until
 
@@ -368,7 +368,7 @@ async def test_a_program_makes_so_many_calls_at_one_time(
     sandbox: Sandbox, functions: Functions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others wait for their turn."""
-    monkeypatch.setattr("aggregator.code.code_run._CALLS_AT_ONCE", 2)
+    monkeypatch.setattr("aggregator.code.sandbox.code_run._CALLS_AT_ONCE", 2)
     code = "import asyncio\nlen(await asyncio.gather(*[call_tool('slow') for _ in range(5)]))"
     running = asyncio.ensure_future(run(sandbox, code, functions))
     await until(partial(functions.made, 2))
@@ -418,7 +418,7 @@ async def test_a_result_must_fit(sandbox: Sandbox) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator is told the command."""
-    monkeypatch.setattr("aggregator.code.bounds.find_spec", lambda name: None)
+    monkeypatch.setattr("aggregator.code.sandbox.bounds.find_spec", lambda name: None)
     with pytest.raises(OperatorError, match=r"pip install 'aggregator-mcp\[code\]'"):
         check_installed()
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.receivers import MOST
+from aggregator.notify.receivers import MOST
 from tests.config.conftest import Load
 
 SERVERS: Final[dict[str, Any]] = {"mcpServers": {"a": {"command": "x"}}}

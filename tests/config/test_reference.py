@@ -6,17 +6,14 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from aggregator.config.answers.code import CodeConfig
-from aggregator.config.answers.results import ResultsConfig
+from aggregator.accounts.config import ServerAuthConfig
+from aggregator.code.config import CodeConfig
 from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
-from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
-from aggregator.config.notify import ReceiverConfig
-from aggregator.config.replicas import ReplicasConfig
 from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_parts import LaunchConfig, ToolsConfig
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
@@ -32,6 +29,9 @@ from aggregator.config.settings import (
     TlsConfig,
     V1Config,
 )
+from aggregator.notify.config import ReceiverConfig
+from aggregator.replicas.config import ReplicasConfig
+from aggregator.results.config import ResultsConfig
 from scripts.docs.configuration import ISSUER_PARTS, inserted
 
 from .conftest import Load

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import AcceptedChanges, ChangeClassName
-from aggregator.pins.values import ACCEPTED, CHANGE_CLASSES
+from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES
 
 from .conftest import Load
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
 
+from aggregator.accounts.grants.errors import ConnectFailed
+from aggregator.accounts.grants.values import ConnectOutcome, ConnectPage
+from aggregator.accounts.oauth.authorization import LoginAttempt
+from aggregator.accounts.oauth.token_response import TokenResponse
 from aggregator.domain.grant_owner import GrantOwner, owner_of
 from aggregator.domain.principal import LOCAL, Principal, TokenFacts
-from aggregator.grants.errors import ConnectFailed
-from aggregator.grants.values import ConnectOutcome, ConnectPage
-from aggregator.oauth.authorization import LoginAttempt
-from aggregator.oauth.token_response import TokenResponse
 
 CODE = "c" * 43
 ISSUER = "https://login.example.com"

@@ -9,15 +9,15 @@ from typing import Any
 import httpx2
 import pytest
 
+from aggregator.accounts.connect.entry import CLIENT_PATH, CONNECT_PATH, Connect, own_client_id
+from aggregator.accounts.grants.errors import ConnectFailed
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.grant_owner import GATEWAY, SHARED
 from aggregator.domain.principal import LOCAL, Principal, TokenFacts
-from aggregator.frontends.connect.entry import CLIENT_PATH, CONNECT_PATH, Connect, own_client_id
 from aggregator.frontends.web.host_guard import HostGuard
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.gateway.access import Access
 from aggregator.gateway.views.views import Views
-from aggregator.grants.errors import ConnectFailed
 from aggregator.identity.keys import new_key
 from tests.connect.planned_grants import CODE, ISSUER, PlannedGrants, page
 from tests.peers.serving import serving

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from aggregator.accounts.connect.entry import CLIENT_PATH, CONNECT_PATH
 from aggregator.config.settings import HttpConfig
-from aggregator.frontends.connect.entry import CLIENT_PATH, CONNECT_PATH
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.server import HEALTH_PATHS, MESSAGES_PATH, SSE_PATH
 from aggregator.frontends.v1.routes import V1_PATH

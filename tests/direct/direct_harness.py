@@ -27,7 +27,7 @@ from aggregator.gateway.calls import provenance
 from aggregator.gateway.calls.direct import DirectCalls
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.host import Host
-from aggregator.replicas.usage import UsageLevel
+from aggregator.replicas.group.usage import UsageLevel
 from aggregator.wire.codec import encode
 from tests.bounds.web_harness import RawConnection, head
 from tests.end_to_end.scripted_host import BOUND, ENVELOPE, LEGACY, META, MODERN

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from aggregator.flow.storage import FlowClear
 from aggregator.gateway import access
 from aggregator.identity.tokens import verifier
-from aggregator.storage.flow import FlowClear
 from tests.authorization.authorization_server import AuthorizationServer, authorization_server
 from tests.direct.direct_harness import (
     DIRECT,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.accounts.doctor.checks import AccountFacts, of_accounts
 from aggregator.config.settings import TlsConfig
 from aggregator.doctor import examine
-from aggregator.doctor.checks.accounts import AccountFacts, of_accounts
 from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
 from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_certificate, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host

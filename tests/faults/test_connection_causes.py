@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.doctor.checks.servers import ServerFacts, of_servers
 from aggregator.doctor.codes import CODES
 from aggregator.domain.connection_causes import CAUSES, cause_in, cause_of, cause_of_status
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
 from tests.deploy.authority import Authority, self_signed
 from tests.peers.sdk import http_app, sse_app
 from tests.peers.serving import serving

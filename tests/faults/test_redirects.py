@@ -86,4 +86,10 @@ def test_nothing_else_sends_requests() -> None:
         for path in root.rglob("*.py")
         if re.search(r"\bClientSession\(|\baiohttp\.request\(|\burlopen\(|\ballow_redirects\b", path.read_text("utf-8"))
     }
-    assert found == {SENDS, "notify/webhook.py", "oauth/pinned.py", "packages/download.py", "replicas/hop_client.py"}
+    assert found == {
+        SENDS,
+        "notify/send/webhook.py",
+        "accounts/oauth/pinned.py",
+        "packages/download.py",
+        "replicas/group/hop_client.py",
+    }

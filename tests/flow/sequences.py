@@ -10,8 +10,8 @@ import tempfile
 from contextlib import AsyncExitStack
 from typing import Final, Literal
 
-from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
-from aggregator.gateway.flow.states import FlowStates
+from aggregator.flow.gateway.scopes import ScopeKey, ScopeOwner
+from aggregator.flow.gateway.states import FlowStates
 from aggregator.storage.lazy_database import LazyDatabase
 from tests.flow.flow_harness import MovedClock
 from tests.flow.reference import Place, Reference

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.flow.storage import FlowRow
 from aggregator.storage.database import open_database
-from aggregator.storage.flow import FlowRow
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import SecuredHarness

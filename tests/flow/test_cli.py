@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.cli.commands import app
-from aggregator.cli.flow.labels import clear, show
+from aggregator.flow.cli.labels import clear, show
+from aggregator.flow.storage import FlowRow
 from aggregator.storage.database import open_database
-from aggregator.storage.flow import FlowRow
 from tests.end_to_end.server_harness import write_config
 from tests.observability.observed_harness import events_in
 

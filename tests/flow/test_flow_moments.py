@@ -12,17 +12,17 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.trace_context import begin
-from aggregator.gateway.flow.call_flow import AskedFlow, CallFlow
-from aggregator.gateway.flow.conversations import owner_of_labels, scope_of
-from aggregator.gateway.flow.guard import FlowGuard
-from aggregator.gateway.flow.questions import QuestionFlow
-from aggregator.gateway.flow.refusals import FlowDenied, FlowUnknown
-from aggregator.gateway.flow.scopes import RESUMED_WITHIN, SESSION_LASTS, ScopeKey, ScopeOwner, Scopes
-from aggregator.gateway.flow.states import FlowStates
+from aggregator.flow.decide.decide_flow import LabelSource, ToolFlow
+from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
+from aggregator.flow.gateway.conversations import owner_of_labels, scope_of
+from aggregator.flow.gateway.guard import FlowGuard
+from aggregator.flow.gateway.questions import QuestionFlow
+from aggregator.flow.gateway.refusals import FlowDenied, FlowUnknown
+from aggregator.flow.gateway.scopes import RESUMED_WITHIN, SESSION_LASTS, ScopeKey, ScopeOwner, Scopes
+from aggregator.flow.gateway.states import FlowStates
+from aggregator.flow.storage import LISTED, FlowClear, FlowRow
 from aggregator.gateway.host import Host
-from aggregator.policy.flow.decide_flow import LabelSource, ToolFlow
 from aggregator.storage.errors import StorageBusy, StorageError
-from aggregator.storage.flow import LISTED, FlowClear, FlowRow
 from tests.flow.flow_harness import MovedClock, policies
 from tests.policy.build import book
 

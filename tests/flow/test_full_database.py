@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.flow.storage import FlowRow
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import postgres_connections
 from aggregator.storage.errors import StorageError
-from aggregator.storage.flow import FlowRow
 from tests.access.gateway_harness import MODERN, error_data
 from tests.flow.flow_harness import FlowHarness, MovedClock, traced
 

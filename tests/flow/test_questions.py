@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
+from aggregator.flow.gateway.scopes import ScopeKey, ScopeOwner
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import SecuredHarness

@@ -9,10 +9,10 @@ from typing import Final
 import pytest
 
 from aggregator.domain.call_record import CallRecord
-from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner, Scopes
-from aggregator.policy.flow.decide_flow import LabelSource
+from aggregator.flow.decide.decide_flow import LabelSource
+from aggregator.flow.gateway.scopes import ScopeKey, ScopeOwner, Scopes
+from aggregator.flow.storage import FlowClear, FlowLabels
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.flow import FlowClear, FlowLabels
 from aggregator.upstream.lifecycle.states import StateAndReason
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
 from tests.flow.flow_harness import POLICIES, FlowHarness, MovedClock, outcome_of, policies

@@ -14,14 +14,14 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import CallRecord, RecordedCaller
 from aggregator.domain.errors import RpcError
 from aggregator.domain.trace_context import begin
-from aggregator.gateway.flow.call_flow import CallFlow
-from aggregator.gateway.flow.questions import QuestionFlow
-from aggregator.gateway.flow.scopes import ScopeKey, ScopeOwner
-from aggregator.gateway.flow.states import FlowStates
+from aggregator.flow.gateway.call_flow import CallFlow
+from aggregator.flow.gateway.questions import QuestionFlow
+from aggregator.flow.gateway.scopes import ScopeKey, ScopeOwner
+from aggregator.flow.gateway.states import FlowStates
+from aggregator.flow.storage import FlowLabels, FlowRow
 from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy, StorageError
-from aggregator.storage.flow import FlowLabels, FlowRow
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes
 from aggregator.upstream.connection import JsonRpcRequest
@@ -583,7 +583,7 @@ async def test_a_row_that_is_refused_costs_its_own_scope(
     async def away(*args: object, **more: object) -> None:
         raise StorageError("no database")
 
-    monkeypatch.setattr("aggregator.gateway.flow.states._REST_AT_ONCE", 2)
+    monkeypatch.setattr("aggregator.flow.gateway.states._REST_AT_ONCE", 2)
     async with open_harness() as harness:
         flow, ada, bob = harness.app.flow, harness.host("ada", MODERN), harness.host("bob", MODERN)
         with monkeypatch.context() as patched:
@@ -606,7 +606,7 @@ async def test_an_error_of_ours_does_not_end_the_look_after_labels(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has it once."""
-    monkeypatch.setattr("aggregator.gateway.flow.states.LOOK_EVERY", 0.001)
+    monkeypatch.setattr("aggregator.flow.gateway.states.LOOK_EVERY", 0.001)
     tries: list[int] = []
 
     async def breaks(self: FlowStates) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
+from aggregator.flow.storage import FlowClear
 from aggregator.frontends.server import WebServer
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.flow import FlowClear
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import SecuredHarness

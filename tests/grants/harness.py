@@ -14,16 +14,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 
+from aggregator.accounts.config import ServerAuthConfig
+from aggregator.accounts.grants.account import Account
+from aggregator.accounts.grants.credentials import GrantCredentials
+from aggregator.accounts.grants.grants import Grants
+from aggregator.accounts.grants.ports import GrantSettings
+from aggregator.accounts.grants.values import ConnectOutcome
 from aggregator.config.auth.issuers import AuthConfig
-from aggregator.config.auth.server_auth import ServerAuthConfig
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import Principal
-from aggregator.grants.account import Account
-from aggregator.grants.credentials import GrantCredentials
-from aggregator.grants.grants import Grants
-from aggregator.grants.ports import GrantSettings
-from aggregator.grants.values import ConnectOutcome
 from aggregator.storage.lazy_database import LazyDatabase
 from tests.authorization.authorization_server import AuthorizationServer, authorization_server
 from tests.authorization.protected_mcp_server import ProtectedServer, protected_mcp_server

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from aggregator.accounts.grants.errors import ConnectFailed
+from aggregator.accounts.grants.sign_in_attempts import SignInAttempts
+from aggregator.accounts.oauth.authorization import LoginAttempt
+from aggregator.accounts.storage.records import digest_of
 from aggregator.domain.principal import Principal
-from aggregator.grants.errors import ConnectFailed
-from aggregator.grants.sign_in_attempts import SignInAttempts
-from aggregator.oauth.authorization import LoginAttempt
-from aggregator.storage.vault.records import digest_of
 from tests.grants.harness import REDIRECT, Accounts, Events, owner, process
 
 

@@ -11,17 +11,17 @@ from typing import Final
 
 import pytest
 
+from aggregator.accounts.grants import credentials
+from aggregator.accounts.grants.account import Account
+from aggregator.accounts.grants.credentials import GrantCredentials
+from aggregator.accounts.grants.failures import TokenFailed, login_required, unavailable
+from aggregator.accounts.grants.store import StoredGrant
+from aggregator.accounts.grants.tokens import AccessToken
+from aggregator.accounts.oauth.challenges import Challenge
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal
-from aggregator.grants import credentials
-from aggregator.grants.account import Account
-from aggregator.grants.credentials import GrantCredentials
-from aggregator.grants.failures import TokenFailed, login_required, unavailable
-from aggregator.grants.store import StoredGrant
-from aggregator.grants.tokens import AccessToken
-from aggregator.oauth.challenges import Challenge
 from aggregator.storage.errors import StorageError
 from tests.authorization.authorization_server import answer_with
 from tests.grants.harness import REDIRECT, Accounts, Events, owner, process, server_config

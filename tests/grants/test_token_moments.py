@@ -8,24 +8,24 @@ from typing import Final
 
 import pytest
 
+from aggregator.accounts.grants import credentials, machine
+from aggregator.accounts.grants.account import Account, account_id
+from aggregator.accounts.grants.credentials import GrantCredentials
+from aggregator.accounts.grants.failures import TokenFailed
+from aggregator.accounts.grants.issuers import Issuers
+from aggregator.accounts.grants.machine import MachineTokens
+from aggregator.accounts.grants.ports import GrantSettings
+from aggregator.accounts.grants.tokens import AccessToken, GrantTokens, access_token
+from aggregator.accounts.oauth.challenges import Challenge
+from aggregator.accounts.oauth.metadata import IssuerMetadata
+from aggregator.accounts.oauth.registration import Registration
+from aggregator.accounts.oauth.token_response import TokenResponse
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import TokenFacts
-from aggregator.grants import credentials, machine
-from aggregator.grants.account import Account, account_id
-from aggregator.grants.credentials import GrantCredentials
-from aggregator.grants.failures import TokenFailed
-from aggregator.grants.issuers import Issuers
-from aggregator.grants.machine import MachineTokens
-from aggregator.grants.ports import GrantSettings
-from aggregator.grants.tokens import AccessToken, GrantTokens, access_token
-from aggregator.oauth.challenges import Challenge
-from aggregator.oauth.metadata import IssuerMetadata
-from aggregator.oauth.registration import Registration
-from aggregator.oauth.token_response import TokenResponse
 from tests.grants.harness import owner, server_config
 
 URL: Final = "http://127.0.0.1:1/mcp"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.accounts.grants import store
+from aggregator.accounts.grants.sealing import SealBroken, Sealer
+from aggregator.accounts.grants.vault_key import VaultKeyMissing, vault_secret
+from aggregator.accounts.oauth.registration import Registration
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal
-from aggregator.grants import store
-from aggregator.grants.sealing import SealBroken, Sealer
-from aggregator.grants.vault_key import VaultKeyMissing, vault_secret
-from aggregator.oauth.registration import Registration
 from tests.grants.harness import REDIRECT, VAULT_KEY, Accounts, Events, owner, process, server_config
 
 TEXTS = st.text(max_size=40)

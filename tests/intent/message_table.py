@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
 from aggregator.domain.names import listed_canonical, listed_compatible
 from aggregator.domain.records import ToolRecord
+from aggregator.intent.match.intent import IntentMatch, IntentMatcher, ServerWords
 
 _DATA: Final = Path(__file__).parent / "data"
 TUNED_ON: Final = ("tuned", "round1", "round2", "round3", "round4", "real1", "real2")

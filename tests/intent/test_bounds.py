@@ -7,14 +7,14 @@ from types import FrameType
 
 import pytest
 
-from aggregator.catalog.intent import explicit as intent_calls
-from aggregator.catalog.intent import keywords as intent_keywords
-from aggregator.catalog.intent import names as intent_names
-from aggregator.catalog.intent import nearest as intent_nearest
-from aggregator.catalog.intent import phrasing as intent_manner
-from aggregator.catalog.intent import slots as intent_slots
-from aggregator.catalog.intent import text as intent_text
-from aggregator.catalog.intent.text import HEAD, TAIL, read
+from aggregator.intent.match import explicit as intent_calls
+from aggregator.intent.match import keywords as intent_keywords
+from aggregator.intent.match import names as intent_names
+from aggregator.intent.match import nearest as intent_nearest
+from aggregator.intent.match import phrasing as intent_manner
+from aggregator.intent.match import slots as intent_slots
+from aggregator.intent.match import text as intent_text
+from aggregator.intent.match.text import HEAD, TAIL, read
 from tests.intent.message_table import sample_catalogs
 
 _READ = HEAD + TAIL

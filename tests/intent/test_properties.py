@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
-from aggregator.catalog.intent.names import leading_name
 from aggregator.domain.records import ToolRecord
+from aggregator.intent.match.intent import IntentMatch, IntentMatcher, ServerWords
+from aggregator.intent.match.names import leading_name
 from tests.intent.message_table import rows, sample_catalogs
 from tests.laws import examples
 

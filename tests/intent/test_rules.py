@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from aggregator.catalog.describe.first_sentence import Language
-from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher, ServerWords
 from aggregator.domain.records import ToolRecord
+from aggregator.intent.match.intent import IntentMatch, IntentMatcher, ServerWords
 from tests.intent.message_table import sample_catalogs, tool
 
 SPELLINGS = ("amap.maps_weather", "amap__maps_weather", "amap/maps_weather", "amap:maps_weather", "AMAP.Maps_Weather")

@@ -1,7 +1,7 @@
 """What is put into the prompt for a match."""
 
-from aggregator.catalog.intent.intent import snippet
 from aggregator.domain.text.tokens import estimate
+from aggregator.intent.match.intent import snippet
 from tests.intent.message_table import sample_catalogs
 
 

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.answers.results import ResultsConfig
 from aggregator.domain.principal import Principal, TokenFacts
-from aggregator.gateway.results import sealing
-from aggregator.gateway.results.handles import URI_HEAD, handle_in, new_handle, owner_of
-from aggregator.gateway.results.keeper import (
+from aggregator.policy.limits import Limits, ResultLimit
+from aggregator.results.config import ResultsConfig
+from aggregator.results.gateway import sealing
+from aggregator.results.gateway.handles import URI_HEAD, handle_in, new_handle, owner_of
+from aggregator.results.gateway.keeper import (
     PREVIEW_TOKENS,
     NoSuchResult,
     PageBounds,
@@ -20,11 +21,10 @@ from aggregator.gateway.results.keeper import (
     ResultSource,
     whole_as_contents,
 )
-from aggregator.gateway.results.sealing import KeptResultDamaged, seal, unseal
-from aggregator.gateway.results.showing import LargeResults, knows_links
-from aggregator.policy.limits import Limits, ResultLimit
-from aggregator.results.document import ResultDocument
-from aggregator.results.read import BadRead
+from aggregator.results.gateway.sealing import KeptResultDamaged, seal, unseal
+from aggregator.results.gateway.showing import LargeResults, knows_links
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.read import BadRead
 from aggregator.storage.errors import StorageBusy
 from tests.peers.toolbox import Json
 

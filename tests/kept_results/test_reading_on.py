@@ -10,12 +10,12 @@ import pytest
 
 from aggregator.domain.errors import AggregatorError
 from aggregator.domain.text.tokens import estimate
-from aggregator.gateway.results.handles import URI_HEAD
-from aggregator.gateway.results.keeper import GONE
-from aggregator.results.document import ResultDocument
-from aggregator.results.read import read_page
+from aggregator.results.gateway.handles import URI_HEAD
+from aggregator.results.gateway.keeper import GONE
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.read import read_page
+from aggregator.results.storage.rows import KeptResults
 from aggregator.storage.errors import StorageFull
-from aggregator.storage.results.rows import KeptResults
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.kept_results.conftest import CANARY, LONG, OpenLarge, handle_of, text_block
 

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from aggregator.app.notices.programs import NoticePrograms
-from aggregator.config.notify import ReceiverConfig
-from aggregator.notify.notice import NoticeWriter
-from aggregator.notify.notifier import Notifier
+from aggregator.notify.app.programs import NoticePrograms
+from aggregator.notify.config import ReceiverConfig
+from aggregator.notify.send.notice import NoticeWriter
+from aggregator.notify.send.notifier import Notifier
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.process.reaper_pipe import Reaper
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app.notices.programs import NoticePrograms
-from aggregator.config.notify import ReceiverConfig
-from aggregator.notify.delivery import DeliveryAnswer
-from aggregator.notify.formats import message
+from aggregator.notify.app.programs import NoticePrograms
+from aggregator.notify.config import ReceiverConfig
+from aggregator.notify.send.delivery import DeliveryAnswer
+from aggregator.notify.send.formats import message
 from aggregator.upstream.process import process
 from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.end_to_end.programs import until_ended
@@ -82,7 +82,7 @@ async def test_its_whole_group_ends_with_its_time(tmp_path: Path) -> None:
 
 async def test_it_ends_with_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the aggregator does not wait for a program that hangs, and leaves none behind."""
-    monkeypatch.setattr("aggregator.notify.notifier.LAST_MOMENT", 0.05)
+    monkeypatch.setattr("aggregator.notify.send.notifier.LAST_MOMENT", 0.05)
     pid = tmp_path / "pid"
     source = (
         "import os, sys, time\n"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from aggregator.notify import notifier as notifying
-from aggregator.notify import receiver as receiving
-from aggregator.notify.notifier import Notifier
-from aggregator.notify.reached_limits import ReachedLimit
+from aggregator.notify.send import notifier as notifying
+from aggregator.notify.send import receiver as receiving
+from aggregator.notify.send.notifier import Notifier
+from aggregator.notify.send.reached_limits import ReachedLimit
 from tests.notify.hook_server import SECRET, HookServer, Waits, ask, build, is_ours, receiver
 from tests.polling import until
 
@@ -89,7 +89,7 @@ async def test_a_failure_is_tried_again_with_the_same_id(hook: HookServer, caplo
     first, named = waits.asked
     assert 0.5 <= first <= 1.0
     assert named == 120.0
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("aggregator.notify")]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("aggregator.notify.send")]
     assert [line.split(": ")[0] for line in said] == ["notify", "notify"]
     assert "could not be told: HTTP 500" in said[0]
     assert "can be reached again" in said[1]
@@ -126,7 +126,7 @@ async def test_a_dead_receiver_costs_bounded_attempts(caplog: pytest.LogCaptureF
     assert len(waits.asked) == 2 * receiving.ATTEMPTS - 1
     assert all(2**n / 2 <= wait <= 2**n for n, wait in zip(range(6), waits.asked, strict=False))
     assert max(waits.asked) <= receiving.LONGEST_WAIT
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("aggregator.notify")]
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("aggregator.notify.send")]
     assert len(lines) == 1
     assert "secret-part" not in caplog.text
 

@@ -9,10 +9,17 @@ from mcp.client.auth import OAuthFlowError
 from mcp.client.auth import utils as oracle
 from mcp.shared.auth import OAuthMetadata
 
-from aggregator.oauth.authorization import AnswerRefused, LoginAttempt, UnsafeIssuer, begin, challenge_of, check_answer
-from aggregator.oauth.metadata import IssuerMetadata
-from aggregator.oauth.registration import Registration
-from aggregator.oauth.scopes import first_scopes, parse_scope, stepped_up
+from aggregator.accounts.oauth.authorization import (
+    AnswerRefused,
+    LoginAttempt,
+    UnsafeIssuer,
+    begin,
+    challenge_of,
+    check_answer,
+)
+from aggregator.accounts.oauth.metadata import IssuerMetadata
+from aggregator.accounts.oauth.registration import Registration
+from aggregator.accounts.oauth.scopes import first_scopes, parse_scope, stepped_up
 
 ISSUER = "https://as.example/t"
 HERE = "http://127.0.0.1:1234/callback"

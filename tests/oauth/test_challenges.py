@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.client.auth import utils as oracle
 
-from aggregator.oauth.challenges import Challenge, bearer, bearer_challenge, parse
+from aggregator.accounts.oauth.challenges import Challenge, bearer, bearer_challenge, parse
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from mcp.client.auth import utils as oracle
 
-from aggregator.oauth.challenges import Challenge
-from aggregator.oauth.discovery import DiscoveryFailed, canonical_resource, covers, discover
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
-from aggregator.oauth.metadata import (
+from aggregator.accounts.oauth.challenges import Challenge
+from aggregator.accounts.oauth.discovery import DiscoveryFailed, canonical_resource, covers, discover
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
+from aggregator.accounts.oauth.metadata import (
     IssuerMetadata,
     issuer_metadata_urls,
     parse_issuer,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from aggregator.oauth.fetch import GuardedFetch
-from aggregator.oauth.probe import ask_for_challenge
+from aggregator.accounts.oauth.fetch import GuardedFetch
+from aggregator.accounts.oauth.probe import ask_for_challenge
 from tests.oauth.site import Site
 
 WANTS = {"www-authenticate": 'Bearer scope="a b", resource_metadata="https://x.example/y"'}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from mcp.shared.auth import OAuthClientMetadata
 
-from aggregator.oauth.fetch import GuardedFetch
-from aggregator.oauth.metadata import IssuerMetadata
-from aggregator.oauth.registration import (
+from aggregator.accounts.oauth.fetch import GuardedFetch
+from aggregator.accounts.oauth.metadata import IssuerMetadata
+from aggregator.accounts.oauth.registration import (
     ConfiguredClient,
     Registration,
     RegistrationFailed,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.oauth.scopes import parse_scope
+from aggregator.accounts.oauth.scopes import parse_scope
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.oauth.authorization import begin
-from aggregator.oauth.client_proof import proof
-from aggregator.oauth.fetch import Fetched, GuardedFetch
-from aggregator.oauth.metadata import IssuerMetadata
-from aggregator.oauth.registration import ClientAuthentication, Registration
-from aggregator.oauth.token_requests import (
+from aggregator.accounts.oauth.authorization import begin
+from aggregator.accounts.oauth.client_proof import proof
+from aggregator.accounts.oauth.fetch import Fetched, GuardedFetch
+from aggregator.accounts.oauth.metadata import IssuerMetadata
+from aggregator.accounts.oauth.registration import ClientAuthentication, Registration
+from aggregator.accounts.oauth.token_requests import (
     ID_JAG,
     ID_TOKEN,
     DeviceAuthorization,
@@ -29,7 +29,13 @@ from aggregator.oauth.token_requests import (
     refresh,
     revoke,
 )
-from aggregator.oauth.token_response import TokenRefused, TokenResponse, TokenUnavailable, credentials_in, read_tokens
+from aggregator.accounts.oauth.token_response import (
+    TokenRefused,
+    TokenResponse,
+    TokenUnavailable,
+    credentials_in,
+    read_tokens,
+)
 from tests.oauth.keys import pem, private_key
 from tests.oauth.site import Site
 

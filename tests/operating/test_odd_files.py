@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app.pins.locked import LockWatch
 from aggregator.app.reload import file_look
 from aggregator.app.reload.file_look import FileLook
 from aggregator.app.reload.policy_reload import report
@@ -22,6 +21,7 @@ from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
 from aggregator.editing.errors import EditError
 from aggregator.editing.replace import read_file
 from aggregator.frontends.console.pages.conditions import problems_of
+from aggregator.pins.app.locked import LockWatch
 from aggregator.policy.files.folder import read_folder
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.reference import SecretUnavailable

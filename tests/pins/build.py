@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from aggregator.domain.bounds.slices import at_once
-from aggregator.pins.comparison import compare
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.flags import NO_OTHERS, KnownTool, OtherServers, ToolIndex
-from aggregator.pins.values import ChangeClass, Comparison, ItemChange, PinKind
+from aggregator.pins.decide.comparison import compare
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS, KnownTool, OtherServers, ToolIndex
+from aggregator.pins.decide.values import ChangeClass, Comparison, ItemChange, PinKind
 
 Definition = dict[str, Any]
 

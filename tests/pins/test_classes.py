@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.pins.comparison import is_held
-from aggregator.pins.values import ACCEPTED, CHANGE_CLASSES, ChangeClass
+from aggregator.pins.decide.comparison import is_held
+from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES, ChangeClass
 from benchmarks.definition_edits import random_edit
 from tests.pins.build import change, classes, schema_tool, tool
 from tests.pins.oracle import VALUES, accepts, edited, roots

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from aggregator.cli.commands import app as commands
 from aggregator.cli.commands import cli
-from aggregator.cli.pins import approval, check, difference, status
-from aggregator.cli.pins.open_items import open_items
-from aggregator.cli.pins.pin_files import pin_files
 from aggregator.cli.policy import policy
 from aggregator.domain.errors import OperatorError
+from aggregator.pins.cli import approval, check, difference, status
+from aggregator.pins.cli.open_items import open_items
+from aggregator.pins.cli.pin_files import pin_files
 from tests.observability.observed_harness import events_in
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, running, tool
 
@@ -28,7 +28,7 @@ class Shop(ChangingServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.path = folder / "aggregator.json"
-        self.lock = folder / "aggregator.pins"
+        self.lock = folder / "aggregator.pins.decide"
         self.configure()
 
     def configure(self, **fields: Any) -> None:
@@ -171,19 +171,19 @@ def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.Capture
     shop.says(tool("order", "Other."), tool("invoice"))
     assert check.check(shop.path, ["shop"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "shop: 3 items, 1 differs from aggregator.pins, 1 held by its settings.",
+        "shop: 3 items, 1 differs from aggregator.pins.decide, 1 held by its settings.",
         "  shop.order: held: its description changed (description)",
     ]
     assert shop.is_seen() == ["invoice"]
     assert approval.approve(shop.path, None, [], every=True) == 0
-    assert "Wrote aggregator.pins." in capsys.readouterr().out
+    assert "Wrote aggregator.pins.decide." in capsys.readouterr().out
     assert (
         json.loads(shop.lock.read_bytes())["servers"]["shop"]["tools"]["order"]["definition"]["description"] == "Other."
     )
     assert check.check(shop.path) == 0
     assert shop.is_seen() == ["invoice", "order"]
     assert approval.reset(shop.path, "shop") == 0
-    assert "aggregator.pins has shop, and counts before the database" in capsys.readouterr().out
+    assert "aggregator.pins.decide has shop, and counts before the database" in capsys.readouterr().out
 
 
 def test_the_check_goes_by_the_settings(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

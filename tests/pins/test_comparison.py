@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.validate import definition_digest
 from aggregator.domain.bounds.slices import at_once
-from aggregator.pins import comparison
-from aggregator.pins.comparison import Listed, compare
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.flags import NO_OTHERS
+from aggregator.pins.decide import comparison
+from aggregator.pins.decide.comparison import Listed, compare
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS
 from benchmarks.definition_edits import attack, reordered
 from tests.pins.build import compared, tool
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.bounds.slices import at_once
-from aggregator.pins.comparison import Listed, compare
-from aggregator.pins.definition import is_same_as, pin_digest, pinned_item, text_digest
-from aggregator.pins.flags import NO_OTHERS
-from aggregator.pins.lock_file import read_lock
-from aggregator.pins.values import PinnedItem
+from aggregator.pins.decide.comparison import Listed, compare
+from aggregator.pins.decide.definition import is_same_as, pin_digest, pinned_item, text_digest
+from aggregator.pins.decide.flags import NO_OTHERS
+from aggregator.pins.decide.lock_file import read_lock
+from aggregator.pins.decide.values import PinnedItem
 from aggregator.wire.codec import encode_sorted
 from tests.pins.build import tool
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.pins.flags import NO_OTHERS, flags_of
+from aggregator.pins.decide.flags import NO_OTHERS, flags_of
 from tests.pins.build import Definition, beside, tool
 
 GITHUB = [

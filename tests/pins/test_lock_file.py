@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.errors import OperatorError
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.lock_file import LockFileError, read_lock, write_lock
-from aggregator.pins.values import PinKind, PinnedItem
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.lock_file import LockFileError, read_lock, write_lock
+from aggregator.pins.decide.values import PinKind, PinnedItem
 from tests.pins.build import tool
 from tests.pins.test_digest import VALUES
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.gateway.pins.judge import why_for_hosts
-from aggregator.pins.values import CHANGE_CLASSES, ChangeClass, ItemChange, PinnedItem
+from aggregator.pins.decide.values import CHANGE_CLASSES, ChangeClass, ItemChange, PinnedItem
+from aggregator.pins.gateway.judge import why_for_hosts
 
 # Classes that no words are needed for: a cosmetic change is never held, `other` is told as a change.
 WITHOUT_WORDS = {"cosmetic", "other"}

@@ -148,8 +148,8 @@ async def test_another_process_approves(shop: ChangingServer) -> None:
 
 async def test_what_cannot_be_remembered_is_not_shown(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a pin it could change later without being noticed."""
-    monkeypatch.setattr("aggregator.gateway.pins.judge.MOST_ITEMS", 4)
-    monkeypatch.setattr("aggregator.storage.pins.MOST_ITEMS", 4)
+    monkeypatch.setattr("aggregator.pins.gateway.judge.MOST_ITEMS", 4)
+    monkeypatch.setattr("aggregator.pins.storage.MOST_ITEMS", 4)
     long = {"uriTemplate": f"doc:///{'a' * 5_000}/{{id}}", "name": "long"}
     shop.says(templates=[long], instructions="Be kind. " * 200_000)
     async with running(shop.config(), storage=shop.storage) as harness:

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from aggregator.app.catalog_sync import fingerprint
-from aggregator.app.pins.sync import PinSync
-from aggregator.cli.pins.approval import approve
-from aggregator.cli.pins.status import status
 from aggregator.config.difference import difference
 from aggregator.config.load import load
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.entry_key import configuration_of, entry_key
+from aggregator.pins.app.sync import PinSync
+from aggregator.pins.cli.approval import approve
+from aggregator.pins.cli.status import status
+from aggregator.pins.storage import Pins
 from aggregator.storage.database import open_database
-from aggregator.storage.pins import Pins
 from tests.faults.app_harness import code_of, server_config
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, PinsHarness, running, tool
 from tests.polling import until

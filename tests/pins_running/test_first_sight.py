@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.app.pins.sync import PinSync
+from aggregator.pins.app.sync import PinSync
 from aggregator.storage.engine import sqlite
 from tests.faults.app_harness import BOUND, code_of
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, running, tool
@@ -31,7 +31,7 @@ def never_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(PinSync, "_wait_quiet", waits)
-    monkeypatch.setattr("aggregator.app.pins.sync.LAST_MOMENT", BOUND)
+    monkeypatch.setattr("aggregator.pins.app.sync.LAST_MOMENT", BOUND)
 
 
 async def say(harness: PinsHarness, shop: ChangingServer, *tools: Any, **more: Any) -> None:
@@ -106,7 +106,7 @@ async def test_every_kind_counts_at_once(shop: ChangingServer) -> None:
 async def test_while_nothing_can_be_written(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that comes while the database is locked is compared with the first one."""
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
     with closing(sqlite3.connect(shop.folder / "a.db", isolation_level=None)) as holder:
@@ -147,7 +147,7 @@ async def test_a_kept_list_that_comes_late_counts_too(shop: ChangingServer, monk
     take_kept = PinSync.take_kept
     taken: list[Any] = []
     monkeypatch.setattr(PinSync, "take_kept", lambda self, lists: taken.append((self, lists)))
-    monkeypatch.setattr("aggregator.app.pins.sync.PATIENCE", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.PATIENCE", 0.05)
     monkeypatch.setattr("aggregator.upstream.supervisor.Supervisor.restore", lambda self, known: _restored(self, late))
     async with running(shop.config(), storage=shop.storage) as harness:
         await until(lambda: "shop.order" in harness.tools(), "it is shown")

@@ -9,11 +9,15 @@ import pytest
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.pins import judge
-from aggregator.gateway.pins.answers import held_note, item_held, tool_held
-from aggregator.gateway.pins.book import PinBook, text_version, unwritten
-from aggregator.gateway.pins.judge import judge_steps, why_for_hosts
-from aggregator.gateway.pins.state import (
+from aggregator.pins.decide.comparison import compare
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS, OtherServers
+from aggregator.pins.decide.values import ACCEPTED, ItemKey, OnChange, PinKind, PinnedItem
+from aggregator.pins.gateway import judge
+from aggregator.pins.gateway.answers import held_note, item_held, tool_held
+from aggregator.pins.gateway.book import PinBook, text_version, unwritten
+from aggregator.pins.gateway.judge import judge_steps, why_for_hosts
+from aggregator.pins.gateway.state import (
     UNREAD,
     HeldItem,
     JudgedList,
@@ -22,10 +26,6 @@ from aggregator.gateway.pins.state import (
     ServerPins,
     UnwrittenPins,
 )
-from aggregator.pins.comparison import compare
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.flags import NO_OTHERS, OtherServers
-from aggregator.pins.values import ACCEPTED, ItemKey, OnChange, PinKind, PinnedItem
 from tests.pins.build import Definition, tool
 
 ITEM: Final[ItemKey] = ("tool", "a")
@@ -409,7 +409,7 @@ def test_one_list_that_cannot_be_compared_is_held_and_no_other(monkeypatch: pyte
         raise RuntimeError("a fault of ours")
 
     with monkeypatch.context() as patched:
-        patched.setattr("aggregator.gateway.pins.book.judge_steps", breaks)
+        patched.setattr("aggregator.pins.gateway.book.judge_steps", breaks)
         shows(book, A)
     assert names(book) == {"a"}
     assert "by an error of ours" in book.unprotected()["files"]

@@ -29,7 +29,7 @@ async def test_what_no_database_takes_costs_itself(tmp_path: Path, postgres_url:
 async def test_a_row_that_is_refused_costs_its_own_server(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     shop, bad = on(postgres_url, tmp_path), on(postgres_url, tmp_path, "bad")
     async with open_database(postgres_url) as database, database.engine.write() as connection:
         refused = "CHECK (server <> 'bad' OR kind = 'fault')"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from aggregator.catalog.validate import validate_tools_steps
-from aggregator.cli.pins.status import status
-from aggregator.gateway.pins.judge import judge_steps
+from aggregator.pins.cli.status import status
+from aggregator.pins.gateway.judge import judge_steps
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from tests.faults.app_harness import code_of
@@ -91,7 +91,7 @@ async def test_a_row_that_is_refused_costs_its_own_server(
     shop: ChangingServer, bad: ChangingServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of it is shown, since it cannot be pinned, and every place says so, until it can be."""
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     await refuses(bad, "pinned_items")
     with closing(sqlite3.connect(shop.folder / "a.db")) as connection:
         # The mark that says so is let in.
@@ -125,7 +125,7 @@ async def test_a_row_that_is_refused_costs_its_own_server(
 
 
 async def test_it_is_tried_again(shop: ChangingServer, bad: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     await refuses(bad, "pinned_items")
     async with running(bad.config(), shop.config(), storage=shop.storage) as harness:
         await until(lambda: "bad.order" not in harness.tools(), "what cannot be pinned is held")
@@ -141,7 +141,7 @@ async def test_what_is_pinned_stays_shown_when_a_new_item_is_refused(
     bad: ChangingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was approved goes on; what is new waits. With `warn`, nothing does."""
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     async with running(bad.config(), storage=bad.storage) as harness:
         await harness.settled()
     await refuses(bad, "pinned_items")
@@ -162,7 +162,7 @@ async def test_a_list_that_cannot_be_compared_costs_its_own_server(
             raise RuntimeError("a fault of ours")
         return judge_steps(server, *rest)
 
-    monkeypatch.setattr("aggregator.gateway.pins.book.judge_steps", breaks)
+    monkeypatch.setattr("aggregator.pins.gateway.book.judge_steps", breaks)
     async with running(bad.config(), shop.config(), storage=shop.storage) as harness:
         assert await harness.listed() == ["order", "invoice"]
         assert "cannot be compared" in harness.app.report()[1]["servers"]["bad"]["withheld"]
@@ -193,7 +193,7 @@ async def test_a_database_that_takes_nothing_holds_what_is_new(
 ) -> None:
     """Unless the settings only warn: without a pin, a later change would not be noticed."""
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
     shop.says(*shop.tools, tool("refund", "Pay back what a customer has paid too much."))

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.app.pins.known import REMOVED, seen_of, server_pins, signature
-from aggregator.app.pins.news import PinNews
 from aggregator.domain.bounds.slices import at_once
-from aggregator.gateway.pins.judge import judge_steps
-from aggregator.gateway.pins.state import JudgedList, ListedItem, PinRules, ServerPins
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.flags import NO_OTHERS
-from aggregator.pins.values import ACCEPTED, ItemKey, PinnedItem
+from aggregator.pins.app.known import REMOVED, seen_of, server_pins, signature
+from aggregator.pins.app.news import PinNews
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS
+from aggregator.pins.decide.values import ACCEPTED, ItemKey, PinnedItem
+from aggregator.pins.gateway.judge import judge_steps
+from aggregator.pins.gateway.state import JudgedList, ListedItem, PinRules, ServerPins
 from aggregator.storage.records import PinRow, SeenItem
 from tests.pins.build import Definition, tool
 

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from aggregator.cli.pins import approval, check, status
 from aggregator.domain.errors import ERROR_META_KEY
+from aggregator.pins.cli import approval, check, status
 from tests.end_to_end.scripted_host import MODERN
 from tests.end_to_end.server_harness import write_config
 from tests.faults.app_harness import Json

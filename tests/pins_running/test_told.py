@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.notify import ReceiverConfig
+from aggregator.notify.config import ReceiverConfig
 from tests.faults.app_harness import Json
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, running, tool
 from tests.polling import until

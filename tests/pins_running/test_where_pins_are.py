@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.app.pins.locked import lock_beside
-from aggregator.pins.definition import pinned_item
-from aggregator.pins.lock_file import write_lock
+from aggregator.pins.app.locked import lock_beside
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.lock_file import write_lock
 from aggregator.storage.engine import sqlite
 from tests.faults.app_harness import code_of
 from tests.pins_running.pins_harness import ChangingServer, running, tool
@@ -73,7 +73,7 @@ async def test_a_broken_lock_file_changes_nothing(shop: ChangingServer) -> None:
         lock.write_text("<<<<<<< ours")
         await until(lambda: harness.app.report()[1].get("pins"), "the trouble is known")
         assert await harness.listed() == ["order", "invoice"]
-        assert "aggregator.pins" in harness.app.report()[1]["pins"]
+        assert "aggregator.pins.decide" in harness.app.report()[1]["pins"]
     async with running(shop.config(on_change="hold"), storage=None, lock=lock) as harness:
         # At a start, nothing is known of any server.
         assert await harness.listed() == []
@@ -102,7 +102,7 @@ async def test_a_database_that_cannot_be_read(
 ) -> None:
     """Nothing is shown that is not proven to be approved, unless changes are only told of; the status says so."""
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    monkeypatch.setattr("aggregator.app.pins.sync.AGAIN", 0.05)
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.05)
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
     database = shop.folder / "a.db"

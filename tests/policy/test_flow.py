@@ -5,7 +5,7 @@ import math
 import pytest
 
 from aggregator.domain.decision import Decision
-from aggregator.policy.flow.decide_flow import NO_FLOW, FlowState, LabelSource, decide_flow, how_long_ago
+from aggregator.flow.decide.decide_flow import NO_FLOW, FlowState, LabelSource, decide_flow, how_long_ago
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules
 

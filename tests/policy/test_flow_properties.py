@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from aggregator.domain.decision import Decision
 from aggregator.domain.text.invisible import folded_name
+from aggregator.flow.decide.decide_flow import LabelSource, decide_flow
+from aggregator.flow.decide.earlier import EarlierRead
 from aggregator.policy.compare.diff import diff
 from aggregator.policy.explain import explain
-from aggregator.policy.flow.decide_flow import LabelSource, decide_flow
-from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.rulebook import Rulebook
 from tests.laws import examples
 

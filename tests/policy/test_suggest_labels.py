@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from aggregator.cli.policy.suggested import suggest, suggestion_lines
 from aggregator.domain.errors import OperatorError
+from aggregator.flow.decide.label_words import words
+from aggregator.flow.decide.suggest_labels import suggest_labels
 from aggregator.policy.files.yamltree import parse
-from aggregator.policy.flow.label_words import words
-from aggregator.policy.flow.suggest_labels import suggest_labels
 from aggregator.policy.rulebook import target_of
 
 from .build import book, errors, tool

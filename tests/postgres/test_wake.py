@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aggregator.replicas import changes_tail
-from aggregator.replicas.changes_tail import ChangesTail
+from aggregator.replicas.group import changes_tail
+from aggregator.replicas.group.changes_tail import ChangesTail
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import postgres_wake
 from aggregator.storage.opening import Database

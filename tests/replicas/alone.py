@@ -1,10 +1,10 @@
 """A process that is no replica, and its limits."""
 
-from aggregator.config.replicas import ReplicasConfig
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.membership import Membership
-from aggregator.replicas.replication import Replication
-from aggregator.replicas.shared_usage import SharedUsage
+from aggregator.replicas.config import ReplicasConfig
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.replication import Replication
+from aggregator.replicas.group.shared_usage import SharedUsage
 from aggregator.storage.lazy_database import LazyDatabase
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 from aggregator.domain.errors import OverLimit
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.policy.limits import Limit, LimitKind, Limits
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.membership import Membership, OnReplicasChanged
-from aggregator.replicas.shared_usage import SharedUsage
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.membership import Membership, OnReplicasChanged
+from aggregator.replicas.group.shared_usage import SharedUsage
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import UsageRow
 

@@ -17,8 +17,8 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.config.load import load
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.frontends.hop_listener import HopListener, address_of, listen_at
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
+from aggregator.replicas.hop_listener import HopListener, address_of, listen_at
 from tests.end_to_end.scripted_host import ACCEPT, BOUND, CLIENT_INFO, META, MODERN, NO_TLS
 from tests.peers.toolbox import Json
 from tests.polling import until

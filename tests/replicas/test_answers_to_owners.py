@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from aggregator.frontends.web import forwarder
-from aggregator.replicas.hop_client import HopClient, HopFailed, HopResponse
-from aggregator.replicas.membership import HeartbeatTable
+from aggregator.replicas.group.hop_client import HopClient, HopFailed, HopResponse
+from aggregator.replicas.group.membership import HeartbeatTable
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import Beat, ReplicaRecord
 from tests.peers.serving import serving

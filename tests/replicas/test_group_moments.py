@@ -10,14 +10,14 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas import changes_tail, hops, membership
-from aggregator.replicas.changes_tail import ChangesTail
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.hops import GOOD_FOR, HopRefused, HopSigner
-from aggregator.replicas.membership import Membership
-from aggregator.replicas.shared_key import SharedKey
-from aggregator.replicas.shared_usage import SharedUsage
-from aggregator.replicas.usage import MINUTE, UsageWindow, Used
+from aggregator.replicas.group import changes_tail, hops, membership
+from aggregator.replicas.group.changes_tail import ChangesTail
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.hops import GOOD_FOR, HopRefused, HopSigner
+from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.shared_key import SharedKey
+from aggregator.replicas.group.shared_usage import SharedUsage
+from aggregator.replicas.group.usage import MINUTE, UsageWindow, Used
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import Beat, Change, ReplicaRecord, UsageRow
 from tests.replicas.limit_simulation import simulated

@@ -10,15 +10,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from aggregator.frontends.hop_listener import HopListener, address_of, listen_at
 from aggregator.frontends.server import listening_socket
 from aggregator.frontends.web.host_guard import Receive, Scope, Send
-from aggregator.replicas import hop_client
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.hop_client import HopClient, HopFailed
-from aggregator.replicas.hops import Hop, HopSigner
-from aggregator.replicas.membership import Membership
-from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.group import hop_client
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.hop_client import HopClient, HopFailed
+from aggregator.replicas.group.hops import Hop, HopSigner
+from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.shared_key import SharedKey
+from aggregator.replicas.hop_listener import HopListener, address_of, listen_at
 from aggregator.storage.database import open_database
 
 MIB = 1024 * 1024

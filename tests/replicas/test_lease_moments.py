@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.lease_rules import RENEW_EVERY, STOPS_AFTER, Observation, OwnTime
-from aggregator.replicas.leases import Held, Leases
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.lease_rules import RENEW_EVERY, STOPS_AFTER, Observation, OwnTime
+from aggregator.replicas.group.leases import Held, Leases
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import LeaseRecord
 from tests.replicas.limit_simulation import simulated

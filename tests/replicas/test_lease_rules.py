@@ -12,7 +12,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.replicas.lease_rules import RENEW_EVERY, Observation, OwnTime
+from aggregator.replicas.group.lease_rules import RENEW_EVERY, Observation, OwnTime
 from aggregator.storage.records import LeaseRecord
 from tests.laws import examples
 

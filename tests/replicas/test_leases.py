@@ -8,11 +8,11 @@ import pytest
 
 from aggregator.domain.bounds.kept_work import Work
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.leases import Leases
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.leases import Leases
+from aggregator.replicas.storage import LeaseRows
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.group import LeaseRows
 from aggregator.storage.opening import Database
 from aggregator.storage.records import LeaseRecord
 from tests.polling import until

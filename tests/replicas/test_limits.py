@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from aggregator.replicas.shared_usage import PATIENCE
+from aggregator.replicas.group.shared_usage import PATIENCE
 from aggregator.storage.records import UsageRow
 from tests.replicas.limit_simulation import (
     LEASE,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from aggregator.replicas.shared_usage import SharedUsage
-from aggregator.replicas.usage import MINUTE, UsageLevel, UsageWindow, Used
+from aggregator.replicas.group.shared_usage import SharedUsage
+from aggregator.replicas.group.usage import MINUTE, UsageLevel, UsageWindow, Used
 from aggregator.storage.records import UsageRow
 from tests.replicas.limit_simulation import SimulatedReplica, SimulatedTable, simulated
 

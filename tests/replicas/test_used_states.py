@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.replicas import ReplicasConfig
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.used_once import NotKnown
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.config import ReplicasConfig
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.lazy_database import LazyDatabase
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from aggregator.domain.text.tokens import estimate, estimate_long
-from aggregator.results.document import SEPARATOR, ResultDocument, text_of
-from aggregator.results.graphemes import joined
-from aggregator.results.read import BadRead, ResultPage, read_page
-from aggregator.results.shorten import NOTE_TOKENS, Shortened, shorten
+from aggregator.results.read.document import SEPARATOR, ResultDocument, text_of
+from aggregator.results.read.graphemes import joined
+from aggregator.results.read.read import BadRead, ResultPage, read_page
+from aggregator.results.read.shorten import NOTE_TOKENS, Shortened, shorten
 
 _PATTERNS: Final = ("login", "飞书", r"^\s*\"id", "x+y?$", r"\bparser\b", ".", "[", "a(?=b)", r"(a|aa)+$", "")
 _PATHS: Final = (

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.text.tokens import estimate, estimate_long, reach
-from aggregator.results.document import ResultDocument
-from aggregator.results.forms import Form, Quotes, TextSpan
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.forms import Form, Quotes, TextSpan
 from tests.laws import examples
 from tests.results.laws import check_all, check_end, pages
 from tests.results.shapes import any_result

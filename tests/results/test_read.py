@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from aggregator.domain.text.tokens import estimate
-from aggregator.results.document import ResultDocument
-from aggregator.results.read import BadRead, read_page
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.read import BadRead, read_page
 from tests.results.laws import pages
 
 ROWS = [{"id": number, "title": f"Login fails, number {number}", "a.b": [number]} for number in range(400)]
@@ -182,8 +182,8 @@ def test_a_text_with_half_a_character_in_it_is_read_by_path() -> None:
 @pytest.mark.parametrize("path", ["[*][*]", "[*]" * 300, "[0]" * 300])
 def test_a_path_through_very_much_is_refused(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Not gone through: the bounds are lower here, so that the text may be shorter."""
-    monkeypatch.setattr("aggregator.results.path._VALUES_AT_MOST", 2_000)
-    monkeypatch.setattr("aggregator.results.path._BYTES_AT_MOST", 2_000_000)
+    monkeypatch.setattr("aggregator.results.read.path._VALUES_AT_MOST", 2_000)
+    monkeypatch.setattr("aggregator.results.read.path._BYTES_AT_MOST", 2_000_000)
     nested = "[" * 400 + "0" + ",1" * 10_000 + "]" * 400
     document = of(nested if path.startswith("[0]") else json.dumps([[1, 2]] * 1_500))
     with pytest.raises(BadRead, match="too much at once"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.domain.text.tokens import estimate
-from aggregator.results.shorten import NOTE_TOKENS, Shortened, fits, shorten
+from aggregator.results.read.shorten import NOTE_TOKENS, Shortened, fits, shorten
 
 MOST, PREVIEW = 500, NOTE_TOKENS + 300
 ROWS = [{"id": number, "title": f"Login fails, number {number}", "open": True} for number in range(400)]

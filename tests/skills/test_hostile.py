@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.items import items
 from aggregator.catalog.resources import ItemCatalog
-from aggregator.catalog.skills import MOST_BYTES, MOST_FILES, children, manifest, skill_fault
 from aggregator.config.server_config import ServerConfig
+from aggregator.skills.catalog import MOST_BYTES, MOST_FILES, children, manifest, skill_fault
 from tests.end_to_end.scripted_host import MODERN, ScriptedHost
 from tests.peers.library import http_app
 from tests.peers.serving import BackgroundLoop, serving

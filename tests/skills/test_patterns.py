@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.domain.uris.skills import directories, skill_name, skill_uri
 from aggregator.policy.full_names import parse_full_name
 from aggregator.policy.patterns import PatternError, Target, parse
+from aggregator.skills.uris import directories, skill_name, skill_uri
 
 from ..policy.build import book
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.skills import SkillFile
-from aggregator.gateway.reads.frontmatter import frontmatter_fault
-from aggregator.gateway.reads.skill_files import _compared, _FileText
+from aggregator.skills.catalog import SkillFile
+from aggregator.skills.files import _compared, _FileText
+from aggregator.skills.frontmatter import frontmatter_fault
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.polling import until

@@ -202,7 +202,7 @@ async def test_a_long_directory_comes_in_pages_of_ours(open_harness: OpenHarness
     docs.add_skill("big", files)
     harness = open_harness({"docs": local(docs)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aggregator.gateway.reads.skills._SHOWN", 40)
+        patch.setattr("aggregator.skills.reads._SHOWN", 40)
         async with harness.host("http", MODERN) as host:
             names: list[str] = []
             params: Json = {"uri": "skill://docs/big"}

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.storage.flow import LISTED, FlowClear, FlowRow
-from aggregator.storage.group import LimitUsage, ReplicaRows
+from aggregator.flow.storage import LISTED, FlowClear, FlowRow
+from aggregator.replicas.storage import LimitUsage, ReplicaRows
 from aggregator.storage.opening import Database
 from aggregator.storage.records import ReplicaRecord, UsageRow
 

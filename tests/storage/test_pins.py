@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION
+from aggregator.pins.storage import Pins
 from aggregator.storage.opening import Database
-from aggregator.storage.pins import Pins
 from aggregator.storage.records import ItemText, PinRow, SeenItem
 from tests.storage.processes import other_process
 

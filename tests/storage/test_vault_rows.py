@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
+from aggregator.accounts.storage import grant_rows
+from aggregator.accounts.storage.connect_rows import ConnectRows
+from aggregator.accounts.storage.records import ConnectRecord, GrantRecord, digest_of
 from aggregator.storage.opening import Database
-from aggregator.storage.vault import grant_rows
-from aggregator.storage.vault.connect_rows import ConnectRows
-from aggregator.storage.vault.records import ConnectRecord, GrantRecord, digest_of
 
 SECONDS: Final = 15.0
 

@@ -8,8 +8,8 @@ import pytest
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.frontends.web.sessions.session_ids import SessionIds
 from aggregator.gateway.host import Host
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.shared_key import SharedKey
 from tests.end_to_end.scripted_host import ACCEPT, CLIENT_INFO
 from tests.polling import until
 from tests.tokens.conftest import TokenHarness

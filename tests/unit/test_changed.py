@@ -30,8 +30,8 @@ def test_journeys_run_with_any_change_of_the_package() -> None:
 
 def test_the_area_that_names_a_module_most_closely_counts() -> None:
     assert "tests/search" in paths_for(["aggregator/catalog/search/rank.py"])
-    assert "tests/flow" in paths_for(["aggregator/gateway/flow/scopes.py"])
-    assert "tests/server_requests" not in paths_for(["aggregator/gateway/flow/scopes.py"])
+    assert "tests/flow" in paths_for(["aggregator/flow/gateway/scopes.py"])
+    assert "tests/server_requests" not in paths_for(["aggregator/flow/gateway/scopes.py"])
 
 
 def test_a_test_is_itself_and_a_helper_is_its_folder() -> None:

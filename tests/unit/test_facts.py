@@ -3,7 +3,7 @@
 from pkgutil import resolve_name
 from typing import get_args
 
-from aggregator.config.auth.server_auth import GRANTS, GrantType
+from aggregator.accounts.config import GRANTS, GrantType
 from aggregator.config.server_config import ServerType
 from aggregator.config.servers.checks import NEEDS
 from aggregator.upstream.transports import TRANSPORTS

@@ -13,8 +13,8 @@ from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.versions import LEGACY_VERSIONS
 from aggregator.frontends.web.sessions.session_ids import LONGEST, SessionIds
 from aggregator.gateway.host import Host
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.shared_key import SharedKey
 
 SECRET = "s" * 32
 ADA = Principal("ada", key_id="k1")

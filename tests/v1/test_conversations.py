@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.frontends.v1 import conversations
 from aggregator.frontends.v1.conversations import Conversations
-from aggregator.replicas.shared_usage import CONVERSATION_OVER
+from aggregator.replicas.group.shared_usage import CONVERSATION_OVER
 from tests.replicas.alone import alone
 
 

@@ -12,7 +12,6 @@ from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.meta.registry import MetaToolSet
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import Subscriptions
 from aggregator.gateway.revocation import RevocableTasks
@@ -23,7 +22,8 @@ from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
-from aggregator.replicas.replication import Replication
+from aggregator.pins.gateway.book import PinBook
+from aggregator.replicas.group.replication import Replication
 from aggregator.upstream.upstreams import Upstreams
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.config.model import Config
 from aggregator.policy.live import LivePolicies
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import Change
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aggregator.app.reload.file_look import FileLook
+from aggregator.code.programs import check_code
 from aggregator.config.files.watch import Stamp, stamp
 from aggregator.domain.errors import OperatorError
-from aggregator.gateway.meta.programs import check_code
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies, Reloaded

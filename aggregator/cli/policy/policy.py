@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from aggregator.app.health_page import address, asked
 from aggregator.cli.policy.differ import print_difference
-from aggregator.cli.policy.held_pins import HeldPin, HeldPins, held_pins
 from aggregator.cli.policy.kept_tools import kept_tools
 from aggregator.cli.policy.policy_setup import (
     PolicySetup,
@@ -33,6 +32,8 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.decide.earlier import EarlierRead
+from aggregator.pins.cli.held_pins import HeldPin, HeldPins, held_pins
 from aggregator.policy.explain import agents_allowed, earlier_reads, tools_allowed
 from aggregator.policy.explain import explain as explain_one
 from aggregator.policy.files import cases, schema
@@ -40,7 +41,6 @@ from aggregator.policy.files.folder import read_folder
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
 from aggregator.policy.files.starter import FILE, starter
-from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.patterns import Target

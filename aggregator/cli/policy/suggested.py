@@ -11,7 +11,7 @@ from aggregator.cli.policy.policy_setup import PolicySetup, rulebook_of, setup_f
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.policy.flow.suggest_labels import suggest_labels
+from aggregator.flow.decide.suggest_labels import suggest_labels
 from aggregator.policy.rulebook import Rulebook, target_of
 from aggregator.policy.rules import BUILT_IN_LABELS
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aggregator.config.auth.server_auth import ServerAuthConfig
+from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean

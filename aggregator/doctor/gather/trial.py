@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.app.accounts.stored import stored_accounts
+from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, quote
 from starlette.routing import Match
 from starlette.routing import Route as PathRoute
 
+from aggregator.accounts.connect.browser_cookie import browser_cookie
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import AggregatorError
-from aggregator.frontends.connect.browser_cookie import browser_cookie
 from aggregator.frontends.console.guard import (
     ConsoleGuard,
     IdentifiedRequest,

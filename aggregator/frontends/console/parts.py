@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from aggregator.accounts.grants.values import ConnectedAccount, ConnectLink
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call_record import EventKind
@@ -16,8 +17,7 @@ from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.running_calls import RunningCalls
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.gateway.pins.state import HeldItem
-from aggregator.grants.values import ConnectedAccount, ConnectLink
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.errors import StorageError

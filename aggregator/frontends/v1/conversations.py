@@ -8,8 +8,8 @@ import asyncio
 from typing import Final
 
 from aggregator.domain.bounds.lru import LruCache
-from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
-from aggregator.replicas.usage import UsageLevel
+from aggregator.replicas.group.shared_usage import CONVERSATION_OVER, SharedUsage
+from aggregator.replicas.group.usage import UsageLevel
 
 KEPT: Final = 100_000
 # How often to ask the other replicas for a returned call before refusing one.

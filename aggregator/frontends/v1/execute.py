@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from aggregator.code.programs import RUN_CODE
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import CONVERSATION_KEY, ToolCall
@@ -22,7 +23,6 @@ from aggregator.frontends.web.sessions.http_session import BatchChannel
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL
-from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import META_TOOLS
 
 log = logging.getLogger(__name__)

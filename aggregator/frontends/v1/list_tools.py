@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from aggregator.catalog.describe.levels import LABELS, level1, level2, level3, shown_name
-from aggregator.catalog.intent.intent import IntentMatch, snippet
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.frontends.v1.definitions import NotPortable, anthropic, mcp, openai, short, short_whole
 from aggregator.frontends.v1.parse_query import ToolsQuery
+from aggregator.intent.match.intent import IntentMatch, snippet
 from aggregator.wire.codec import Raw, encode
 
 # Rendering a tool takes up to half a millisecond; after so many, other tasks have a turn.

@@ -23,9 +23,9 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.gateway.drain import Drain
-from aggregator.replicas.hop_client import HopFailed, HopResponse
-from aggregator.replicas.membership import Membership
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.hop_client import HopFailed, HopResponse
+from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.records import ReplicaRecord
 from aggregator.wire.codec import encode
 from aggregator.wire.headers import LAST_EVENT

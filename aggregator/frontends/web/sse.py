@@ -24,7 +24,7 @@ from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
-from aggregator.replicas.hop_client import HopFailed
+from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire.codec import decode_from_host
 from aggregator.wire.message import method_of, sane_id
 from aggregator.wire.peer import Channel, Peer

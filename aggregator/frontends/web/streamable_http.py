@@ -38,7 +38,7 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.eras import unsupported
 from aggregator.gateway.handshake import take_initialize
 from aggregator.gateway.host import Host
-from aggregator.replicas.hop_client import HopFailed
+from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import incoming, method_of, sane_id

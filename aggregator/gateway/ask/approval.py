@@ -22,7 +22,7 @@ from aggregator.gateway.ask.confirm import Confirmation, HostPrompt, answering
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.views.views import ConfirmRule
 from aggregator.redaction.redactor import Redactor
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.digest import argument_digest, canonical_json
 from aggregator.storage.errors import QueueFull, StorageError
 from aggregator.storage.records import AboutCall, Approval

@@ -18,7 +18,7 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INF
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.host import Host
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 
 log = logging.getLogger(__name__)

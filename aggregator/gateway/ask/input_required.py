@@ -21,6 +21,7 @@ from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import RpcError, StaleState
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import era_of
+from aggregator.flow.gateway.call_flow import AskedFlow
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
 from aggregator.gateway.ask.next_round import MAY_ASK, AnswerTarget, CallTarget, Round, not_answered
@@ -29,9 +30,8 @@ from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.ask.used_once import NotKnown
-from aggregator.gateway.flow.call_flow import AskedFlow
 from aggregator.gateway.revocation import RevocableTasks
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.digest import argument_digest
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.gateway.ask.used_once import UsedOnce
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.wire.codec import decode, encode
 
 _SIGNATURE_BYTES: Final = 32

@@ -19,10 +19,10 @@ from aggregator.domain.versions import (
     Era,
     era_of,
 )
+from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
-from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.host import AskHost, Host
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief

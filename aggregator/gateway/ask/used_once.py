@@ -7,7 +7,7 @@ import asyncio
 import logging
 from typing import Final
 
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageError
 
 log = logging.getLogger(__name__)

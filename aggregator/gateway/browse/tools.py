@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
+from aggregator.code.programs import RUN_CODE
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.decision import Decision
 from aggregator.domain.principal import LOCAL, Principal
@@ -14,14 +15,13 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
-from aggregator.gateway.meta.programs import RUN_CODE
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import View, Views
+from aggregator.pins.gateway.state import HeldItem
 
 if TYPE_CHECKING:
     from aggregator.catalog.search.explain import HitReasons

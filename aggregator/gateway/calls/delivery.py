@@ -14,8 +14,8 @@ from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
-from aggregator.gateway.results.keeper import ResultSource
-from aggregator.gateway.results.showing import LargeResults, knows_links
+from aggregator.results.gateway.keeper import ResultSource
+from aggregator.results.gateway.showing import LargeResults, knows_links
 
 # Work on a result that takes long, or has an effect: its outcome replaces the result.
 LongWork = Callable[[], Awaitable[dict[str, Any]]]

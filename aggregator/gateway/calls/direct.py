@@ -15,6 +15,8 @@ from typing import Any, Final
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError
 from aggregator.domain.trace_context import begin
+from aggregator.flow.gateway.guard import labels_told
+from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
 from aggregator.gateway import eras
 from aggregator.gateway.ask.next_round import CALL, is_complete
 from aggregator.gateway.call_log import CallLog
@@ -26,8 +28,6 @@ from aggregator.gateway.calls.plan import CallPlans, PreparedCall
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
-from aggregator.gateway.flow.guard import labels_told
-from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.views import Views
 from aggregator.upstream.sessions.request import UpstreamRequest

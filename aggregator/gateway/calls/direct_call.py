@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, Stage, TraceContext
+from aggregator.flow.gateway.call_flow import CallFlow
+from aggregator.flow.gateway.questions import Questions
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import begin_record
 from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, Charge
-from aggregator.gateway.flow.call_flow import CallFlow
-from aggregator.gateway.flow.questions import Questions
 from aggregator.gateway.recording.timing import enter_tool
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel

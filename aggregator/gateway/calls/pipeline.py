@@ -25,6 +25,8 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
 )
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.gateway.guard import ANSWERED, FlowGuard
+from aggregator.flow.gateway.refusals import FlowDenied
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
@@ -39,14 +41,12 @@ from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
-from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
-from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
-from aggregator.gateway.results.showing import LargeResults
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
+from aggregator.results.gateway.showing import LargeResults
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.headers import mismatch
 from aggregator.wire.peer import Channel

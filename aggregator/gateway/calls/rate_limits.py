@@ -14,8 +14,8 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.call import CONVERSATION_KEY
 from aggregator.domain.errors import Blame, OverLimit
 from aggregator.policy.limits import Limit, Limits
-from aggregator.replicas.shared_usage import CONVERSATION_OVER, SharedUsage
-from aggregator.replicas.usage import Usage, UsageLevel, UsageWindow
+from aggregator.replicas.group.shared_usage import CONVERSATION_OVER, SharedUsage
+from aggregator.replicas.group.usage import Usage, UsageLevel, UsageWindow
 
 # The most conversations to remember; the least recently used is forgotten first.
 _CONVERSATIONS: Final = 100_000

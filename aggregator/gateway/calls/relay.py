@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from aggregator.accounts.ask import MissingAccounts
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy
 from aggregator.domain.errors import (
@@ -24,7 +25,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.records import ItemKind, ToolRecord
-from aggregator.gateway.ask.accounts import MissingAccounts
+from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.ask.input_required import (
     STATE_LIFETIME,
     InputRequests,
@@ -41,7 +42,6 @@ from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import received
-from aggregator.gateway.flow.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
 from aggregator.policy.limits import Limits

@@ -5,17 +5,17 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
+from aggregator.accounts.ask import MissingAccounts
 from aggregator.catalog.catalog import Catalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.names import Style, spellings
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.ask.accounts import MissingAccounts
 from aggregator.gateway.constant_time import evenly
-from aggregator.gateway.pins.answers import tool_held
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
+from aggregator.pins.gateway.answers import tool_held
 from aggregator.upstream.lifecycle.states import LISTED_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstream import Upstream

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
+from aggregator.flow.gateway.call_flow import CallFlow
 from aggregator.gateway.calls.plan import PreparedCall
-from aggregator.gateway.flow.call_flow import CallFlow
 from aggregator.policy.rulebook import Ruling
 
 

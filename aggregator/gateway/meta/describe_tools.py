@@ -7,9 +7,9 @@ from aggregator.domain.errors import CallRefused, UnknownTool, UpstreamError
 from aggregator.domain.records import ItemRecord
 from aggregator.gateway.meta.name_resolution import WrittenNames, several
 from aggregator.gateway.meta.rendering import rendered
-from aggregator.gateway.meta.skills import described
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.views.skill_finder import as_tool
+from aggregator.skills.finder import as_tool
+from aggregator.skills.meta_tools import described
 from aggregator.wire.codec import Raw, encode
 
 _MOST: Final = 50

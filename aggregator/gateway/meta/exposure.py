@@ -11,18 +11,18 @@ from typing import Final, NamedTuple
 
 from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import render
+from aggregator.code.programs import RUN_CODE
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
-from aggregator.gateway.meta.programs import RUN_CODE
-from aggregator.gateway.meta.read_result import RECORD as READ_RESULT_RECORD
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, tightened
+from aggregator.results.meta_tool import RECORD as READ_RESULT_RECORD
 
 
 def exposed_at(config: Config) -> dict[str, Expose]:

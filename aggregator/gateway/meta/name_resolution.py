@@ -18,10 +18,10 @@ from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.argument_aliases import unfenced
 from aggregator.gateway.meta.rendering import rendered
-from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View
+from aggregator.pins.gateway.answers import held_note
 
 # Names shown of those that a name may stand for; lines about a server's tools, and the tokens they may cost.
 _SHOWN: Final = 5

@@ -5,28 +5,28 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any, Final
 
+from aggregator.code.programs import RUN_CODE, RunPrograms
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.kept_results import KeptFlow
 from aggregator.gateway.call_log import CallLog
-from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
 from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames
-from aggregator.gateway.meta.programs import RUN_CODE, RunPrograms
-from aggregator.gateway.meta.read_result import READ_RESULT, without_handle
-from aggregator.gateway.meta.read_result import TOOL as READ_RESULT_TOOL
-from aggregator.gateway.meta.skills import SkillReader
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
-from aggregator.gateway.views.skill_finder import SKILL, as_tool
 from aggregator.gateway.views.views import View
+from aggregator.results.meta_tool import READ_RESULT, without_handle
+from aggregator.results.meta_tool import TOOL as READ_RESULT_TOOL
+from aggregator.skills.finder import SKILL, as_tool
+from aggregator.skills.meta_tools import SkillReader
 from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,8 @@ _NESTED: Final = 3
 
 def load_meta_tools() -> Mapping[str, MetaTool]:
     """Import the meta tools of the list and return them by name; this takes some 50 ms, which no start waits for."""
-    from aggregator.gateway.meta import call_tool, describe_tools, list_servers, match_intent, search_tools
+    from aggregator.gateway.meta import call_tool, describe_tools, list_servers, search_tools
+    from aggregator.intent import meta_tool as match_intent
 
     tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
     return {tool.record.own_name: tool for tool in (*tools, READ_RESULT_TOOL, call_tool.READ_TOOL)}
@@ -78,7 +79,7 @@ class MetaToolSet:
 
     @cached_property
     def _run_code(self) -> MetaTool:
-        from aggregator.gateway.meta.run_code import TOOL
+        from aggregator.code.meta_tool import TOOL
 
         return TOOL
 

@@ -6,10 +6,10 @@ from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.name_resolution import all_servers, is_every_server, no_server
 from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
-from aggregator.gateway.meta.skills import skill_lines
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.pins.answers import held_note
 from aggregator.gateway.views.finder import MOST_FOUND
+from aggregator.pins.gateway.answers import held_note
+from aggregator.skills.meta_tools import skill_lines
 
 # Tools shown by default, by level.
 _LIMITS: Final = {1: 10, 2: 5, 3: 3}

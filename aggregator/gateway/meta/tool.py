@@ -8,9 +8,9 @@ from aggregator.catalog.validate import definition_digest
 from aggregator.domain.call import ToolCall
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.resolve import Resolver
-from aggregator.gateway.results.keeper import KeptResult, ResultKeeper
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
+from aggregator.results.gateway.keeper import KeptResult, ResultKeeper
 
 # The server id of the meta tools.
 SOURCE: Final = "aggregator"

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.decide.earlier import EarlierRead
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.explain import Explanation, explain
-from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.limits import Limit, ResultLimit
 from aggregator.policy.open_mode import OPEN
 from aggregator.policy.patterns import Target

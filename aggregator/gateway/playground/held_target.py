@@ -3,8 +3,8 @@
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.catalog.templates import fits
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.current import HeldItems
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.patterns import Target
 
 

@@ -13,26 +13,26 @@ from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ItemRecord, ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.domain.uris.spellings import canonical, fault, resolved
+from aggregator.flow.decide.earlier import EarlierRead
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.playground.explained_call import ExplainedCall, explain_call, explain_item
 from aggregator.gateway.playground.held_target import held_target
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
-from aggregator.gateway.views.skill_finder import SKILL, full_name
 from aggregator.gateway.views.views import View, Views
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.compare.edits import PolicyEdit, TriedEdit
 from aggregator.policy.explain import earlier_reads
-from aggregator.policy.flow.earlier import EarlierRead
 from aggregator.policy.full_names import parse_full_name, record_of
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import BUILT_IN_LABELS
+from aggregator.skills.finder import SKILL, full_name
 from aggregator.upstream.upstream import Upstream
 
 _LONGEST_NAME: Final = 2_000

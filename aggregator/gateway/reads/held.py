@@ -3,12 +3,12 @@
 from aggregator.catalog.templates import fits
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
-from aggregator.gateway.pins.answers import item_held
-from aggregator.gateway.pins.book import rules_of
-from aggregator.gateway.pins.judge import accepts_new
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.views.views import View
+from aggregator.pins.gateway.answers import item_held
+from aggregator.pins.gateway.book import rules_of
+from aggregator.pins.gateway.judge import accepts_new
+from aggregator.pins.gateway.state import HeldItem
 
 _IN_NO_LIST = "it is in no list of its server, so that it cannot be approved"
 

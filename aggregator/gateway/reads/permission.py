@@ -11,19 +11,19 @@ from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin
+from aggregator.flow.decide.decide_flow import ToolFlow
+from aggregator.flow.gateway.call_flow import CallFlow
+from aggregator.flow.gateway.guard import ANSWERED, FlowGuard
+from aggregator.flow.gateway.questions import Questions
+from aggregator.flow.gateway.refusals import FlowDenied
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.calls.relay import ResolvedItem
-from aggregator.gateway.flow.call_flow import CallFlow
-from aggregator.gateway.flow.guard import ANSWERED, FlowGuard
-from aggregator.gateway.flow.questions import Questions
-from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.timing import timed
 from aggregator.gateway.request import Request
 from aggregator.gateway.views.views import View
-from aggregator.policy.flow.decide_flow import ToolFlow
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from aggregator.domain.uris.links import in_prompt
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.pins.answers import item_held
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.views import View
+from aggregator.pins.gateway.answers import item_held
 from aggregator.upstream.supervisor import Supervisor
 
 

@@ -9,8 +9,8 @@ from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.reads.completion import Completion
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
-from aggregator.gateway.reads.skills import Skills
 from aggregator.gateway.request import ItemMethod, Request
+from aggregator.skills.reads import Skills
 
 
 class RecordedReads:

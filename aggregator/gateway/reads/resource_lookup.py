@@ -7,13 +7,13 @@ from typing import Final
 
 from aggregator.domain.missing import OddSpelling
 from aggregator.domain.uris.exposed import unwrapped
-from aggregator.domain.uris.skills import skill_name
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
 from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.views.views import View
+from aggregator.skills.uris import skill_name
 from aggregator.upstream.upstream import Upstream
 
 # A query or a fragment belongs to one resource.

@@ -16,21 +16,21 @@ from aggregator.domain.freshness import Freshness, said
 from aggregator.domain.missing import RESOURCE_NOT_FOUND, ItemRefused, UnknownResource
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
+from aggregator.flow.gateway.refusals import FlowDenied
+from aggregator.flow.kept_results import KeptFlow
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
-from aggregator.gateway.calls.kept_flow import KeptFlow
 from aggregator.gateway.calls.relay import Relay, ResolvedItem
-from aggregator.gateway.flow.refusals import FlowDenied
 from aggregator.gateway.reads.held import refuse_held
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
-from aggregator.gateway.reads.skill_files import SkillFiles
 from aggregator.gateway.request import Request
-from aggregator.gateway.results.handles import URI_HEAD
-from aggregator.gateway.results.keeper import NoSuchResult, ResultKeeper, whole_as_contents
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.cache_hints import narrowed
 from aggregator.gateway.views.views import View
+from aggregator.results.gateway.handles import URI_HEAD
+from aggregator.results.gateway.keeper import NoSuchResult, ResultKeeper, whole_as_contents
+from aggregator.skills.files import SkillFiles
 from aggregator.upstream.upstream import Upstream
 
 # What a record says was read, in place of the URI of a kept result, which is a secret.

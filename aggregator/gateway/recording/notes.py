@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aggregator.accounts.connect_links import without_link
 from aggregator.domain.call_record import SHORTENED_KEY, TOOL_CALL, CallRecord, ShownPart
 from aggregator.domain.errors import (
     ERROR_META_KEY,
@@ -19,7 +20,6 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.text.error_text import error_text
-from aggregator.gateway.recording.connect_links import without_link
 from aggregator.gateway.recording.timing import name_tool
 from aggregator.redaction.arguments import without_arguments
 

@@ -19,10 +19,10 @@ from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
-from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import HeldItem, JudgedList, ListedItem, ServerPins
 from aggregator.gateway.views.current import HeldItems
-from aggregator.pins.values import PinKind
+from aggregator.pins.decide.values import PinKind
+from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.state import HeldItem, JudgedList, ListedItem, ServerPins
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.domain.records import ItemRecord, ToolRecord
-from aggregator.gateway.pins.state import HeldItem
+from aggregator.pins.gateway.state import HeldItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,21 +23,21 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.pins.book import PinBook
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.embeddings import Similarity, ToolEmbeddings
 from aggregator.gateway.views.known_servers import FailoverStatus, KnownServers
 from aggregator.gateway.views.server_seen import ServerSeen
-from aggregator.gateway.views.skill_finder import SkillFinder
 from aggregator.gateway.views.views import View, Views
+from aggregator.pins.gateway.book import PinBook
+from aggregator.skills.finder import SkillFinder
 from aggregator.upstream.upstreams import Upstreams
 
 if TYPE_CHECKING:
-    from aggregator.catalog.intent.intent import IntentMatch, IntentMatcher
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
     from aggregator.catalog.search.relevance import Relevance
     from aggregator.catalog.search.visible import VisibleTools
+    from aggregator.intent.match.intent import IntentMatch, IntentMatcher
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +343,7 @@ class Finder:
 
     def _read_intents(self) -> "IntentMatcher":
         """Return the matcher of intents. Runs in a thread: the tables are slow to import."""
-        from aggregator.catalog.intent.intent import IntentMatcher, ServerWords
+        from aggregator.intent.match.intent import IntentMatcher, ServerWords
 
         return IntentMatcher(
             ServerWords(server.id, server.prefix, server.description, server.trigger_keywords)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from aggregator.domain.names import loosened
-from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import HeldItem
 from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.server_seen import ServerSeen, server_seen
 from aggregator.gateway.views.views import View, Views
+from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.upstream.upstreams import Upstreams
 
 # Characters of a name that are compared loosely with the names of servers.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.config.server_config import ServerConfig
-from aggregator.gateway.pins.answers import held_note
-from aggregator.gateway.pins.book import PinBook
-from aggregator.gateway.pins.state import HeldItem
+from aggregator.pins.gateway.answers import held_note
+from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.upstream.health.health import Health
 from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream

@@ -18,16 +18,16 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.schema_walk import positions
-from aggregator.domain.uris.skills import skill_name
+from aggregator.flow.decide.decide_flow import NO_FLOW, ToolFlow
 from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.policy.annotations import claimed_annotations
-from aggregator.policy.flow.decide_flow import NO_FLOW, ToolFlow
 from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN, open_ruling
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
 from aggregator.policy.scopes import lacking, together
+from aggregator.skills.uris import skill_name
 from aggregator.wire.codec import encode
 
 # Agents whose lists are cached.

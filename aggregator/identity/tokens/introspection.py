@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
 
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
+from aggregator.accounts.oauth.metadata import read_issuer
 from aggregator.config.auth.issuers import IntrospectionConfig, IssuerConfig
 from aggregator.identity.tokens.rejection import IssuerUnavailable, TokenRejected
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
-from aggregator.oauth.metadata import read_issuer
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import logging
 import time
 from typing import Final
 
+from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
+from aggregator.accounts.oauth.metadata import read_issuer
 from aggregator.config.auth.issuers import IssuerConfig
 from aggregator.domain.text.error_text import error_text
 from aggregator.identity.tokens.key_set import IssuerKey, KeySet, read_key_set
 from aggregator.identity.tokens.rejection import IssuerUnavailable
-from aggregator.oauth.fetch import FetchFailed, GuardedFetch
-from aggregator.oauth.metadata import read_issuer
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
+from aggregator.accounts.oauth.fetch import GuardedFetch
 from aggregator.config.auth.issuers import AuthConfig, IssuerConfig
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.principal import TokenFacts
@@ -20,7 +21,6 @@ from aggregator.identity.tokens.jws import LONGEST_TOKEN, ReadToken, check_heade
 from aggregator.identity.tokens.key_set import IssuerKey
 from aggregator.identity.tokens.rejection import IssuerUnavailable, Rejection, TokenRejected, Unverified
 from aggregator.identity.tokens.token_cache import TokenCache, VerifiedToken
-from aggregator.oauth.fetch import GuardedFetch
 
 # Owners of tokens whose latest one is known, and tokens withdrawn before they expired.
 _OWNERS: Final = 10_000

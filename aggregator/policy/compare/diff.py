@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.decision import ConfirmBy, Verdict
 from aggregator.domain.records import ToolRecord
+from aggregator.flow.compare import flow_changes
 from aggregator.policy.annotations import Trusted
 from aggregator.policy.compare.causes import Cause, ComparedRulebook, agent_cause, causes
 from aggregator.policy.compare.decided_tools import DecidedTools, RuledTools, rule_keys
-from aggregator.policy.compare.flow import flow_changes
 from aggregator.policy.compare.tokens import token_changes
 from aggregator.policy.compare.tool_sets import ToolSet, ToolSets
 from aggregator.policy.rulebook import AgentRules, Rulebook

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from aggregator.config.files.report import nearest
 from aggregator.domain.problems import Problem
+from aggregator.flow.lint import lint_flow
 from aggregator.policy.annotations import is_trusted
 from aggregator.policy.files.idle_agents import idle_agents
 from aggregator.policy.files.known_names import KnownNames, nothing_matches
-from aggregator.policy.files.lint_flow import lint_flow
 from aggregator.policy.patterns import Pattern
 from aggregator.policy.rulebook import AgentRules, Rulebook, target_of
 from aggregator.policy.rules import Body, Place, Rule, WhoRule

@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.text import Text
 
-from aggregator.app.accounts.stored import stored_accounts
+from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs

@@ -4,13 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aggregator.flow.decide.decide_flow import how_long_ago
+from aggregator.flow.storage import FlowRow
 from aggregator.frontends.console.foreign_words import error_text
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, view_of
 from aggregator.frontends.console.view import ConsoleRequest, NotThere, PageRoute, PageView
-from aggregator.policy.flow.decide_flow import how_long_ago
 from aggregator.storage.audit.recent import RecentCall, calls_of_agent
-from aggregator.storage.flow import FlowRow
 
 _CALLS: Final = 10
 _NAME: Final = 200

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from aggregator.accounts.console import ConnectionsPage
 from aggregator.frontends.console.pages.agents import AgentsPage
 from aggregator.frontends.console.pages.approvals import ApprovalsPage
 from aggregator.frontends.console.pages.calls import CallsPage
-from aggregator.frontends.console.pages.connections import ConnectionsPage
 from aggregator.frontends.console.pages.events import EventsPage
 from aggregator.frontends.console.pages.health import HealthPage
 from aggregator.frontends.console.pages.overview import OverviewPage
-from aggregator.frontends.console.pages.pins import PinsPage
 from aggregator.frontends.console.pages.policy_pages.policies import PoliciesPage
 from aggregator.frontends.console.pages.policy_pages.policy_edit import PolicyEditPage
 from aggregator.frontends.console.pages.servers import ServersPage
@@ -18,6 +17,7 @@ from aggregator.frontends.console.pages.tool import ToolPage
 from aggregator.frontends.console.pages.tools import ToolsPage
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import PageRoute
+from aggregator.pins.console.page import PinsPage
 
 
 class PageGroup(Protocol):

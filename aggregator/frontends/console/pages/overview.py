@@ -15,8 +15,8 @@ from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, PageRoute, PageView
-from aggregator.gateway.pins.answers import held_note
-from aggregator.gateway.pins.state import HeldItem
+from aggregator.pins.gateway.answers import held_note
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.storage.audit.query import CallQuery, quoted
 from aggregator.storage.audit.refusals import RuleRefusals, refusals_by_rule
 from aggregator.telemetry.last_hour import MINUTES, Hour, MinuteCounts, ToolTimes

@@ -16,7 +16,6 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.domain.text.tokens import estimate
 from aggregator.frontends.console.foreign_words import server_reason
 from aggregator.frontends.console.parts import ConsoleParts
-from aggregator.frontends.console.pin_data import item_data
 from aggregator.frontends.console.schema_form import FormFault, FormField, form_fields, read_form, read_json, sample
 from aggregator.frontends.console.tool_data import (
     bounded,
@@ -41,6 +40,7 @@ from aggregator.frontends.console.view import (
 )
 from aggregator.gateway.browse.tools import LEVELS, HeldTool, MayCall
 from aggregator.gateway.views.views import View as AgentView
+from aggregator.pins.console.data import item_data
 from aggregator.storage.records import VersionSeen
 
 # Characters of a text for models, of a schema, of a description, of an example.

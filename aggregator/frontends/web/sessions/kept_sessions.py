@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.replication import Replication
+from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import SESSIONS_SUBJECT, Change, HostSessionChange, HostSessionRecord
 

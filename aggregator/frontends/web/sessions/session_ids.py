@@ -18,8 +18,8 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS
 from aggregator.gateway.dotless_hosts import refuses_dots
 from aggregator.gateway.host import Host
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
 
 # What an id is made of, without and with the owner of a token. Ids of another make are not known.

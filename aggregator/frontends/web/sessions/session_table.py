@@ -21,9 +21,9 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask, RevocableTasks
 from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, notification
-from aggregator.replicas.clock import GroupClock
-from aggregator.replicas.membership import Membership
-from aggregator.replicas.shared_key import SharedKey
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.storage.records import HostSessionChange, HostSessionRecord
 
 # The least seconds between two searches for idle sessions, however many are refused.

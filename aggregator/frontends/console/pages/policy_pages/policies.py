@@ -11,7 +11,7 @@ from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyT
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import pin_link
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView
-from aggregator.gateway.pins.state import HeldItem
+from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.explain import explain
 from aggregator.policy.limits import OF_RESULTS
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts

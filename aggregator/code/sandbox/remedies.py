@@ -1,0 +1,62 @@
+"""Remedies: the text added to an error of the interpreter that tells the author of a program what to write."""
+
+import re
+from typing import Final
+
+from aggregator.code.sandbox.bounds import MODULES
+
+_AWAIT_EACH: Final = (
+    "In a program with `await`, every call of a tool needs it, once; in one without `await`, a call gives its result "
+    "itself."
+)
+_ENDS: Final = "A program ends after its last line, or by `return` outside functions."
+_AT_ONCE: Final = "Of asyncio there are run, gather and sleep: `await asyncio.gather(call_tool(...), call_tool(...))`."
+_RESULT: Final = (
+    "A result is what the tool gave, without `content` around it, and a text if it is no JSON: print it first."
+)
+# The first that is found counts.
+_REMEDIES: Final = tuple(
+    (re.compile(said), remedy)
+    for said, remedy in (
+        (
+            r"^ModuleNotFoundError",
+            f"Modules: {', '.join(MODULES)}. There is no network. call_tool, search_tools and describe_tools need no "
+            "import.",
+        ),
+        (
+            r"^NameError: name '(list_servers|read_result|match_intent|read_tool)'",
+            "Call it by call_tool(name, {arguments}).",
+        ),
+        (r"^NameError: name '(exit|quit)'|^AttributeError: module 'sys' has no attribute 'exit'|^SystemExit", _ENDS),
+        (r"^RuntimeError: Internal error in monty: exceptions can only be called with", "An exception takes one text."),
+        (
+            r"^NameError",
+            "A tool is called by call_tool('server.tool', {arguments}), and raises RuntimeError if it fails.",
+        ),
+        (
+            r"^NotImplementedError: gather\(\) does not yet support",
+            "Catch errors in an `async def` around each call.",
+        ),
+        (r"^AttributeError: module 'asyncio' has|^NotImplementedError: .* async context managers", _AT_ONCE),
+        (r"^NotImplementedError: .* async comprehensions", "Write a loop."),
+        (
+            r"^NotImplementedError: .* class inheritance",
+            "Write plain classes, and raise RuntimeError or ValueError.",
+        ),
+        (r"^NotImplementedError: .* yield expressions", "Fill a list and return it."),
+        (r"^NotImplementedError: .* the 'del' statement", "Use .pop(key), or set it to None."),
+        (r"^TypeError: JSONEncoder.* 'default'", "Make texts of such values first, with str(value)."),
+        (r"^(Type|Attribute)Error: .*(coroutine|can't be awaited|an awaitable is required)", _AWAIT_EACH),
+        (r"^TypeError: string indices must|^AttributeError: '(str|dict|list)' object has no", _RESULT),
+        (r"^KeyError: '?(content|structuredContent|result|isError)'?$", _RESULT),
+        (r"^PermissionError|^RuntimeError: 'os\.\w+' is not supported", "There are no files and no environment."),
+        (r"^TimeoutError: feed", "The time of calls and questions does not count: compute less."),
+    )
+)
+
+
+def with_remedy(said: str) -> str:
+    """Return an error, which begins with its type, with a remedy if one is known."""
+    beginning = said[:1_000]
+    remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(beginning)), None)
+    return said if remedy is None else f"{said.rstrip('.')}. {remedy}"

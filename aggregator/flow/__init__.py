@@ -1,0 +1,13 @@
+"""Flow rules: what a conversation has read decides what it may send.
+
+Parts:
+  decide: labels and rules of the policy; awaits nothing
+  compare, lint: flow rules in `policy diff` and `policy check`
+  gateway: the labels of conversations, and the decisions about calls, reads and questions
+  kept_results: the labels of results that are kept and read later
+  storage, tables: the rows in the database
+  cli: `aggregator flow`
+
+Must not import: see `aggregator.FEATURES`: each part stands on the layer of its place there
+(tests/test_layers.py).
+"""

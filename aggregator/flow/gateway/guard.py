@@ -1,0 +1,206 @@
+"""The use of flow states for calls: the decision before one is sent, and the labels of its answer.
+
+Law: without flow rules in the policies, a call costs one attribute look-up, and no code here runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from aggregator.domain.bounds.offload import for_each, is_long
+from aggregator.domain.call_record import CallRecord, TraceContext
+from aggregator.domain.decision import Decision
+from aggregator.domain.errors import (
+    NotRecorded,
+    UpstreamBadAnswer,
+    UpstreamHttpStatus,
+    UpstreamRefused,
+    UpstreamRpcError,
+)
+from aggregator.domain.records import ToolRecord
+from aggregator.domain.trace_context import begin as begin_trace
+from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow
+from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
+from aggregator.flow.gateway.conversations import scope_of
+from aggregator.flow.gateway.declared_labels import declared_labels
+from aggregator.flow.gateway.questions import NO_QUESTIONS, QuestionFlow, Questions, refuse_late
+from aggregator.flow.gateway.refusals import FlowDenied, FlowWithheld
+from aggregator.flow.gateway.scopes import ScopeKey
+from aggregator.flow.gateway.states import FlowStates
+from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.host import Host
+from aggregator.policy.rulebook import Rulebook
+
+# What an upstream says in its errors reaches the host as its results do.
+ANSWERED: Final = (UpstreamRpcError, UpstreamBadAnswer, UpstreamHttpStatus, UpstreamRefused)
+# The lists of a result that are gone through.
+_LISTS: Final = ("content", "contents", "messages")
+
+
+class FlowGuard:
+    """The decisions about calls by what their conversations have read, and the notes of what those read."""
+
+    def __init__(self, states: FlowStates, call_log: CallLog) -> None:
+        self.states = states
+        self._call_log = call_log
+
+    async def listed(self, rulebook: Rulebook | None, host: Host) -> None:
+        """Note that a host was sent a list of tools: its session knows their names from there."""
+        if host.listed:
+            return
+        host.listed = True
+        if rulebook is not None and rulebook.has_flow:
+            scope = scope_of(host, begin_trace(), by_key=rulebook.one_conversation)
+            if scope.kind == "session":
+                await self.states.note_listed(scope)
+
+    def begin(
+        self,
+        rulebook: Rulebook,
+        flow: ToolFlow,
+        host: Host,
+        trace: TraceContext,
+        name: str,
+        within: TraceContext | None = None,
+    ) -> CallFlow:
+        """Return the flow of a tool call or of a read of an item."""
+        scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
+        if scope.kind == "session":
+            # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
+            self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
+        return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay, rulebook.flow.decisive)
+
+    async def decide(
+        self,
+        base: Decision,
+        flow: ToolFlow,
+        call: CallFlow,
+        record: CallRecord,
+        params: Mapping[str, Any],
+        meant: ToolRecord | None = None,
+        asked: AskedFlow | None = None,
+    ) -> tuple[Decision, CallFlow]:
+        """Return the decision about a call in its conversation, `base` or a stricter one that is no denial, and its
+        flow with the basis of the decision.
+
+        The labels of the conversation are written to the record. `params` are the request's; a request that continues
+        after a question is decided as strictly as before it. `asked`: the flow that waited with the server's question
+        which the host answers now.
+
+        Raises:
+            FlowDenied: a flow rule forbids the call, or sending the answer.
+            FlowUnknown: the database cannot be read.
+        """
+        decides = bool(flow.rules) and base.verdict != "deny"
+        resumed = params.get("requestState") is not None
+        state = await self.states.state(call.scope, call.name, decides=decides, resumed=resumed)
+        record.flow = labels_told(state)
+        call = call._replace(base=base, of=flow, read=frozenset(state))
+        if not decides:
+            return base, call
+        now = self.states.now()
+        if asked is not None:
+            # What has expired meanwhile counts if it did when the call was decided.
+            fresh = self.states.scopes.state(call.scope, now)
+            state = asked.counted({label: at for label, at in state.items() if label in fresh or label in asked.read})
+            call = call._replace(read=asked.read, own=asked.own)
+            refuse_late(call, state, now)
+        decision = decide_flow(base, flow, state, now)
+        if decision is base:
+            return base, call
+        if decision.verdict == "deny":
+            raise FlowDenied.by(call.name, decision, meant)
+        return replace(decision, told=True), call
+
+    def questions(self, call: CallFlow | None, record: CallRecord) -> Questions:
+        """Return the questions of a call's server, with what flow rules say of them."""
+        return QuestionFlow(self, call, record) if call is not None else NO_QUESTIONS
+
+    def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
+        """Return the labels of a conversation in which a call is allowed, if known without waiting; else None."""
+        decides = bool(flow.rules)
+        state = self.states.at_once(scope, decides=decides)
+        if state is None or (decides and decide_flow(base, flow, state, self.states.now()) is not base):
+            return None
+        return state
+
+    async def may_stand_in(self, base: Decision, flow: ToolFlow, call: CallFlow) -> bool:
+        """Return whether a tool with this decision and flow may answer in place of the one that is called: no flow rule
+        forbids it or requires confirmation.
+
+        Raises:
+            FlowUnknown: the database cannot be read.
+        """
+        return not flow.rules or await self.stricter(base, flow, call) is None
+
+    async def stricter(self, base: Decision, flow: ToolFlow, call: CallFlow) -> Decision | None:
+        """Return the decision of a flow rule that is stricter, or None.
+
+        Raises:
+            FlowUnknown: the database cannot be read.
+        """
+        state = await self.states.state(call.scope, call.name, decides=True)
+        decision = decide_flow(base, flow, state, self.states.now())
+        return decision if decision is not base else None
+
+    def known(self, rulebook: Rulebook | None, host: Host, trace: TraceContext) -> frozenset[str]:
+        """Return the labels of a conversation that are in memory; none without flow rules."""
+        if rulebook is None or not rulebook.has_flow:
+            return frozenset()
+        scope = scope_of(host, trace, by_key=rulebook.one_conversation)
+        return frozenset(self.states.scopes.state(scope, self.states.now()))
+
+    # -- results
+
+    async def note(self, call: CallFlow, result: Mapping[str, Any] | None, record: CallRecord) -> frozenset[str]:
+        """Record the labels of an answer before the host gets it: of a result, or None for an error of the upstream.
+
+        Return these labels.
+
+        Raises:
+            FlowWithheld: they cannot be written, and other processes would decide without them.
+            NotRecorded: they cannot be written, and the operator wants no answer without a record.
+        """
+        labels = call.labels
+        if result is not None:
+            longest: Any = max((result.get(name) for name in _LISTS), key=_length)
+            labels |= await for_each(longest, declared_labels, result)
+        await self.bring(call, labels, record)
+        return labels
+
+    def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
+        """Record the labels of an answer if it is short, brings no new label and needs no row; else return False."""
+        if any(is_long(result.get(name)) for name in _LISTS):
+            return False
+        labels = call.labels | declared_labels(result)
+        if not labels:
+            return True
+        return self.states.brings_nothing_new(call.scope, labels, call.name, trace_id, call.decay)
+
+    async def bring(self, call: CallFlow, labels: frozenset[str], record: CallRecord) -> None:
+        """Record labels of an answer that the host is about to get.
+
+        Raises:
+            FlowWithheld, NotRecorded: as of `note`.
+        """
+        if not labels:
+            return
+        brought = await self.states.bring(call.scope, labels, call.name, record.trace.trace_id, call.decay)
+        if brought.new:
+            record.flow = " ".join(filter(None, (record.flow, *(f"+{label}" for label in brought.new))))
+        if brought.committed:
+            return
+        if self._call_log.observers.written is not None:
+            said = f"What {call.name} answered is withheld: it cannot be written now which data that was."
+            raise NotRecorded(call.name, said)
+        if labels & call.decisive and not self.states.alone(call.scope):
+            raise FlowWithheld.of(call.name)
+
+
+def labels_told(state: FlowState) -> str | None:
+    """Return the labels of a state in the form of a record, or None."""
+    return " ".join(sorted(state)) if state else None
+
+
+def _length(items: Any) -> int:
+    return len(items) if type(items) is list else -1

@@ -1,0 +1,512 @@
+"""The pins of the running program, synchronised with the database and the lock file.
+
+Rule 1: no list and no call waits for this longer than a start waits for the database. Rule 2: a failed read or write
+fails closed. Without pins nothing is shown, and items that cannot be pinned are held, unless `on_change` is `warn`. A
+row that cannot be written costs its own server only.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.text.error_text import error_text
+from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.pins.app.known import server_pins, signature
+from aggregator.pins.app.locked import LockWatch
+from aggregator.pins.app.news import PinNews
+from aggregator.pins.app.writing import PinDatabase, error_named, is_whole, items_of, was_read, write_list
+from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.state import HeldItem, JudgedList
+from aggregator.storage.errors import StorageError
+from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.quick_read import pin_rows
+from aggregator.storage.records import PinRow
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from aggregator.pins.storage import Pins
+    from aggregator.storage.engine.engine import Version
+
+log = logging.getLogger(__name__)
+
+# Seconds that a list waits for the pins at the start.
+PATIENCE: Final = 2.0
+# Seconds between two looks at what other processes did, while anything waits for an approval, and at the lock file.
+LOOK_EVERY: Final = 0.5
+# Seconds until the database is tried again after a failure, and failures in a row before new items are held.
+AGAIN: Final = 5.0
+_PATIENT: Final = 2
+# Seconds that lists which come together are waited for, and for the last write when the process ends.
+COALESCE: Final = 0.05
+LAST_MOMENT: Final = 1.0
+# How often lists are written and judged anew before others get a turn: a list that is written is not new again.
+_ROUNDS: Final = 8
+
+NOT_WRITTEN: Final = "it cannot be pinned now, since its pins cannot be written"
+_OURS: Final = "an error of ours; the log says more"
+_NEVER: Final = object()
+
+
+class PinSync:
+    """The reader and writer of pins.
+
+    rebuild: replaces the snapshots in force, after lists were judged anew.
+    awaits_kept: `take_kept` will be called, and no baseline is written before.
+    """
+
+    def __init__(
+        self,
+        book: PinBook,
+        builder: CatalogBuilder,
+        upstreams: Mapping[str, Upstream],
+        database: PinDatabase,
+        lock: Path | None,
+        news: PinNews,
+        rebuild: Callable[[], None],
+        *,
+        awaits_kept: bool = False,
+    ) -> None:
+        self._book = book
+        self._builder = builder
+        self._upstreams = upstreams
+        self._database = database
+        self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
+        self._lock = LockWatch(lock)
+        self._news = news
+        self._rebuild = rebuild
+        self._loaded = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._look = self._ending = False
+        self._rows: dict[str, list[PinRow]] = {}
+        self._taken: Mapping[str, frozenset[str]] = {}
+        self._with_texts: set[str] = set()
+        self._made_of: dict[str, object] = {}
+        self._version: Version | None = None
+        # True after the rows were read from the database once.
+        self._read = False
+        self._written: dict[tuple[str, str], object] = {}
+        self._entries: dict[str, str] = {}
+        self._claimed: dict[str, str] = {}
+        # Servers that have another entry, whose pins are still to be read.
+        self._others: set[str] = set()
+        # How often servers got other entries.
+        self._generation = 0
+        self._awaits_kept = awaits_kept
+        # Set after the lists of an earlier process were compared, or if none are awaited.
+        self._compared = asyncio.Event()
+        if not awaits_kept:
+            self._compared.set()
+        self._are_kept_read = False
+        self._kept: dict[str, Mapping[Kind, Sequence[Any]]] = {}
+        self._turn = asyncio.Lock()
+        self._fault: str | None = None
+        self._failures = 0
+        self._unwritable = False
+        # Servers with a row that cannot be written, and why; the time of the next attempt; the database's own record of
+        # that.
+        self._withheld: dict[str, str] = {}
+        self._again_at = 0.0
+        self._marked: dict[str, str] = {}
+        book.on_news = self._wake.set
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why pins cannot be read or written now, or None."""
+        return self._fault or self._lock.problem or "; ".join(f"{s}: {why}" for s, why in self.withheld.items()) or None
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """The servers whose pins cannot be read, compared or written, each with the reason."""
+        return {**self._book.unprotected(), **self._withheld}
+
+    @property
+    def settled(self) -> bool:
+        """True if everything was read, and nothing that is new is still to be written."""
+        ready = self._loaded.is_set() and self._quiet.is_set()
+        return ready and not self._turn.locked() and not self._wake.is_set() and not self._unwritten()
+
+    def __repr__(self) -> str:
+        problem = f", {self.problem}" if self.problem else ""
+        return f"<PinSync of {len(self._rows)} servers{problem}>"
+
+    # -- for lists that are about to count
+
+    async def wait_loaded(self) -> None:
+        """Wait until the pins and the lists of an earlier process are known, or cannot be known soon."""
+        if not self._loaded.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._loaded.wait()
+        if self._loaded.is_set() and not (self._book.default_unread or self._compared.is_set()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._compared.wait()
+            # Only the first lists wait. A list that is read late is compared afterwards.
+            self._compared.set()
+
+    async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
+        """Examine a list that an upstream is about to have, with all that is needed to judge it."""
+        await self.wait_loaded()
+        if kind == "tool" and upstream.negotiated is not None:
+            steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
+            await self._builder.slices.run(steps)
+        await self._builder.examine(upstream, kind, definitions)
+        judged = self._builder.examined(upstream, kind)
+        if judged is not None and judged.provisional:
+            with suppress(StorageError, TimeoutError):
+                async with asyncio.timeout(PATIENCE), self._turn:
+                    await self._read_texts([upstream.config.id])
+            await self._builder.examine(upstream, kind, definitions)
+
+    # -- for what changes pins
+
+    def look_now(self) -> None:
+        """Read the database at once: another process, or a user at the console, has changed pins."""
+        self._look = True
+        self._wake.set()
+
+    def is_locked(self, server: str) -> bool:
+        """Tell whether the lock file sets the pins of a server."""
+        return server in self._lock.servers
+
+    def held_count(self, server: str) -> int:
+        """Return the number of held definitions of a server."""
+        return len(self._book.held(server))
+
+    def held(self, server: str) -> list[HeldItem]:
+        """Return the held definitions of a server, with the reasons."""
+        return self._book.held(server)
+
+    def take_kept(self, lists: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> None:
+        """Take the lists that servers had before this process ran, and that are kept: a first list was seen then.
+
+        lists: by server; those without a baseline are compared with them.
+        """
+        self._kept, self._are_kept_read = dict(lists), True
+        self._wake.set()
+
+    def lists_changed(self) -> None:
+        """Take note that an upstream changed: a list that is empty may have been read by now."""
+        if self._loaded.is_set() and self._unwritten():
+            self._wake.set()
+
+    def reconfigure(self) -> None:
+        """Take the servers of a new configuration."""
+        self._book.keep_only(self._upstreams)
+        entries = self.entries()
+        for server, entry in entries.items():
+            if self._entries.get(server, entry) != entry:
+                # The operator has given the name to another server: it is unknown until its own pins are read.
+                self._rows.pop(server, None)
+                self._with_texts.discard(server)
+                self._made_of.pop(server, None)
+                self._book.start_anew(server)
+                self._kept.pop(server, None)
+                self._version, self._look = None, True
+                self._generation += 1
+                self._others.add(server)
+        self._entries = entries
+        self._wake.set()
+
+    @asynccontextmanager
+    async def running(self, quiet: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Read the pins, then write news and follow others' approvals, inside; on exit, write the rest within a moment.
+
+        quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
+        """
+        self._entries = self.entries()
+        async with Tasks("the pins") as tasks:
+            work = tasks.start(self._run())
+            tasks.start(self._wait_quiet(quiet))
+            try:
+                yield
+            finally:
+                self._ending = True
+                self._quiet.set()
+                self._wake.set()
+                await asyncio.wait([work], timeout=LAST_MOMENT)
+
+    async def _wait_quiet(self, quiet: Callable[[], Awaitable[None]]) -> None:
+        await quiet()
+        self._quiet.set()
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            ending = self._ending
+            pause = await self._step()
+            if ending or (self._ending and not self._unwritten()):
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            self._wake.clear()
+            if self._compared.is_set() and not (self._look or self._ending):
+                await asyncio.sleep(COALESCE)
+
+    async def _step(self) -> float | None:
+        """Do the pending work; return the seconds until the next check, or None for none."""
+        try:
+            async with self._turn:
+                await self._catch_up()
+                await self._write()
+        except Exception as error:  # it is tried again
+            if not isinstance(error, StorageError):
+                log.error("pins: an error of ours", exc_info=error)
+            await self._failed(error_text(error) if isinstance(error, StorageError) else _OURS)
+            return AGAIN
+        finally:
+            self._loaded.set()
+        self._failures = 0
+        if self._fault is not None:
+            log.info("pins can be read and written again")
+            self._fault = None
+        if self._unwritable:
+            self._unwritable = False
+            await self._take_and_judge()
+        if self._withheld:
+            return AGAIN
+        return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
+
+    async def _failed(self, problem: str) -> None:
+        """Note that the database or the lock file cannot be used; hold items without a pin if that goes on."""
+        if self._fault is None:
+            log.error("pins cannot be read or written: %s", problem)
+        self._fault = problem
+        self._failures += 1
+        self._unwritable = self._read and self._failures >= _PATIENT
+        self._take_rows(readable=self._read)
+        await self._judge_again()
+
+    # -- reading
+
+    async def _catch_up(self) -> None:
+        """Read the changes of the database or the lock file, and judge the affected lists again."""
+        changed = await asyncio.to_thread(self._lock.read)
+        look, self._look = self._look, False
+        if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
+            quick = await asyncio.to_thread(pin_rows, self._path, self.entries())
+            if quick is not None:
+                self._group(*quick)
+                self._read = True
+                await self._take_and_judge()
+                await self._compare_with_kept()
+                return
+        if self._withheld and time.monotonic() >= self._again_at:
+            self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
+        unread = self._book.default_unread and not self._read
+        if unread or look or self._others or self._book.held_count() or self._unwritten():
+            changed = await self._read_rows() or changed
+        others, self._others = self._others, set()
+        if changed or others or self._book.default_unread:
+            await self._take_and_judge()
+        await self._compare_with_kept()
+
+    async def _compare_with_kept(self) -> None:
+        """Compare the first lists of this process with those that the catalog store has of an earlier one.
+
+        That one was killed before it had written them as a baseline.
+        """
+        if not self._are_kept_read or self._book.default_unread:
+            return
+        kept, self._kept = self._kept, {}
+        items = {server: await asyncio.to_thread(items_of, lists) for server, lists in kept.items()}
+        saw = self._book.saw_before
+        others = dict.fromkeys(server for server, of in items.items() for kind in of if saw(server, kind, of[kind]))
+        if others:
+            log.info("compared with what was kept of an earlier start: %s", ", ".join(others))
+            await self._judge_again()
+        self._compared.set()
+
+    async def _read_rows(self) -> bool:
+        """Read all rows if another process has changed any; return whether they were read."""
+        pins = await self._pins()
+        if pins is None:
+            self._read = True
+            return False
+        version = await pins.version()
+        if version == self._version:
+            return False
+        entries = None
+        while entries != self._generation:
+            # Entries that changed meanwhile have other rows.
+            entries = self._generation
+            rows, taken, faults = await pins.all(texts=False), await pins.baselines(), await pins.faults()
+            texts = {server: await pins.all(server) for server in sorted(self._with_texts)}
+        self._group(rows, taken, faults)
+        self._rows |= texts
+        self._version, self._read = version, True
+        return True
+
+    async def _read_texts(self, servers: Iterable[str]) -> None:
+        """Read the pinned definitions of these servers, which have changed, and take them."""
+        for server in servers:
+            try:
+                # Straight from the file, as at the start: a writer that locks it holds up no list.
+                path, entries = self._path, self.entries()
+                quick = await asyncio.to_thread(pin_rows, path, entries, server) if path is not None else None
+                if quick is not None:
+                    self._rows[server] = quick[0]
+                elif (pins := await self._pins()) is not None:
+                    self._rows[server] = await pins.all(server)
+            except StorageError:
+                raise
+            except Exception as error:  # what differs stays held: only this server has such a row
+                self._withhold(server, f"its pins cannot be read: {error_named(error)}", error)
+                continue
+            self._with_texts.add(server)
+        self._take_rows(readable=True)
+
+    async def _pins(self) -> "Pins | None":
+        database = await self._database.open()
+        if database is None:
+            return None
+        entries = self.entries()
+        if entries != self._claimed:
+            await database.pins.claim()
+            self._claimed = entries
+        return database.pins
+
+    def entries(self) -> dict[str, str]:
+        """Return the key of the entry of each server."""
+        return {server: upstream.config.entry for server, upstream in self._upstreams.items()}
+
+    def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]], marked: Mapping[str, str]) -> None:
+        self._rows, self._taken, self._marked = {}, taken, dict(marked)
+        for row in rows:
+            self._rows.setdefault(row.server, []).append(row)
+
+    def _take_rows(self, *, readable: bool = False) -> None:
+        """Update the book with the changed pins of each server."""
+        # It is unknown which servers have pins in an unreadable file.
+        readable = readable and not self._lock.unusable
+        self._book.default_fault = self._fault_of(None)
+        if readable:
+            self._book.default_unread = False
+        for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of, *self._upstreams}:
+            if (not readable and server not in self._lock.servers) or server in self._others:
+                continue
+            locked = self._lock.servers.get(server)
+            rows, taken = self._rows.get(server, []), self._taken.get(server, frozenset())
+            fault, texts = self._fault_of(server), server in self._with_texts
+            made_of = rows, taken, locked, texts, fault
+            if self._made_of.get(server, _NEVER) != made_of:
+                self._made_of[server] = made_of
+                # What was written may be gone again.
+                self._written = {key: one for key, one in self._written.items() if key[0] != server}
+                self._book.put(server, server_pins(rows, taken, locked, texts=texts, fault=fault))
+
+    def _fault_of(self, server: str | None) -> str:
+        """Return why nothing can be pinned of a server now, or of any; empty while it can."""
+        return NOT_WRITTEN if self._unwritable or server in self._withheld else ""
+
+    async def _take_and_judge(self) -> None:
+        self._take_rows(readable=True)
+        await self._judge_again()
+
+    async def _judge_again(self) -> None:
+        """Judge the lists of servers with changed pins, in slices, and show the result."""
+        for upstream in list(self._upstreams.values()):
+            if upstream.negotiated is not None:
+                steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
+                await self._builder.slices.run(steps)
+            await self._builder.examine_again(upstream)
+        self._rebuild()
+
+    # -- writing
+
+    @property
+    def _baselines_may_be_written(self) -> bool:
+        """True after the start, when the catalog store has reported servers without a baseline."""
+        return self._quiet.is_set() and (self._are_kept_read or not self._awaits_kept)
+
+    def _unwritten(self) -> list[JudgedList]:
+        """Return the lists with something to write. An item missing in a list is gone if the server was asked for the
+        list.
+        """
+        return [
+            judged
+            for server, upstream in self._upstreams.items()
+            for judged in self._book.judged(server)
+            if judged.has_news
+            and (judged.sight is not None or was_read(upstream, judged.kind))
+            and (judged.baseline is None or self._baselines_may_be_written)
+            and self._written.get((server, judged.kind)) != signature(judged)
+        ]
+
+    async def _write(self) -> None:
+        """Write the news in the shown lists, until nothing is left."""
+        for _ in range(_ROUNDS):
+            unwritten = self._unwritten()
+            if not unwritten:
+                return
+            provisional = {judged.server for judged in unwritten if judged.provisional}
+            if provisional:
+                await self._read_texts(provisional)
+                await self._judge_again()
+            before = set(self._withheld)
+            for server in dict.fromkeys(judged.server for judged in unwritten):
+                await self._write_server(server, [judged for judged in unwritten if judged.server == server])
+            if await self._read_rows() or before != self._withheld.keys():
+                await self._take_and_judge()
+        log.warning("pins: lists change faster than they are written; the rest is written later")
+
+    async def _write_server(self, server: str, lists: Iterable[JudgedList]) -> None:
+        """Write the lists of one server. A row that the database refuses costs this server only.
+
+        Raises:
+            StorageError: the database takes nothing of any server now.
+        """
+        problem, tried = None, False
+        pins = await self._pins()
+        # Lists that were judged anew meanwhile, or are of an entry that had this name before, are not written.
+        for judged in filter(self._book.is_current, lists):
+            try:
+                if not judged.provisional:
+                    # A list is written for the entry that it was judged for, even if its server gets another meanwhile.
+                    own = pins.fixed() if pins is not None else None
+                    await write_list(own, judged, self._news, is_whole=is_whole(self._upstreams[server], judged.kind))
+            except StorageError:
+                raise
+            except Exception as error:
+                problem = f"its pins cannot be written: {error_named(error)}"
+                self._withhold(server, problem, error)
+            self._written[server, judged.kind], tried = signature(judged), True
+        if not tried:
+            return
+        if problem is None and self._withheld.pop(server, None) is not None:
+            log.info("%s: its pins can be written again", server)
+        if self._marked.get(server) != problem:
+            await self._mark(server, problem)
+
+    def _withhold(self, server: str, problem: str, error: Exception) -> None:
+        """Note that a row of a server cannot be read or written, and hold its items without a pin."""
+        self._again_at = time.monotonic() + AGAIN
+        if self._withheld.get(server) != problem:
+            self._withheld[server] = problem
+            log.error("%s: %s; its items without a pin are held", server, problem)
+            log.debug("%s: the error", server, exc_info=error)
+            self._news.withheld(server, problem)
+
+    async def _mark(self, server: str, problem: str | None) -> None:
+        """Record in the database, for `pins status`, that pins of a server cannot be written, or can be again."""
+        pins = await self._pins()
+        if pins is None:
+            return
+        try:
+            await pins.note_fault(server, problem, time.time())
+        except StorageError:
+            raise
+        except Exception as error:  # the log and the health page say it
+            log.debug("%s: the fault of its pins is not on record", server, exc_info=error)
+        if problem is None:
+            self._marked.pop(server, None)
+        else:
+            self._marked[server] = problem

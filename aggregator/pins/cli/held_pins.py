@@ -1,0 +1,96 @@
+"""The definitions that wait for an approval, for `policy explain`: a held tool is refused even if the rules allow
+it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from aggregator.catalog.templates import fits
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.tables import minute, one_line
+from aggregator.config.errors import ConfigMissing
+from aggregator.domain.errors import OperatorError
+from aggregator.domain.records import ToolRecord
+from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files
+from aggregator.pins.decide.values import ItemKey
+from aggregator.policy.patterns import Target
+from aggregator.policy.rulebook import target_of
+from aggregator.skills.uris import directories, directory_name, skill_name
+from aggregator.storage.records import PinRow
+
+_OPEN: Mapping[ItemKey, PinRow] = {}
+
+
+class HeldPin(NamedTuple):
+    """A held item: the reason, and the command to review it."""
+
+    why: str
+    command: str
+
+
+@dataclass(frozen=True)
+class HeldPins:
+    """The pins of a configuration as a running aggregator noted them.
+
+    rows: by server. faults: why pins of a server cannot be written. unknown: why none of this could be read.
+    """
+
+    files: PinFiles | None = None
+    rows: Mapping[str, Mapping[ItemKey, PinRow]] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    unknown: str | None = None
+
+    def of(self, thing: ToolRecord | Target) -> HeldPin | None:
+        """Return why a target is held; None if it is not, as far as is known."""
+        target = thing if isinstance(thing, Target) else target_of(thing)
+        rows = self.rows.get(target.server, _OPEN)
+        found = [row for row in rows.values() if _is_about(row, target)]
+        held = {(row.kind, row.name): said for row in found if (said := self._said(row, rows)) is not None}
+        # A resource that another template leads to as well can be read.
+        readable = any(row.kind == "template" and (row.kind, row.name) not in held for row in found)
+        for (kind, name), said in held.items():
+            if kind != "template" or not readable:
+                several = sum(one.name == name for one in rows.values()) > 1
+                item = quote(f"{kind}:{name}" if several else name)
+                return HeldPin(said, f"aggregator pins diff {target.server} {item}")
+        fault = self.faults.get(target.server)
+        if fault is None or self._warns(target.server) or any(row.digest is not None for row in found):
+            return None
+        return HeldPin(one_line(fault), f"aggregator pins status {target.server}")
+
+    def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> str | None:
+        if self.files is None or not row.held:
+            return None
+        change = self.files.change(row, dict(rows))
+        if change is None:
+            return None
+        seen = f", seen {minute(row.seen)}" if row.seen is not None else ""
+        return f"{one_line(change.sentence)} ({', '.join(sorted(change.classes))}){seen}"
+
+    def _warns(self, server: str) -> bool:
+        configured = self.files.loaded.config.servers if self.files is not None else ()
+        return any(one.id == server and one.on_change == "warn" and one.trust != "ask" for one in configured)
+
+
+def held_pins(path: Path | None) -> HeldPins:
+    """Read the pins of a configuration; without one there are none."""
+    try:
+        files = pin_files(path)
+        return HeldPins(files, by_key(run_loop(files.rows())), run_loop(files.faults()))
+    except ConfigMissing:
+        return HeldPins()
+    except OperatorError as error:
+        return HeldPins(unknown=str(error))
+
+
+def _is_about(row: PinRow, target: Target) -> bool:
+    """Return whether the definition in a row is needed for a target: its own, its skill's, its template's."""
+    if row.kind == "skill":
+        name = skill_name(row.name) or directory_name(row.name)
+        return name == target.name if target.kind == "skill" else name in directories(target.name)
+    if row.kind == "template":
+        return target.kind == "resource" and (row.name == target.name or fits(row.name, target.name))
+    return (row.kind, row.name) == (target.kind, target.name)

@@ -1,0 +1,46 @@
+"""The answers about held items: to calls, to reads, and in lists of servers."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from shlex import quote
+
+from aggregator.domain.missing import ItemHeld, ToolHeld
+from aggregator.domain.records import ToolRecord
+from aggregator.pins.gateway.state import HeldItem
+
+# Characters of a name in a command.
+_NAME = 80
+
+
+def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
+    """Return the error for a call of a held tool."""
+    return ToolHeld(tool.name, f"{tool.name} {_said(held)}", meant=tool, server=held.server)
+
+
+def item_held(name: str, held: HeldItem) -> ItemHeld:
+    """Return the error for a read of a held prompt, or of a resource by a held template."""
+    details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
+    return ItemHeld(f"{name:.200} {_said(held)}", details)
+
+
+def held_note(held: Sequence[HeldItem]) -> str:
+    """Return a note about held items of one server, for operators and models; empty for none."""
+    if not held:
+        return ""
+    counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}
+    parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
+    parts += ["its instructions"] if "instructions" in counts else []
+    why = next((one.why for one in held if one.unprotected), None)
+    since = "changed since approved" if any(one.approved is not None for one in held) else "not approved yet"
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"{listed} held: {why or since}"
+
+
+def _said(held: HeldItem) -> str:
+    if held.unprotected:
+        return f"is held: {held.why}. An operator looks at it with `aggregator pins status`."
+    since = ""
+    if held.approved is not None:
+        since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}, "
+    shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
+    return f"is held: {since}{held.why}. An operator looks at it with `aggregator pins diff {shown}`."

@@ -1,0 +1,214 @@
+"""Judge a list of one server by its pins: held items and new ones. This file decides; it awaits nothing.
+
+Law: an unchanged item costs one comparison of two short texts; definitions are read only if these differ.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
+from aggregator.domain.bounds.slices import Steps
+from aggregator.pins.decide.comparison import compare, is_held
+from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.flags import NO_OTHERS, OtherServers, flag_steps
+from aggregator.pins.decide.values import Comparison, ItemChange, ItemKey, PinKind, PinnedItem
+from aggregator.pins.gateway.state import HeldItem, JudgedChange, JudgedList, ListedItem, PinRules, ServerPins
+
+_NOT_READ: Final = "what was approved cannot be read now"
+_NOT_APPROVED: Final = "it was not approved yet"
+_NOT_COMPARED: Final = "it changed"
+# What cannot be remembered could change later without being noticed.
+_TOO_LONG: Final = "it is too long to be remembered"
+# The explanations of held changes for hosts, by class: a sentence that quotes would contain new text of the server.
+_CHANGED: Final[Mapping[str, str]] = {
+    "renamed": "it has another name",
+    "description": "its description changed",
+    "wider": "it takes more than before",
+    "narrower": "it takes less than before",
+    "output": "its results changed",
+    "steering": "it asks for values that were free before",
+    "safer_annotations": "its annotations changed",
+    "other_annotations": "its annotations changed",
+}
+_TOO_MANY: Final = f"the server has had more than the {MOST_ITEMS:,} definitions that are remembered of one"
+
+
+class _ListAndPins(NamedTuple):
+    """One list to judge; the fields are the arguments of `judge_steps`."""
+
+    server: str
+    kind: PinKind
+    listed: Sequence[ListedItem]
+    known: ServerPins
+    rules: PinRules
+    others: Callable[[], Steps[OtherServers]]
+    left_out: frozenset[str]
+
+
+def judge_steps(
+    server: str,
+    kind: PinKind,
+    listed: Sequence[ListedItem],
+    known: ServerPins,
+    rules: PinRules,
+    others: Callable[[], Steps[OtherServers]],
+    left_out: frozenset[str] = frozenset(),
+) -> Steps[JudgedList]:
+    """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes.
+
+    left_out: names that the server lists and that are not among `listed`, since they cannot or may not be used.
+    """
+    if not known.readable:
+        return unprotected(server, kind, listed, rules, _NOT_READ)
+    judged = yield from _judge_readable(_ListAndPins(server, kind, listed, known, rules, others, left_out))
+    return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, listed, known)
+
+
+def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules: PinRules, why: str) -> JudgedList:
+    """Return a list with every item held, since its pins cannot be read or compared. `warn` shows all, unless the
+    server has to be approved first.
+    """
+    if rules.on_change == "warn" and not rules.asks:
+        return JudgedList(server, kind)
+    return JudgedList(
+        server, kind, {one.name: HeldItem(server, kind, one.name, why, unprotected=True) for one in listed}
+    )
+
+
+def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: ServerPins) -> JudgedList:
+    """Return a list that shows only items which equal their pins, since no more can be pinned."""
+    server, kind, why = judged.server, judged.kind, known.fault
+    names = [item.name for item in judged.baseline or ()] + [one.change.name for one in judged.changes]
+    names += [one.name for one in listed if (kind, one.name) in known.unwritten]
+    held = {name: HeldItem(server, kind, name, why, unprotected=True) for name in names}
+    return replace(judged, held={**held, **judged.held})
+
+
+def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
+    server, kind, listed, known, rules, others, left_out = asked
+    pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
+    if known.locked and accepts_new(rules):
+        pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
+    if not (pins or rules.asks or known.locked or kind in known.taken):
+        return (yield from _first_sight(asked))
+    if not known.texts:
+        provisional = yield from _provisional(asked, pins)
+        if provisional is not None:
+            return provisional
+    items = [(kind, one.name, one.definition, one.version) for one in listed]
+    # What the server lists is neither gone nor renamed, even if it is not used.
+    there = [pin for key, pin in pins.items() if key[1] in left_out]
+    pins = {key: pin for key, pin in pins.items() if key[1] not in left_out}
+    nothing_new = all((pin := pins.get((kind, one.name))) is not None and pin.version == one.version for one in listed)
+    found = yield from compare(pins, items, NO_OTHERS if nothing_new else (yield from others()))
+    judged = yield from _judged(server, kind, found, pins, known, rules)
+    noted_as_gone = tuple(pin for pin in there if known.seen.get(pin.key) == "")
+    return replace(judged, same=(*judged.same, *noted_as_gone)) if noted_as_gone else judged
+
+
+def _provisional(asked: _ListAndPins, pins: Mapping[ItemKey, PinnedItem]) -> Steps[JudgedList | None]:
+    """Return the result in force until the pinned definitions are read; None if they are not needed."""
+    server, kind, listed, known, rules, *_ = asked
+    differing: list[str] = []
+    held: dict[str, HeldItem] = {}
+    for one in listed:
+        pin = pins.get((kind, one.name))
+        if pin is not None and pin.version and pin.version == one.version:
+            continue
+        yield
+        if pin is None or pin.digest != pinned_item(kind, one.name, one.definition).digest:
+            differing.append(one.name)
+    if not differing:
+        return None
+    for name in differing:
+        if (kind, name) in pins and rules.on_change != "warn":
+            held[name] = HeldItem(server, kind, name, _NOT_COMPARED, known.approved.get((kind, name)))
+        elif (kind, name) not in pins and known.fault and rules.on_change != "warn":
+            held[name] = HeldItem(server, kind, name, known.fault, unprotected=True)
+        elif (kind, name) not in pins and not accepts_new(rules):
+            held[name] = HeldItem(server, kind, name, _NOT_APPROVED)
+    return JudgedList(server, kind, held, provisional=True)
+
+
+def why_for_hosts(change: ItemChange) -> str:
+    """Return why a changed item is held, in words that the server cannot influence."""
+    if "new" in change.classes:
+        return _NOT_APPROVED
+    return " and ".join(dict.fromkeys(said for one, said in _CHANGED.items() if one in change.classes)) or _NOT_COMPARED
+
+
+def accepts_new(rules: PinRules) -> bool:
+    """Return whether a new item is shown without an approval."""
+    return not rules.asks and (rules.on_change == "warn" or "new" in rules.on_change)
+
+
+def _first_sight(asked: _ListAndPins) -> Steps[JudgedList]:
+    server, kind, listed, known, rules, others, _ = asked
+    baseline: list[PinnedItem] = []
+    held: dict[str, HeldItem] = {}
+    flagged: dict[str, tuple[str, ...]] = {}
+    other_tools = (yield from others()) if listed else NO_OTHERS
+    left = _left(known)
+    for one in listed:
+        yield
+        item = pinned_item(kind, one.name, one.definition, one.version)
+        why = _not_remembered(item, left - len(baseline), rules)
+        if why:
+            held[one.name] = HeldItem(server, kind, one.name, why)
+            continue
+        baseline.append(item)
+        flags = yield from flag_steps(kind, one.name, one.definition, other_tools)
+        if flags:
+            flagged[one.name] = tuple(sorted(flags))
+    return JudgedList(server, kind, held, baseline=tuple(baseline), flagged=flagged)
+
+
+def _left(known: ServerPins) -> int:
+    """Return how many items more of a server are remembered."""
+    return MOST_ITEMS - len(known.pins.keys() | known.adopted.keys() | known.seen.keys())
+
+
+def _not_remembered(item: PinnedItem, left: int, rules: PinRules) -> str:
+    """Return why a new item cannot be pinned; an empty text if it can."""
+    if rules.on_change == "warn":
+        return ""
+    if len(item.definition) > LONGEST_DEFINITION or len(item.name) > LONGEST_NAME:
+        return _TOO_LONG
+    return _TOO_MANY if left <= 0 else ""
+
+
+def _judged(
+    server: str,
+    kind: PinKind,
+    found: Comparison,
+    pins: Mapping[ItemKey, PinnedItem],
+    known: ServerPins,
+    rules: PinRules,
+) -> Steps[JudgedList]:
+    held: dict[str, HeldItem] = {}
+    changes: list[JudgedChange] = []
+    left = _left(known)
+    for change in found.changes:
+        yield
+        new = change.key not in pins
+        holds = is_held(change, rules.on_change) or (rules.asks and new)
+        if new and not holds:
+            why = _not_remembered(change.after, left, rules)
+            if why:
+                held[change.name] = HeldItem(server, kind, change.name, why)
+                continue
+            left -= change.key not in known.seen
+        if holds:
+            before = change.before.key if change.before is not None else change.key
+            held[change.name] = HeldItem(server, kind, change.name, why_for_hosts(change), known.approved.get(before))
+        changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
+    # A pin of the lock file has no version, and a list with one changes nothing there.
+    same = [
+        pin
+        for pin in found.same
+        if pin.key in known.seen or (not known.locked and pin.version != known.pins[pin.key].version)
+    ]
+    # Those that were noted as gone are noted without a digest.
+    removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
+    return JudgedList(server, kind, held, changes=tuple(changes), removed=removed, same=tuple(same))

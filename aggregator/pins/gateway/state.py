@@ -1,0 +1,135 @@
+"""The pins of one server as this process knows them, and their effect on one of its lists, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from aggregator.pins.decide.values import ItemChange, ItemKey, OnChange, PinKind, PinnedItem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnwrittenPins:
+    """The items of one kind that took effect and are not stored as pins yet. They count as pins at once: the next list
+    is compared with them, whether or not they could be written.
+
+    baseline: the first list, by name; None if a baseline was taken before. flagged: items of the baseline that have
+    flags, by name. adopted: new items that the settings accept, by name.
+    """
+
+    baseline: Mapping[str, PinnedItem] | None = None
+    flagged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    adopted: Mapping[str, PinnedItem] = field(default_factory=dict)
+
+    @property
+    def items(self) -> Mapping[str, PinnedItem]:
+        """All of them by name."""
+        return {**(self.baseline or {}), **self.adopted}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerPins:
+    """The pins of one server at one moment, immutable.
+
+    pins: the approved definitions, by kind and name. taken: the kinds with a baseline, which may be an empty list.
+    approved: when each item was approved, in seconds since 1970. seen: the digests noted in place of pinned items,
+    empty for removed items. locked: the pins come from the lock file, and there is no first sight. adopted: with
+    `locked`, the items that the settings accepted since then. readable: False if the pins could not be read. texts:
+    False until a list needs the definitions of the pins. fault: the reason why no more items of this server can be
+    pinned, empty if they can. Items without a pin are then held. unwritten: the entries of `pins` that are not stored
+    yet.
+    """
+
+    pins: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    approved: Mapping[ItemKey, float] = field(default_factory=dict)
+    seen: Mapping[ItemKey, str] = field(default_factory=dict)
+    locked: bool = False
+    adopted: Mapping[ItemKey, PinnedItem] = field(default_factory=dict)
+    readable: bool = True
+    texts: bool = True
+    fault: str = ""
+    unwritten: frozenset[ItemKey] = frozenset()
+
+    def with_sight(self, kind: PinKind, sight: UnwrittenPins) -> "ServerPins":
+        """Return the pins with what took effect of one kind."""
+        seen: dict[ItemKey, PinnedItem] = {(kind, name): item for name, item in sight.items.items()}
+        taken = self.taken if sight.baseline is None else self.taken | {kind}
+        # Items that the lock file lacks are new each time; only `adopted` has those that the settings accepted.
+        adopted = {**seen, **self.adopted} if self.locked else self.adopted
+        pins = self.pins if self.locked else {**seen, **self.pins}
+        return replace(
+            self, pins=pins, taken=taken, adopted=adopted, unwritten=frozenset(seen.keys() - self.pins.keys())
+        )
+
+
+UNREAD = ServerPins(readable=False)
+
+
+class PinRules(NamedTuple):
+    """The settings of one server: whether its first sight has to be approved, and which changes are held."""
+
+    asks: bool
+    on_change: OnChange
+
+
+class ListedItem(NamedTuple):
+    """One item of a list, with the schema version of its definition, which is as the server gave it."""
+
+    name: str
+    version: str
+    definition: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HeldItem:
+    """An item that is neither listed nor callable. `why` explains it to hosts, without its name and without any text of
+    its server: "its description changed".
+
+    `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
+    cannot be read, compared or written now.
+    """
+
+    server: str
+    kind: PinKind
+    name: str
+    why: str
+    approved: float | None = None
+    unprotected: bool = False
+
+
+class JudgedChange(NamedTuple):
+    """A change with its consequence. `adopted`: the settings accept the item, which had no pin."""
+
+    change: ItemChange
+    held: bool
+    adopted: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedList:
+    """One list of a server, with the effect of the pins on it.
+
+    held: the items that are not shown, by name. baseline: the items to pin if this is the first list of its kind in
+    force, else None. adopting: new items that are to be pinned, since the settings accept them. flagged: items of the
+    baseline that have flags, by name. changes: the differences from the pins. removed: pinned items that the list
+    lacks. same: unchanged items that were noted as changed, or have another version now. provisional: changes are not
+    compared yet, since the pinned definitions are still unread. sight: the other basis of comparison besides the pins.
+    """
+
+    server: str
+    kind: PinKind
+    held: Mapping[str, HeldItem] = field(default_factory=dict)
+    baseline: tuple[PinnedItem, ...] | None = None
+    flagged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    changes: tuple[JudgedChange, ...] = ()
+    removed: tuple[str, ...] = ()
+    same: tuple[PinnedItem, ...] = ()
+    provisional: bool = False
+    adopting: tuple[PinnedItem, ...] = ()
+    sight: UnwrittenPins | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """True if there is something to write, or to read first."""
+        news = (self.baseline is not None, self.changes, self.removed, self.same, self.adopting, self.provisional)
+        return any(news)

@@ -1,0 +1,174 @@
+"""Matches of an expression in a text: the elements, each with its context before and after.
+
+An element is a line; of a long line, such as JSON without line breaks, a few members or sentences. Law: the text is
+read once. Parts without any match are skipped in large pieces.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from aggregator.domain.text.tokens import estimate, reach
+from aggregator.results.read.expression import Expression, compiled
+from aggregator.results.read.forms import Form, Quotes, TextSpan
+from aggregator.results.read.graphemes import before
+from aggregator.results.read.nesting import Nesting
+from aggregator.results.read.page_end import elements, page_end
+
+_SKIPPED: Final = 16_384
+_LONG: Final = 400
+# So short an element is shown whole.
+_SHORT: Final = 160
+# A match may run over the end of a piece by so much.
+_OVERLAP: Final = _LONG
+_CONTEXT: Final = 120
+# Matches up to this offset have paths: computing them takes seconds after it.
+_PATHS_UP_TO: Final = 4_000_000
+# A longer path is not told.
+_PATH: Final = 200
+# For the note of the page.
+_NOTE: Final = 60
+
+PathOf = Callable[[TextSpan], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """Matches as text, how many they are, and where to go on; None where all was searched."""
+
+    text: str
+    count: int
+    next: int | None
+
+
+def find(
+    text: str, parts: Sequence[TextSpan], quotes: Quotes, path_of: PathOf, pattern: str, at: int, tokens: int
+) -> FoundText:
+    """Return the matches from an offset on, as many as `tokens` allow.
+
+    `path_of` returns the path to the value of a span, or None.
+
+    Raises:
+        BadRead: the pattern is no regular expression.
+    """
+    expression = compiled(pattern)
+    last = min(len(text), at + expression.searched_at_most)
+    places = _Places(text, parts, path_of)
+    shown: list[str] = []
+    used, ended = _NOTE, -1
+    for start, end in _matching(text, parts, quotes, expression, at, last):
+        head = f"{_before(text, start)}" if start != ended else ""
+        written = f"{places.of(start)}:\n{head}> {text[start:end].rstrip()}\n{_behind(text, end)}".rstrip("\n")
+        used += estimate(written) + 1
+        if used > tokens:
+            if shown:
+                return FoundText("\n".join(shown), len(shown), start)
+            return FoundText(written[: reach(written, 0, tokens - _NOTE)], 1, end if end < len(text) else None)
+        shown.append(written)
+        ended = end
+    return FoundText("\n".join(shown), len(shown), last if last < len(text) else None)
+
+
+def _matching(
+    text: str, parts: Sequence[TextSpan], quotes: Quotes, expression: Expression, at: int, last: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the elements that match."""
+    escapes = any(span.form in (Form.JSON, Form.JSON_LINES) for span in parts)
+
+    def is_in(start: int, end: int) -> bool:
+        # `$` is before a line feed only.
+        return expression.is_in(text[start:end].replace("\r\n", "\n"), escapes=escapes)
+
+    def exact(start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the smallest elements that match, of those that are not short."""
+        inner = [element for element in elements(text, parts, quotes, start, end) if is_in(*element)]
+        if end - start <= _SHORT or not inner or inner == [(start, end)]:
+            yield start, end
+            return
+        for element in inner:
+            yield from exact(*element)
+
+    while at < last:
+        behind = _skipped_to(text, at, last)
+        if not is_in(at, min(len(text), behind + _OVERLAP)):
+            at = behind
+            continue
+        pieces = []
+        while at < behind:
+            end = _piece_end(text, parts, quotes, at)
+            pieces.append((at, end))
+            at = end
+        found = [piece for piece in pieces if is_in(*piece)]
+        for start, end in found:
+            if "\n" in text[start:end]:
+                yield start, end
+                continue
+            yield from exact(start, end)
+        if not found:
+            # A match may begin in one piece, and end in the next.
+            yield from ((first[0], second[1]) for first, second in pairwise(pieces) if is_in(first[0], second[1]))
+
+
+def _skipped_to(text: str, at: int, last: int) -> int:
+    """Return the end of a piece that is skipped if nothing in it matches: after a line or a comma, if there is one."""
+    end = at + _SKIPPED
+    if end >= last:
+        return last
+    line = text.find("\n", end, end + _SKIPPED)
+    if line >= 0:
+        return line + 1
+    comma = text.rfind(",", at + _SKIPPED // 2, end)
+    return comma + 1 if comma >= 0 else before(text, end, at)
+
+
+def _piece_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, at: int) -> int:
+    line = text.find("\n", at, at + _LONG)
+    return line + 1 if line >= 0 else page_end(text, parts, quotes, at, at + _LONG // 2, at + _LONG)
+
+
+def _before(text: str, start: int) -> str:
+    """Return the end of the text before an element, as a line of context."""
+    line = text[max(0, start - _CONTEXT) : start].rstrip().rpartition("\n")[2]
+    return f"  {line}\n" if line.strip() else ""
+
+
+def _behind(text: str, end: int) -> str:
+    line = text[end : end + _CONTEXT].partition("\n")[0].rstrip()
+    return f"  {line}\n" if line.strip() else ""
+
+
+class _Places:
+    """Descriptions of ascending offsets: the line number, and the path in JSON."""
+
+    def __init__(self, text: str, parts: Sequence[TextSpan], path_of: PathOf) -> None:
+        self._text, self._parts, self._path_of = text, parts, path_of
+        self._line, self._counted = 1, 0
+        self._span: TextSpan | None = None
+        self._nesting: Nesting | None = None
+
+    def of(self, at: int) -> str:
+        """Return the words for an offset."""
+        self._line += self._text.count("\n", self._counted, at)
+        self._counted = at
+        path = self._path(at)
+        return f"offset {at}, line {self._line:,}" + (f", path `{path}`" if 0 < len(path) <= _PATH else "")
+
+    def _path(self, at: int) -> str:
+        number = bisect_right(self._parts, at, key=lambda span: span.start) - 1
+        span = self._parts[number] if number >= 0 else None
+        if span is None or at - span.start > _PATHS_UP_TO:
+            return ""
+        above = self._path_of(span)
+        if above is None:
+            return ""
+        if span.form is Form.JSON_LINES:
+            # Blank lines are no values.
+            is_dense = self._text.find("\n\n", span.start, at) < 0
+            return f"{above}[{self._text.count(chr(10), span.start, at)}]" if is_dense else ""
+        if span is not self._span or self._nesting is None:
+            self._span, self._nesting = span, Nesting(self._text, span.start)
+        self._nesting.go_to(at)
+        path = self._nesting.path()
+        return f"{above}{'.' if above and path[:1] not in ('', '[') else ''}{path}"
