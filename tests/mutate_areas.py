@@ -63,8 +63,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "reads": _area("gateway/reads", "passthrough access flow skills"),
     "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
     "replicas": _area(
-        "replicas frontends/forwarded.py frontends/web/forwarder.py "
-        "app/reports.py app/merged_report.py",
+        "replicas frontends/forwarded.py frontends/web/forwarder.py app/reports.py app/merged_report.py",
         "replicas",
     ),
     "results": _area("results config/answers", "results kept_results direct"),
