@@ -9,6 +9,7 @@ everything runs, whole.
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -109,8 +110,10 @@ def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
     long = _long_unless_named(config) if lane != "long" else LONG
     kept: list[pytest.Item] = []
     others: list[pytest.Item] = []
+    paths = {item.path for item in items}
+    of_long_lane = {path for path in paths if is_long(path.relative_to(tests).as_posix(), long)}
     for item in items:
-        if is_long(item.path.relative_to(tests).as_posix(), long):
+        if item.path in of_long_lane:
             is_ours = lane == "long"
         elif lane == "full":
             is_law = bool(is_hypothesis_test(getattr(item, "obj", None)))
@@ -134,11 +137,13 @@ def is_long(path: str, long: Collection[str] = LONG) -> bool:
     return path in long or any(name.endswith("/") and path.startswith(name) for name in long)
 
 
+@lru_cache(maxsize=1)
 def _named(config: pytest.Config) -> set[Path]:
     """Return the files and folders named on the command line."""
     return {Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args}
 
 
+@lru_cache(maxsize=1)
 def _long_unless_named(config: pytest.Config) -> set[str]:
     """Return the files and folders of the long lane but those that the command line names, or a file in them."""
     named = {place for path in _named(config) for place in (path, *path.parents)}

@@ -11,6 +11,7 @@ from tests.lanes import LONG
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYTHONS: Final = ROOT / "scripts" / "pythons"
+COVERAGE: Final = ROOT / "scripts" / "coverage"
 CI: Final = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
@@ -97,8 +98,33 @@ def test_one_version_can_be_asked_for(tmp_path: Path) -> None:
         assert "is not here" in found(tmp_path, version, code=1)
 
 
+def test_every_other_python_imports_all_and_runs_a_part_of_what_is_measured() -> None:
+    """`scripts/pythons` runs no test that `scripts/coverage` leaves out, and each is there."""
+    part, measured = folders(PYTHONS), folders(COVERAGE)
+    assert part
+    assert part < measured
+    assert all((ROOT / path).exists() for path in measured)
+    assert "run --collect-only --quiet >" in PYTHONS.read_text(encoding="utf-8")
+
+
+def folders(script: Path) -> set[str]:
+    """Return the tests that a script names."""
+    lines = re.findall(r'^tests="(.+)"$', script.read_text(encoding="utf-8"), re.MULTILINE)
+    return {word for line in lines for word in line.split() if word.startswith("tests/")}
+
+
 def test_coverage_has_a_floor() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
     assert settings["run"]["source"] == ["aggregator"]
     assert settings["report"]["fail_under"] >= 82
-    assert 'coverage" report' in PYTHONS.read_text(encoding="utf-8")
+    assert 'coverage" report' in COVERAGE.read_text(encoding="utf-8")
+
+
+def test_coverage_is_measured_on_a_python_that_costs_nothing_to_measure(tmp_path: Path) -> None:
+    """None before 3.12 is asked, and without one it fails."""
+    for version in looked_for():
+        program(tmp_path / "bin" / f"python{version}", "echo CPython 3.11")
+    environ = {"PATH": os.pathsep.join((str(tmp_path / "bin"), os.defpath)), "PYENV_ROOT": str(tmp_path)}
+    done = subprocess.run(["sh", COVERAGE], env=environ, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "coverage: none of CPython 3.12 3.13 3.14 is here\n"

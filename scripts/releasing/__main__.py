@@ -47,7 +47,7 @@ def _check_tree(tested: bool) -> None:
     if changed:
         raise ReleaseFault(f"{len(changed)} files are not as committed, such as {changed[0][3:]}: commit them first.")
     if not tested:
-        raise ReleaseFault("Run `.ci/run` on this commit, and then this with --tested.")
+        raise ReleaseFault("Run `.ci/run` and `scripts/coverage` on this commit, and then this with --tested.")
 
 
 def _built(version: str, python: str) -> list[Path]:
@@ -73,7 +73,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/release", description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("--tested", action="store_true", help="`.ci/run` has passed on this commit")
+    parser.add_argument("--tested", action="store_true", help="`.ci/run` and `scripts/coverage` passed on this commit")
     return parser.parse_args()
 
 

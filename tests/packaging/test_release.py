@@ -130,7 +130,7 @@ def test_a_dry_run_changes_nothing(repository: Path) -> None:
 
 
 def test_what_is_not_committed_or_not_tested_stops_it(repository: Path) -> None:
-    assert "Run `.ci/run` on this commit" in release(repository, "0.2.0").stderr
+    assert "Run `.ci/run` and `scripts/coverage` on this commit" in release(repository, "0.2.0").stderr
     (repository / "pyproject.toml").write_text('[project]\nname = "other"\n')
     for arguments in (("0.2.0", "--tested"), ("0.2.0", "--dry-run")):
         stopped = release(repository, *arguments)

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from openai import OpenAI
 
 from tests.real_hosts.hosts import HOSTS, NotInstalled
 from tests.real_hosts.scripted_model import ScriptedModel, Step
@@ -54,6 +53,9 @@ def test_anthropic_is_asked_for_a_tool_and_then_told_the_end() -> None:
 
 def test_openai_takes_a_tool_in_a_namespace() -> None:
     """The maker's own client reads the events; Codex gives namespaces, which calls name apart."""
+    # It takes a second to import.
+    from openai import OpenAI
+
     tools: Any = [
         {"type": "namespace", "name": "mcp__aggregator", "tools": [{"type": "function", "name": "time__now"}]}
     ]
