@@ -474,9 +474,17 @@ def test_no_module_imports_everything_of_another() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [f"{PACKAGE}.cli.commands", f"{PACKAGE}.cli.stdio"])
-def test_help_and_the_stdio_handshake_load_nothing_heavy(name: str) -> None:
-    check = f"import sys, {name}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [
+        (f"{PACKAGE}.cli.commands", HEAVY),
+        (f"{PACKAGE}.cli.stdio", HEAVY),
+        # With its first page.
+        (f"{PACKAGE}.cli.serve", ("mcp", "starlette", "jinja2")),
+    ],
+)
+def test_commands_load_nothing_heavy_before_it_is_needed(name: str, late: tuple[str, ...]) -> None:
+    check = f"import sys, {name}; print(*sorted(set({late!r}) & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
     )

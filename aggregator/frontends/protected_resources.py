@@ -14,12 +14,10 @@ from aggregator.frontends.web.host_guard import (
     Receive,
     Scope,
     Send,
-    header,
     respond,
-    source_in,
-    values,
 )
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.request_origin import origin_of
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
 
@@ -105,15 +103,4 @@ class ProtectedResources:
 
     def _base(self, scope: Scope) -> str:
         """Return the address of this server, with its prefix, as the sender of a request uses it."""
-        return f"{self._origin(scope)}{self._prefix(scope)}"
-
-    def _origin(self, scope: Scope) -> str:
-        source, host = source_in(scope), (header(scope, b"host") or "").lower()
-        public = self._own.public_origin
-        if public is not None and (source.forwarded or public.partition("://")[2] == host):
-            return public
-        scheme = str(scope.get("scheme", "http"))
-        if source.forwarded:
-            sent = values(scope, b"x-forwarded-proto") if source.by_trusted else []
-            scheme = sent[0].lower() if len(sent) == 1 and sent[0].lower() in ("http", "https") else "https"
-        return f"{scheme}://{host}"
+        return f"{origin_of(scope, self._own)}{self._prefix(scope)}"

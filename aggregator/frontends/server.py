@@ -290,7 +290,7 @@ class WebServer:
     async def _serve(self, task: "asyncio.Task[Any]", scope: Scope, receive: Receive, answer: Answer) -> None:
         path, agent, send = scope["path"], None, answer
         if self._console is not None and (path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")):
-            scope[CHALLENGE] = self._resources.challenge
+            scope[CHALLENGE] = partial(self._resources.challenge, scope)
             await self._console.serve(scope, receive, send, self._prefix(scope))
             return
         if self._connect is not None and self._connect.serves(path):

@@ -1,5 +1,6 @@
 """The pages for connecting: what they show, what they refuse, and who may go on."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,7 +82,7 @@ async def test_person_on_this_machine_connects_with_one_button() -> None:
         (redirect, browser), cookie = at.grants.started[0], leave.headers["set-cookie"]
         assert redirect == f"{at.url}/connect/callback"
         assert cookie.startswith(f"aggregator_connect={browser};")
-        assert all(rule in cookie for rule in ("HttpOnly", "SameSite=Lax", "Path=/;"))
+        assert all(rule in cookie for rule in ("HttpOnly", "SameSite=lax", "Path=/;"))
         back = await at.get(f"/connect/callback?state={CODE}&code=x")
         assert (back.status_code, "wiki is connected" in back.text) == (200, True)
         again = await at.get()
@@ -108,6 +109,28 @@ async def test_every_page_keeps_others_out() -> None:
             assert answer.headers["cache-control"] == "no-store"
             assert answer.headers["referrer-policy"] == "same-origin"
             assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_style_sheet_is_kept_by_its_version() -> None:
+    async with served() as at:
+        style = re.search(r'href="(/connect/static/[0-9a-f]{12})(/connect.css)"', (await at.get()).text)
+        assert style is not None
+        whole = await at.get(style[1] + style[2], accept_encoding="identity")
+        packed = await at.get(style[1] + style[2], accept_encoding="gzip")
+        assert (whole.status_code, whole.text) == (200, packed.text)
+        assert "content-encoding" not in whole.headers
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "accept-encoding")
+        for answer in (whole, packed):
+            assert answer.headers["content-type"] == "text/css; charset=utf-8"
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        for missing in (
+            f"{style[1]}/LICENSES.txt",
+            f"/connect/static/000000000000{style[2]}",
+            f"{style[1]}/../parts.py",
+        ):
+            answer = await at.get(missing)
+            assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +225,7 @@ async def test_behind_https_the_cookie_is_of_this_host_only() -> None:
         answer = await at.post("clerk", at.keys["clerk"], **there)
         cookie = answer.headers["set-cookie"]
         assert cookie.startswith("__Host-aggregator_connect=")
-        assert "; Path=/; Secure;" in cookie
+        assert {"Path=/", "Secure", "HttpOnly"} <= set(cookie.split("; "))
         assert at.grants.started[0][0].startswith(f"{PUBLIC}/")
 
 

@@ -4,9 +4,10 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.frontends.console.guard import COOKIE, cookie_of, csrf_token, is_csrf_token, is_own_page, origins_of
+from aggregator.frontends.console.guard import COOKIE, cookie_of, csrf_token, is_csrf_token, origins_of
 from aggregator.frontends.console.sign_in import _own_path
 from aggregator.frontends.web.host_guard import SOURCE
+from aggregator.frontends.web.request_origin import is_own_page
 from aggregator.identity.source import ClientSource
 
 OWN: Final = "http://127.0.0.1:8765"

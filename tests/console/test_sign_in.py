@@ -32,7 +32,7 @@ async def test_a_link_signs_in_once(console: ConsoleHarness) -> None:
         entered = await client.post(link, headers={**OWN_PAGE, **FORM})
         assert (entered.status_code, entered.headers["location"]) == (303, "/console/")
         cookie = entered.headers["set-cookie"]
-        assert {"HttpOnly", "SameSite=Strict", "Path=/console"} <= set(cookie.split("; "))
+        assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= set(cookie.split("; "))
         page = await client.get("/console/health")
         assert "jonas, approver" in page.text.replace("<bdi>", "").replace("</bdi>", "")
     async with client_of(console) as client:

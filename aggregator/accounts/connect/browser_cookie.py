@@ -6,9 +6,13 @@ issuer, which is another site: `SameSite=Lax` allows that for pages that are ope
 
 import re
 import secrets
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from aggregator.frontends.web.host_guard import Scope, values
+from aggregator.frontends.web.host_guard import Scope
+from aggregator.frontends.web.request_origin import only_cookie
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
 
 _NAME: Final = "aggregator_connect"
 _HOST_NAME: Final = f"__Host-{_NAME}"
@@ -24,13 +28,11 @@ def new_browser() -> str:
 
 def browser_of(scope: Scope, secure: bool) -> str | None:
     """Return the secret of the cookie; None if there is none, or more than one."""
-    wanted = _HOST_NAME if secure else _NAME
-    pairs = (pair.partition("=") for sent in values(scope, b"cookie") for pair in sent.split(";"))
-    found = [value.strip(" \t") for name, _, value in pairs if name.strip(" \t") == wanted]
-    return found[0] if len(found) == 1 and _SECRET.fullmatch(found[0]) else None
+    found = only_cookie(scope, _HOST_NAME if secure else _NAME)
+    return found if found is not None and _SECRET.fullmatch(found) else None
 
 
-def browser_cookie(browser: str, secure: bool) -> tuple[bytes, bytes]:
-    """Return the header that gives a browser its secret."""
-    name, rules = (_HOST_NAME, "; Path=/; Secure") if secure else (_NAME, "; Path=/")
-    return b"set-cookie", f"{name}={browser}{rules}; Max-Age={_LASTS}; HttpOnly; SameSite=Lax".encode()
+def set_browser_cookie(response: "Response", browser: str, secure: bool) -> None:
+    """Have a response give a browser its secret."""
+    name = _HOST_NAME if secure else _NAME
+    response.set_cookie(name, browser, _LASTS, path="/", secure=secure, httponly=True, samesite="lax")

@@ -12,7 +12,7 @@ from aggregator.accounts.connect.parts import CONNECT_PATH, ConnectingGrants, Ou
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.http_server import Listener
 from aggregator.frontends.web.connection_limits import BoundedConnection
-from aggregator.frontends.web.host_guard import HostGuard, Receive, Scope, Send, respond
+from aggregator.frontends.web.host_guard import HostGuard
 from aggregator.frontends.web.own_address import OwnAddress
 
 # Seconds for a request to arrive, and for the last answers to be sent.
@@ -26,15 +26,7 @@ async def serving(bound: socket.socket, grants: ConnectingGrants, seen: OutcomeS
     own = OwnAddress(HttpConfig())
     pages = ConnectPages(grants, own, seen=seen)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        if f"{scope['path']}/".startswith(f"{CONNECT_PATH}/"):
-            await pages.serve(scope, receive, send, "")
-        else:
-            await respond(send, 404, {"error": "There are only pages for connecting accounts here."})
-
-    guarded = HostGuard(app, own, (), (CONNECT_PATH,))
+    guarded = HostGuard(partial(pages.serve, prefix=""), own, (), (CONNECT_PATH,))
     listener = Listener(guarded, partial(BoundedConnection, _ARRIVING, Counter(), None), _LAST_BYTES)
     async with listener.serving(bound, "the listener for connecting"):
         yield

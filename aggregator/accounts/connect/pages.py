@@ -6,12 +6,18 @@ browser that shows it, and only that browser can bring back a valid answer.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
-from aggregator.accounts.connect.browser_cookie import browser_cookie, browser_of, new_browser
-from aggregator.accounts.connect.own_base import is_safe, origin_of
+from starlette.datastructures import QueryParams
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from aggregator.accounts.connect.browser_cookie import browser_of, new_browser, set_browser_cookie
 from aggregator.accounts.connect.parts import (
     CALLBACK,
     CONNECT_PATH,
@@ -22,27 +28,23 @@ from aggregator.accounts.connect.parts import (
     PersonSignIns,
 )
 from aggregator.accounts.connect.proof import NOT_HERE, Proof, proof_of, refused_key
-from aggregator.accounts.connect.rendering import ConnectAnswer, ConnectRenderer
+from aggregator.accounts.connect.rendering import ConnectRenderer
 from aggregator.accounts.grants.errors import ConnectFailed
 from aggregator.accounts.grants.values import ConnectOutcome, ConnectPage
 from aggregator.domain.grant_owner import GrantOwner
-from aggregator.frontends.web.host_guard import (
-    BodyCut,
-    BodyTooLarge,
-    Receive,
-    Scope,
-    Send,
-    header,
-    read_body,
-    source_in,
-)
+from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, read_body, source_in
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.page_responses import GuardedPages, StaticFiles
+from aggregator.frontends.web.request_origin import is_own_page, origin_of
 from aggregator.identity.sign_in import SignInFailed
+from aggregator.identity.source import names_this_machine
 from aggregator.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
-
+# Nothing is loaded from elsewhere, nothing runs, no other page may show ours (CSP Level 3). A form leads to a page of
+# ours, and that one on to the issuer: `form-action` would have to name every address on the way there otherwise.
+_POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 _LARGEST_FORM: Final = 16 * 1024
 _MOST_FIELDS: Final = 50
 _LONGEST_QUERY: Final = 16 * 1024
@@ -67,6 +69,11 @@ _NOTES: Final[Mapping[str, str]] = {
     "gateway": "It reads the lists of tools with this account, and calls none.",
 }
 
+# The fields of an issuer's answer.
+Params = Sequence[tuple[str, str]]
+# Takes the answer of an issuer, with the secret of the browser that brought it.
+IssuerAnswer = Callable[[Request, Params, str | None], Awaitable[Response]]
+
 
 class ConnectPages:
     """An ASGI application for `/connect` and the paths below, behind a `HostGuard`.
@@ -88,53 +95,66 @@ class ConnectPages:
         self._own = own
         self._keys = keys
         self._seen = seen
-        self._renderer = ConnectRenderer()
+        static = StaticFiles("aggregator.accounts.connect")
+        self._renderer = ConnectRenderer(static.version)
         self._turn = asyncio.Semaphore(_AT_ONCE)
+        both = ("GET", "POST")
+        routes = [
+            static.mount(f"{CONNECT_PATH}/static"),
+            Route(CALLBACK, partial(self._answer, self._answered), methods=both),
+            Route(SIGNED_IN, partial(self._answer, self._signed_in), methods=both),
+            Route(f"{CONNECT_PATH}/{{code:path}}", self._link, methods=both),
+            Route(CONNECT_PATH, self._link, methods=both),
+        ]
+        failures = {Exception: self._error}
+        pages = ExceptionMiddleware(Router(routes, redirect_slashes=False), failures)
+        self._app = GuardedPages(pages, _POLICY, {"x-robots-tag": "noindex, nofollow"})
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
         """Answer one request. prefix: precedes our paths in the browser."""
-        try:
-            answer = await self._answer(scope, receive, prefix)
-        except (BodyTooLarge, BodyCut):
-            answer = self._failed(prefix, 413, f"A form may take {_LARGEST_FORM} bytes.")
-        except StorageError as error:
+        await self._app({**scope, "root_path": prefix, "path": prefix + scope["path"]}, receive, send)
+
+    async def _error(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, StorageError):
             log.warning("an account cannot be connected: %s", error)
-            answer = self._failed(prefix, 503, _NOT_NOW)
-        except (ConnectFailed, SignInFailed) as failed:
-            if self._seen is not None and not failed.transient:
-                self._seen(ConnectOutcome(False, failed.reason))
-            answer = self._failed(prefix, 503 if failed.transient else 400, failed.reason)
-        except Exception:
-            # The path contains a secret.
-            log.exception("a page for connecting failed")
-            answer = self._failed(prefix, 500, "Internal error in the aggregator; its log says more.")
-        await answer.send(send, head=scope["method"] == "HEAD")
+            return self._failed(request, 503, _NOT_NOW)
+        if isinstance(error, ConnectFailed | SignInFailed):
+            if self._seen is not None and not error.transient:
+                self._seen(ConnectOutcome(False, error.reason))
+            return self._failed(request, 503 if error.transient else 400, error.reason)
+        # The path contains a secret.
+        log.exception("a page for connecting failed")
+        return self._failed(request, 500, "Internal error in the aggregator; its log says more.")
 
-    async def _answer(self, scope: Scope, receive: Receive, prefix: str) -> ConnectAnswer:
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        name = scope["path"].removeprefix(CONNECT_PATH).removeprefix("/")
-        if method == "GET" and name == self._renderer.style_name:
-            return self._renderer.style()
-        if method not in ("GET", "POST"):
-            return self._failed(prefix, 405, "Pages are asked for with GET, and actions with POST.")
-        if scope["path"] in (CALLBACK, SIGNED_IN):
-            if scope["method"] != "GET":
-                return self._failed(prefix, 405, "The issuer has to send the answer with GET.")
-            answer = self._answered if scope["path"] == CALLBACK else self._signed_in
-            async with self._turn:
-                return await answer(scope, prefix)
-        form = await self._form(scope, receive) if method == "POST" else {}
+    async def _answer(self, page: IssuerAnswer, request: Request) -> Response:
+        """Take the answer of an issuer to a browser; HEAD would use it up."""
+        if request.method != "GET":
+            return self._failed(request, 405, "The issuer has to send the answer with GET.")
+        query: bytes = request.scope["query_string"]
+        if len(query) > _LONGEST_QUERY or query.count(b"&") >= _MOST_FIELDS:
+            return self._failed(request, 400, _TOO_LONG)
+        browser = browser_of(request.scope, self._is_secure(request))
         async with self._turn:
-            page = await self._grants.opened(name) if name else None
-            if page is None:
-                return self._failed(prefix, 404, _ENDED, _AGAIN)
-            if method == "GET":
-                return self._offer(scope, prefix, name, page)
-            return await self._go_on(scope, prefix, name, page, form)
+            return await page(request, request.query_params.multi_items(), browser)
 
-    def _offer(self, scope: Scope, prefix: str, code: str, page: ConnectPage, said: str = "") -> ConnectAnswer:
+    async def _link(self, request: Request) -> Response:
+        """Show the page of a link, or go on from its form."""
+        try:
+            form = await _form(request) if request.method == "POST" else {}
+        except (BodyTooLarge, BodyCut):
+            return self._failed(request, 413, f"A form may take {_LARGEST_FORM} bytes.")
+        code = request.path_params.get("code")
+        async with self._turn:
+            page = await self._grants.opened(code) if code else None
+            if page is None or not code:
+                return self._failed(request, 404, _ENDED, _AGAIN)
+            if request.method != "POST":
+                return self._offer(request, code, page)
+            return await self._go_on(request, code, page, form)
+
+    def _offer(self, request: Request, code: str, page: ConnectPage, said: str = "") -> Response:
         """Return the page about the subject of the link; said: the reason why it did not continue."""
-        proof, refused = proof_of(page.asked_by, page.owner), self._refused(scope, page)
+        proof, refused = proof_of(page.asked_by, page.owner), self._refused(request.scope, page)
         given = {
             "title": f"Connect {page.server}",
             "code": code,
@@ -152,11 +172,11 @@ class ConnectPages:
             "refused": bool(refused),
             "hint": _hint(proof, page.asked_by.agent_id),
         }
-        return self._renderer.page("offer.html", prefix, given, 403 if refused or said else 200)
+        return self._page(request, "offer.html", given, 403 if refused or said else 200)
 
     def _refused(self, scope: Scope, page: ConnectPage) -> str | None:
         """Return why no one can connect an account in this browser."""
-        if not is_safe(origin_of(scope, self._own)):
+        if not _is_safe(origin_of(scope, self._own)):
             return _UNSAFE
         proof = proof_of(page.asked_by, page.owner)
         if proof == "here" and not source_in(scope).local:
@@ -169,21 +189,18 @@ class ConnectPages:
         token = page.asked_by.token
         return self._sign_ins is not None and token is not None and self._sign_ins.offers(token.issuer)
 
-    async def _go_on(
-        self, scope: Scope, prefix: str, code: str, page: ConnectPage, form: Mapping[str, str]
-    ) -> ConnectAnswer:
+    async def _go_on(self, request: Request, code: str, page: ConnectPage, form: Mapping[str, str]) -> Response:
         """Return the way to the issuer, once it is proven who asks."""
-        origin = origin_of(scope, self._own)
-        if not is_own_form(scope, origin):
-            return self._offer(scope, prefix, code, page, _ELSEWHERE)
-        if self._refused(scope, page) is not None:
-            return self._offer(scope, prefix, code, page)
+        if not is_own_page(request.scope, (origin_of(request.scope, self._own),)):
+            return self._offer(request, code, page, _ELSEWHERE)
+        if self._refused(request.scope, page) is not None:
+            return self._offer(request, code, page)
         if proof_of(page.asked_by, page.owner) == "sign_in":
-            return await self._send_to_sign_in(scope, prefix, code, page)
-        said = self._unproven(scope, page, form)
+            return await self._send_to_sign_in(request, code, page)
+        said = self._unproven(request.scope, page, form)
         if said is not None:
-            return self._offer(scope, prefix, code, page, said)
-        return await self._leave(scope, prefix, code, page)
+            return self._offer(request, code, page, said)
+        return await self._leave(request, code, page)
 
     def _unproven(self, scope: Scope, page: ConnectPage, form: Mapping[str, str]) -> str | None:
         """Return why the visitor is not proven to be the principal who asked, or None."""
@@ -194,96 +211,84 @@ class ConnectPages:
             return refused_key(scope, form.get("key", ""), proof, page.asked_by, self._keys)
         return _NO_SIGN_IN
 
-    async def _leave(self, scope: Scope, prefix: str, code: str, page: ConnectPage) -> ConnectAnswer:
-        origin = origin_of(scope, self._own)
-        secure = origin.startswith("https:")
-        browser = browser_of(scope, secure) or new_browser()
-        to = await self._grants.start(code, f"{origin}{prefix}{CALLBACK}", browser)
+    async def _leave(self, request: Request, code: str, page: ConnectPage) -> Response:
+        browser, callback = self._browser(request), self._address(request, CALLBACK)
+        to = await self._grants.start(code, callback, browser)
         if not to.startswith(("https://", "http://")):
             raise ValueError("the address of an issuer is no web address")
-        given = {"title": f"Connect {page.server}", "to": to, "issuer": page.issuer}
-        return self._renderer.page("leave.html", prefix, given, 200, browser_cookie(browser, secure))
+        return self._departure(request, browser, {"title": f"Connect {page.server}", "to": to, "issuer": page.issuer})
 
-    async def _send_to_sign_in(self, scope: Scope, prefix: str, code: str, page: ConnectPage) -> ConnectAnswer:
+    async def _send_to_sign_in(self, request: Request, code: str, page: ConnectPage) -> Response:
         """Return the page that leads to the issuer of the user who asked."""
         assert self._sign_ins is not None, "looked at before"
         assert page.asked_by.token is not None, "only with a token does a person sign in"
-        origin = origin_of(scope, self._own)
-        secure = origin.startswith("https:")
-        browser = browser_of(scope, secure) or new_browser()
-        attempt = await self._sign_ins.begin(page.asked_by.token.issuer, f"{origin}{prefix}{SIGNED_IN}")
+        browser = self._browser(request)
+        attempt = await self._sign_ins.begin(page.asked_by.token.issuer, self._address(request, SIGNED_IN))
         await self._grants.begin_sign_in(code, attempt, browser)
-        given = {"title": "Sign in", "to": attempt.url, "issuer": attempt.issuer}
-        return self._renderer.page("leave.html", prefix, given, 200, browser_cookie(browser, secure))
+        return self._departure(request, browser, {"title": "Sign in", "to": attempt.url, "issuer": attempt.issuer})
 
-    async def _signed_in(self, scope: Scope, prefix: str) -> ConnectAnswer:
+    def _departure(self, request: Request, browser: str, given: Mapping[str, str]) -> Response:
+        response = self._page(request, "leave.html", given)
+        set_browser_cookie(response, browser, self._is_secure(request))
+        return response
+
+    async def _signed_in(self, request: Request, params: Params, browser: str | None) -> Response:
         """Return the redirect to the server's issuer, after the user who asked has signed in."""
-        params = _params(scope)
-        if params is None or self._sign_ins is None:
-            return self._failed(prefix, 400, _TOO_LONG if params is None else _NO_SIGN_IN)
-        secure = origin_of(scope, self._own).startswith("https:")
-        code, attempt = await self._grants.sign_in_answered(params, browser_of(scope, secure))
+        if self._sign_ins is None:
+            return self._failed(request, 400, _NO_SIGN_IN)
+        code, attempt = await self._grants.sign_in_answered(params, browser)
         person, tokens = await self._sign_ins.finish(attempt, params)
         page = await self._grants.opened(code)
         wanted = page.asked_by.token if page is not None else None
         if page is None or wanted is None:
-            return self._failed(prefix, 404, _ENDED, _AGAIN)
+            return self._failed(request, 404, _ENDED, _AGAIN)
         if (person.issuer, person.subject) != (wanted.issuer, wanted.subject):
             log.warning("a link for %s was opened by another person of %s", page.owner, person.issuer)
-            return self._failed(prefix, 403, _OTHER_PERSON)
+            return self._failed(request, 403, _OTHER_PERSON)
         await self._grants.signed_in(code, person, tokens)
-        if page.signs_in:
-            said = f"You are signed in: {page.server} can be used with your account."
-            outcome = ConnectOutcome(True, said, page.server, page.owner)
-            if self._seen is not None:
-                self._seen(outcome)
-            return self._outcome(prefix, outcome)
-        return await self._leave(scope, prefix, code, page)
+        if not page.signs_in:
+            return await self._leave(request, code, page)
+        said = f"You are signed in: {page.server} can be used with your account."
+        return self._outcome(request, ConnectOutcome(True, said, page.server, page.owner))
 
-    async def _answered(self, scope: Scope, prefix: str) -> ConnectAnswer:
+    async def _answered(self, request: Request, params: Params, browser: str | None) -> Response:
         """Return the outcome, from the parameters that the browser brought from the issuer."""
-        secure = origin_of(scope, self._own).startswith("https:")
-        params = _params(scope)
-        if params is None:
-            return self._failed(prefix, 400, _TOO_LONG)
-        outcome = await self._grants.answered(params, browser_of(scope, secure))
+        return self._outcome(request, await self._grants.answered(params, browser))
+
+    def _outcome(self, request: Request, outcome: ConnectOutcome) -> Response:
         if self._seen is not None:
             self._seen(outcome)
-        return self._outcome(prefix, outcome)
+        title, then = ("Connected", _CLOSE) if outcome.connected else ("Not connected", _AGAIN)
+        given = {"title": title, "connected": outcome.connected, "said": outcome.said, "then": then}
+        return self._page(request, "outcome.html", given, 200 if outcome.connected else 400)
 
-    def _outcome(self, prefix: str, outcome: ConnectOutcome) -> ConnectAnswer:
-        given = {
-            "title": "Connected" if outcome.connected else "Not connected",
-            "connected": outcome.connected,
-            "said": outcome.said,
-            "then": _CLOSE if outcome.connected else _AGAIN,
-        }
-        return self._renderer.page("outcome.html", prefix, given, 200 if outcome.connected else 400)
-
-    def _failed(self, prefix: str, status: int, said: str, then: str = "") -> ConnectAnswer:
+    def _failed(self, request: Request, status: int, said: str, then: str = "") -> Response:
         given = {"title": "Not possible", "connected": False, "said": said, "then": then}
-        return self._renderer.page("outcome.html", prefix, given, status)
+        return self._page(request, "outcome.html", given, status)
 
-    async def _form(self, scope: Scope, receive: Receive) -> dict[str, str]:
-        body = await read_body(scope, receive, _LARGEST_FORM)
-        pairs: list[tuple[str, Any]] = parse_qsl(body.decode("utf-8", "replace"), max_num_fields=None)
-        return dict(pairs[:_MOST_FIELDS])
+    def _page(self, request: Request, template: str, given: Mapping[str, Any], status: int = 200) -> Response:
+        return self._renderer.page(template, request.scope["root_path"], given, status)
+
+    def _is_secure(self, request: Request) -> bool:
+        return origin_of(request.scope, self._own).startswith("https:")
+
+    def _browser(self, request: Request) -> str:
+        return browser_of(request.scope, self._is_secure(request)) or new_browser()
+
+    def _address(self, request: Request, path: str) -> str:
+        """Return the address of a path of ours, as the browser knows it."""
+        return f"{origin_of(request.scope, self._own)}{request.scope['root_path']}{path}"
 
 
-def _params(scope: Scope) -> list[tuple[str, str]] | None:
-    """Return the fields of an address; None if there are too many, or too long ones."""
-    query = scope.get("query_string", b"").decode("latin-1")
-    if len(query) > _LONGEST_QUERY or query.count("&") >= _MOST_FIELDS:
-        return None
-    return parse_qsl(query, keep_blank_values=True)
+async def _form(request: Request) -> dict[str, str]:
+    body = await read_body(request.scope, request.receive, _LARGEST_FORM)
+    return dict(QueryParams(body.decode("utf-8", "replace")).multi_items()[:_MOST_FIELDS])
 
 
-def is_own_form(scope: Scope, origin: str) -> bool:
-    """Return whether a POST comes from a page of ours: by `Sec-Fetch-Site`, and by `Origin` with its port."""
-    site, sent = header(scope, b"sec-fetch-site"), header(scope, b"origin")
-    if site is not None and site != "same-origin":
-        return False
-    return site == "same-origin" if sent is None else sent.lower() == origin
+def _is_safe(origin: str) -> bool:
+    """Return whether an issuer's answer to an origin cannot be read on the way (OAuth 2.1, 1.5; RFC 8252, 8.3)."""
+    scheme, _, host = origin.partition("://")
+    return scheme == "https" or names_this_machine(host)
 
 
 def owner_text(owner: GrantOwner) -> str:

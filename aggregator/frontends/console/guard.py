@@ -16,6 +16,7 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import SignedIn
 from aggregator.frontends.web.credentials import request_facts
 from aggregator.frontends.web.host_guard import Scope, header, source_in, values
+from aggregator.frontends.web.request_origin import only_cookie
 from aggregator.identity.identify import Refused, RequestFacts
 from aggregator.storage.records import ConsoleRole
 
@@ -89,10 +90,8 @@ class ConsoleGuard:
 
 def cookie_of(scope: Scope) -> str | None:
     """Return the secret of the cookie; None if there is none, or more than one."""
-    # Servers at other ports of this machine send cookies, too, and not all of them as RFC 6265 wants.
-    pairs = (pair.partition("=") for sent in values(scope, b"cookie") for pair in sent.split(";"))
-    found = [value.strip(" \t") for name, _, value in pairs if name.strip(" \t") == COOKIE]
-    return found[0] if len(found) == 1 and 0 < len(found[0]) <= 128 else None
+    found = only_cookie(scope, COOKIE)
+    return found if found is not None and 0 < len(found) <= 128 else None
 
 
 def csrf_token(secret: str) -> str:
@@ -107,17 +106,6 @@ def is_csrf_token(token: str, secret: str) -> bool:
     return len(nonce) == 2 * _NONCE and hmac.compare_digest(
         token[2 * _NONCE :].encode(), _signed(secret, nonce).encode()
     )
-
-
-def is_own_page(scope: Scope, own_origins: tuple[str, ...]) -> bool:
-    """Return whether a POST comes from a page of this address: by `Sec-Fetch-Site`, and by `Origin` with its port."""
-    site = header(scope, b"sec-fetch-site")
-    origin = header(scope, b"origin")
-    if site is not None and site != "same-origin":
-        return False
-    if origin is None:
-        return site == "same-origin"
-    return origin.lower() in own_origins
 
 
 def origins_of(scope: Scope, public_url: str | None) -> tuple[str, ...]:

@@ -123,6 +123,14 @@ class BadInput(AggregatorError):
         self.field = field
 
 
+class FormTooLarge(AggregatorError):
+    """A form that is larger than allowed, or ended early."""
+
+
+class NotAllowed(AggregatorError):
+    """The role of the user is not enough for a page."""
+
+
 class NotConnected(AggregatorError):
     """The account cannot be connected: the issuer cannot be reached, or does not answer as it should."""
 

@@ -25,15 +25,15 @@ def request_facts(scope: Scope, frontend: FrontendName, endpoint_agent: str | No
 ChallengeFor = Callable[[Scope, Refused], bytes | None]
 
 
-# The `ChallengeFor` of the web server, in the scope of requests that are refused elsewhere.
+# Returns the challenge for a refusal, in the scope of a request that is refused elsewhere.
 CHALLENGE: Final = "aggregator.challenge"
 
 
-def challenged(scope: Scope, refused: Refused) -> tuple[tuple[bytes, bytes], ...]:
+def challenged(scope: Scope, refused: Refused) -> dict[str, str]:
     """Return the header of a refused request that names how to come in, if there is one."""
-    challenge_for: ChallengeFor | None = scope.get(CHALLENGE)
-    challenge = challenge_for(scope, refused) if challenge_for is not None else None
-    return ((b"www-authenticate", challenge),) if challenge is not None else ()
+    challenge_for: Callable[[Refused], bytes | None] | None = scope.get(CHALLENGE)
+    challenge = challenge_for(refused) if challenge_for is not None else None
+    return {"www-authenticate": challenge.decode("latin-1")} if challenge is not None else {}
 
 
 async def refuse(
