@@ -59,7 +59,7 @@ def dead_servers() -> Iterator[dict[str, Any]]:
         kinds: list[Mapping[str, Any]] = [
             {"type": "http", "url": f"http://127.0.0.1:{free_port()}/mcp"},
             {"command": "no-such-command-anywhere"},
-            {"type": "http", "url": silent, "connect_timeout": "5s"},
+            {"type": "http", "url": silent, "limits": {"connect_timeout": "5s"}},
             {"command": sys.executable, "args": ["-I", "-S", "-c", "raise SystemExit('it cannot start')"]},
             {"type": "http", "url": locked},
         ]

@@ -172,7 +172,7 @@ def is_taken(server: ServerConfig, name: str) -> bool:
 
 def _timeout(server: ServerConfig, name: str) -> float:
     own = (seconds for pattern, seconds in server.tools.timeout.items() if fnmatchcase(name, pattern))
-    return min(next(own, server.timeout), server.max_timeout)
+    return min(next(own, server.timeout), server.limits.max_timeout)
 
 
 def _repaired(

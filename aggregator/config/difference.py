@@ -9,16 +9,20 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import ToolsConfig
 from aggregator.domain.problems import Problem
 
-# Fields of a server that take effect on its open connection; a change of any other replaces the connection.
+# Options of a server that take effect on its open connection; a change of any other replaces the connection.
 IN_PLACE: Final = frozenset(
-    {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "tools", "coerce"}
-    | {"trust", "on_change"}
-    | {"output_validation", "timeout", "max_timeout", "timeout_resets_on_progress", "connect_timeout"}
-    | {"grace", "reconnect_wait", "idle_timeout", "fallbacks", "health", "max_pending"}
+    {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "coerce"}
+    | {"trust", "on_change", "on_change.accept", "output_validation", "timeout", "fallbacks"}
+    | {f"tools.{name}" for name in ToolsConfig.model_fields}
+    | {f"health.{name}" for name in HealthConfig.model_fields}
+    | {"limits.max_timeout", "limits.timeout_resets_on_progress", "limits.connect_timeout", "limits.idle_timeout"}
+    | {"limits.grace", "limits.reconnect_wait", "limits.max_pending"}
 )
 # Settings outside `mcpServers` that take effect at once; all others wait for the next start.
 AT_ONCE: Final = frozenset(
@@ -35,10 +39,10 @@ Fields = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """The changes from one configuration to another. Servers are named by id, settings as `section.name`.
+    """The changes from one configuration to another. Servers are named by id, settings and options as `section.name`.
 
     `config` is the configuration to put into force. `replaced` servers need another connection, `amended` ones do not:
-    by id, the fields that changed. `applied` settings take effect, `kept_back` ones keep the value that they had.
+    by id, the options that changed. `applied` settings take effect, `kept_back` ones keep the value that they had.
     """
 
     config: Config
@@ -85,8 +89,8 @@ def difference(old: Config, new: Config) -> ConfigChanges:
     before = {server.id: server for server in old.servers}
     after = {server.id: server for server in new.servers}
     both = [name for name in after if name in before]
-    changed = {name: fields for name in both if (fields := _changed(before[name], after[name]))}
-    settings = list(_settings(old, new))
+    changed = {name: fields for name in both if (fields := tuple(_options(before[name], after[name])))}
+    settings = [name for name in _options(old, new) if name != "servers"]
     kept_back = tuple(name for name in settings if name not in AT_ONCE)
     return ConfigChanges(
         config=_holding_back(old, new, kept_back),
@@ -143,12 +147,13 @@ def _changed(one: BaseModel, other: BaseModel) -> Fields:
     )
 
 
-def _settings(old: Config, new: Config) -> Iterator[str]:
+def _options(old: BaseModel, new: BaseModel) -> Iterator[str]:
+    """Yield the names of what differs; an option in a section is `section.name`."""
     for name in _changed(old, new):
-        section = getattr(old, name)
-        if isinstance(section, BaseModel):
-            yield from (f"{name}.{field}" for field in _changed(section, getattr(new, name)))
-        elif name != "servers":
+        one, other = getattr(old, name), getattr(new, name)
+        if isinstance(one, BaseModel) and isinstance(other, BaseModel):
+            yield from (f"{name}.{option}" for option in _changed(one, other))
+        else:
             yield name
 
 

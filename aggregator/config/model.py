@@ -155,5 +155,9 @@ class Config(ConfigModel):
         """Return the configuration with every server started eagerly and never stopped for being idle: for commands
         that look at every server once.
         """
-        awake = {"start": "eager", "idle_timeout": None}
-        return self.model_copy(update={"servers": tuple(server.model_copy(update=awake) for server in self.servers)})
+        return self.model_copy(update={"servers": tuple(map(_awake, self.servers))})
+
+
+def _awake(server: ServerConfig) -> ServerConfig:
+    limits = server.limits.model_copy(update={"idle_timeout": None})
+    return server.model_copy(update={"start": "eager", "limits": limits})

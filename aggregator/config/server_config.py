@@ -1,18 +1,17 @@
 """The model of one server's entry; docs/configuration.md and the JSON Schema are generated from the descriptions."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
-from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
+from aggregator.config.fields import ConfigModel, Seconds, TextMap, Texts
 from aggregator.config.health import HealthConfig
-from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, ToolsConfig
+from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, LimitsConfig, ToolsConfig
 from aggregator.secret_sources.reference import LateText
-
-DEFAULT_MAX_TIMEOUT = 600.0
 
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
@@ -121,23 +120,8 @@ class ServerConfig(ConfigModel):
     timeout: Seconds = Field(
         default=30.0,
         description="How long a call may take. A call that reports progress may take longer than the default, up to "
-        "`max_timeout`; a time that is set here holds all the same.",
+        "`limits.max_timeout`; a time that is set here holds all the same.",
         examples=["2m"],
-    )
-    max_timeout: Seconds = Field(
-        default=DEFAULT_MAX_TIMEOUT,
-        description="The hard maximum of a call, progress or not. Default: 10 minutes, or the longest time-out the "
-        "entry names.",
-        examples=["30m"],
-    )
-    timeout_resets_on_progress: bool | None = Field(
-        default=None,
-        description="`true`: each progress report starts the call's time anew, up to `max_timeout`. `false`: none "
-        "does. Default: only if no `timeout` is set. The aggregator always asks a server for progress; a host gets "
-        "it if it asked.",
-    )
-    connect_timeout: Seconds = Field(
-        default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
     )
     start: Start = Field(
         default="eager",
@@ -145,23 +129,6 @@ class ServerConfig(ConfigModel):
         "later, without holding up the first list, `on_call` only with the first call, read or prompt. Until then "
         "its last known list is shown; an `on_call` server without one is started once, to learn its tools.",
         examples=["on_call"],
-    )
-    idle_timeout: Seconds | None = Field(
-        default=None,
-        description="A server without use for this long is stopped; its tools stay listed, and the next call starts "
-        "it again. Its memory between calls is lost then. Default: it runs on.",
-        examples=["10m"],
-    )
-    grace: Seconds = Field(
-        default=30.0,
-        description="How long the tools of a server whose connection was lost stay listed while it is reconnected.",
-        examples=["2m"],
-    )
-    reconnect_wait: Seconds = Field(
-        default=5.0,
-        description="How long a call waits for a lost connection to come back before it is answered that it is not "
-        "there.",
-        examples=["20s"],
     )
     protocol: Protocol = Field(
         default="auto",
@@ -230,34 +197,15 @@ class ServerConfig(ConfigModel):
         default=HealthConfig.model_construct(),
         description="How the aggregator finds out by itself whether the server still answers.",
     )
+    limits: LimitsConfig = Field(
+        default=LimitsConfig.model_construct(),
+        description="Bounds on the server: its times, its messages, its waiting calls and its memory.",
+        examples=[{"max_timeout": "30m", "memory_limit": "1GiB"}],
+    )
     fallbacks: tuple[str, ...] = Field(
         default=(),
         description="Servers that stand in while this one is away, by their keys, best first. A call goes to the first "
         "that is well and has the tool under the same name, with a schema that takes the same arguments.",
-    )
-    max_message_bytes: Bytes = Field(
-        default=64 * MIB,
-        description="A message from the server that is larger than this is refused.",
-        examples=["8MiB"],
-    )
-    max_message_values: Whole = Field(
-        default=250_000,
-        ge=1_000,
-        description="A message from the server with more JSON values than this is refused unread: each takes memory "
-        "and time. Names of fields are no values; an empty object may count twice, a number of many digits as several.",
-        examples=[1_000_000],
-    )
-    max_pending: Whole = Field(
-        default=1_000,
-        ge=1,
-        description="How many calls may wait for the server at once; one more is refused.",
-        examples=[50],
-    )
-    memory_limit: Bytes | None = Field(
-        default=None,
-        description="`stdio` and `launch`, on Linux: a server whose processes together hold more memory of their own "
-        "than this is ended, and started again. Read once a second.",
-        examples=["1GiB"],
     )
     disabled_reason: str | None = Field(
         default=None,
@@ -272,6 +220,17 @@ class ServerConfig(ConfigModel):
 
     def progress_extends(self, limit: float) -> bool:
         """Return True if progress starts a time limit anew: by its own setting, else if the limit is the default."""
-        if self.timeout_resets_on_progress is not None:
-            return self.timeout_resets_on_progress
+        if self.limits.timeout_resets_on_progress is not None:
+            return self.limits.timeout_resets_on_progress
         return limit == self.timeout and "timeout" not in self.model_fields_set
+
+
+# The fields of an entry that are objects with options of ours.
+GROUPS: Final[Mapping[str, type[ConfigModel]]] = {
+    "launch": LaunchConfig,
+    "tls": ServerTlsConfig,
+    "tools": ToolsConfig,
+    "limits": LimitsConfig,
+    "health": HealthConfig,
+    "auth": ServerAuthConfig,
+}

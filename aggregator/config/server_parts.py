@@ -1,11 +1,13 @@
-"""Parts of a server's entry: a program to start before connecting, and the tools to take."""
+"""Parts of a server's entry: a program to start before connecting, the tools to take, and bounds on the server."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from aggregator.config.fields import ConfigModel, Seconds, TextMap, Texts
+from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, TextMap, Texts, Whole
+
+DEFAULT_MAX_TIMEOUT = 600.0
 
 
 class LaunchConfig(ConfigModel):
@@ -83,4 +85,65 @@ class ToolsConfig(ConfigModel):
         description="Fallbacks per tool name or shell pattern, in place of the server's `fallbacks`: tools of other "
         "servers as `server.tool`, or servers, for their tool of the same name. The first match applies, `[]` means "
         'none: `{"search_*": ["other.find", "third"]}`.',
+    )
+
+
+class LimitsConfig(ConfigModel):
+    """Bounds on a server: its times, its messages, its waiting calls and its memory."""
+
+    max_timeout: Seconds = Field(
+        default=DEFAULT_MAX_TIMEOUT,
+        description="The hard maximum of a call, progress or not. Default: 10 minutes, or the longest time-out the "
+        "entry names.",
+        examples=["30m"],
+    )
+    timeout_resets_on_progress: bool | None = Field(
+        default=None,
+        description="`true`: each progress report starts the call's time anew, up to `max_timeout`. `false`: none "
+        "does. Default: only if no `timeout` is set. The aggregator always asks a server for progress; a host gets "
+        "it if it asked.",
+    )
+    connect_timeout: Seconds = Field(
+        default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
+    )
+    idle_timeout: Seconds | None = Field(
+        default=None,
+        description="A server without use for this long is stopped; its tools stay listed, and the next call starts "
+        "it again. Its memory between calls is lost then. Default: it runs on.",
+        examples=["10m"],
+    )
+    grace: Seconds = Field(
+        default=30.0,
+        description="How long the tools of a server whose connection was lost stay listed while it is reconnected.",
+        examples=["2m"],
+    )
+    reconnect_wait: Seconds = Field(
+        default=5.0,
+        description="How long a call waits for a lost connection to come back before it is answered that it is not "
+        "there.",
+        examples=["20s"],
+    )
+    max_message_bytes: Bytes = Field(
+        default=64 * MIB,
+        description="A message from the server that is larger than this is refused.",
+        examples=["8MiB"],
+    )
+    max_message_values: Whole = Field(
+        default=250_000,
+        ge=1_000,
+        description="A message from the server with more JSON values than this is refused unread: each takes memory "
+        "and time. Names of fields are no values; an empty object may count twice, a number of many digits as several.",
+        examples=[1_000_000],
+    )
+    max_pending: Whole = Field(
+        default=1_000,
+        ge=1,
+        description="How many calls may wait for the server at once; one more is refused.",
+        examples=[50],
+    )
+    memory_limit: Bytes | None = Field(
+        default=None,
+        description="`stdio` and `launch`, on Linux: a server whose processes together hold more memory of their own "
+        "than this is ended, and started again. Read once a second.",
+        examples=["1GiB"],
     )

@@ -332,13 +332,13 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamBusy(UpstreamUnavailable):
-    """The server has as many waiting calls as it may have (`max_pending`): this one was not sent."""
+    """The server has as many waiting calls as it may have (`limits.max_pending`): this one was not sent."""
 
     code = "upstream_busy"
 
     def __init__(self, server: str, limit: int) -> None:
-        said = f"{limit} calls wait for {server} already, as many as may (`max_pending` in its config)."
-        super().__init__(server, said, limit=limit, field="max_pending", retry_after=1)
+        said = f"{limit} calls wait for {server} already, as many as may (`limits.max_pending` in its config)."
+        super().__init__(server, said, limit=limit, field="limits.max_pending", retry_after=1)
 
 
 class UpstreamTimeout(UpstreamError):

@@ -14,8 +14,8 @@ from aggregator.hosts.folders import app_folder, variable_folder
 from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 from aggregator.hosts.parse import UnreadableFile, is_there, parse_file
 
-_DESKTOP: Final = HostSpelling("Claude Desktop", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
-_CODE: Final = HostSpelling("Claude Code", durations={"timeout": ("timeout", 0.001)})
+_DESKTOP: Final = HostSpelling("Claude Desktop", timeouts={"timeout": 0.001}, fills_in=False)
+_CODE: Final = HostSpelling("Claude Code", timeouts={"timeout": 0.001})
 # The folder that Windows gives to the packaged program in place of %APPDATA%.
 _PACKAGED: Final = Path("Packages", "Claude_pzs8sxrjxfjjc", "LocalCache", "Roaming")
 

@@ -12,7 +12,8 @@ from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, O
 _REFERENCE: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs|env)\.(?:[\w-]+/)*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _SPELLING: Final = HostSpelling(
     "Continue",
-    durations={"connectionTimeout": ("connect_timeout", 0.001)},
+    timeouts={},
+    connect_timeouts={"connectionTimeout": 0.001},
     text=lambda text: _REFERENCE.sub(r"${\1}", text),
     silent=frozenset({"faviconUrl", "sourceFile", "sourceSlug"}),
 )

@@ -16,7 +16,7 @@ from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, O
 _CURSOR: Final = HostSpelling("Cursor")
 _DEVIN: Final = HostSpelling("Devin")
 _WINDSURF: Final = HostSpelling("Windsurf")
-_LM_STUDIO: Final = HostSpelling("LM Studio", durations={"timeout": ("timeout", 0.001)}, fills_in=False)
+_LM_STUDIO: Final = HostSpelling("LM Studio", timeouts={"timeout": 0.001}, fills_in=False)
 _ZED: Final = HostSpelling("Zed", fills_in=False, silent=frozenset({"remote", "source", "settings"}))
 
 

@@ -27,7 +27,7 @@ _KEPT: Final = (
     "description",
     "enabled",
     "timeout",
-    "connect_timeout",
+    "limits",
     "tools",
 )
 # Keys that can be left out without a word: nothing is lost here by that.
@@ -68,14 +68,15 @@ _REMOTE_TYPES: Final = frozenset({"http", "sse", "auto"})
 class HostSpelling:
     """The keys and references by which one host differs from `mcpServers` of Claude Desktop.
 
-    `renamed` maps its keys to ours. `durations` maps its keys to ours and the seconds that one unit is. `text` changes
-    its references into ours; `fills_in` says whether it has references at all. `silent` are more keys that nothing is
-    lost with.
+    `renamed` maps its keys to ours. `timeouts` and `connect_timeouts` map its keys for `timeout` and for
+    `limits.connect_timeout` to the seconds that one unit is. `text` changes its references into ours; `fills_in` says
+    whether it has references at all. `silent` are more keys that nothing is lost with.
     """
 
     title: str
     renamed: Mapping[str, str] = field(default_factory=dict)
-    durations: Mapping[str, tuple[str, float]] = field(default_factory=lambda: {"timeout": ("timeout", 1.0)})
+    timeouts: Mapping[str, float] = field(default_factory=lambda: {"timeout": 1.0})
+    connect_timeouts: Mapping[str, float] = field(default_factory=dict)
     text: Callable[[str], str] = str
     fills_in: bool = True
     silent: frozenset[str] = frozenset()
@@ -96,21 +97,25 @@ def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading
     if isinstance(nested, Mapping):  # newer versions of Cline, older ones of Continue
         entry = {**nested, **{key: value for key, value in entry.items() if key != "transport"}}
     left = {key: value for key, value in entry.items() if value is not None and not is_comment(key)}
-    durations = {
-        ours: _duration(left.pop(key), unit, key) for key, (ours, unit) in spelling.durations.items() if key in left
-    }
+    timeout, connect_timeout = _taken(left, spelling.timeouts), _taken(left, spelling.connect_timeouts)
     for key, ours in spelling.renamed.items():
         if key in left:
             left.setdefault(ours, left.pop(key))
     made = translate({key: value for key, value in left.items() if key not in spelling.silent})
-    fields = {**made.fields, **durations}
+    fields = dict(made.fields)
+    # A host's own object of this name is not ours.
+    unknown = (*made.unknown, "limits") if fields.pop("limits", None) is not None else made.unknown
+    if timeout is not None:
+        fields["timeout"] = timeout
+    if connect_timeout is not None:
+        fields["limits"] = {"connect_timeout": connect_timeout}
     if isinstance(written := left.get("enabled"), str):
         fields["enabled"] = _SWITCH_WORDS.get(written.strip().lower())
     if not isinstance(fields.get("enabled", True), bool):
         raise UnusableEntry("its switch (`enabled` or `disabled`) is neither true nor false")
     if ENV_FILE in left:
         fields[ENV_FILE] = left[ENV_FILE]
-    _note_lost(left, made.unknown, fields, spelling, notes)
+    _note_lost(left, unknown, fields, spelling, notes)
     found = {key: fields[key] for key in _KEPT if fields.get(key) is not None}
     _check_forms(found, notes)
     _choose_transport(found, notes)
@@ -275,6 +280,12 @@ def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[
         else:
             made[key] = value
     return {key: value for key, value in made.items() if value is not None}
+
+
+def _taken(left: dict[str, Any], units: Mapping[str, float]) -> float | int | None:
+    """Take a time out of what is left of an entry; return it in seconds, the last if there are several."""
+    found = [_duration(left.pop(key), unit, key) for key, unit in units.items() if key in left]
+    return found[-1] if found else None
 
 
 def _duration(value: object, unit: float, key: str) -> float | int:

@@ -12,8 +12,8 @@ from aggregator.hosts.entries import HostSpelling, dollar_names, plain_entry, re
 from aggregator.hosts.folders import variable_folder
 from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
-_GEMINI: Final = HostSpelling("Gemini CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
-_COPILOT: Final = HostSpelling("Copilot CLI", durations={"timeout": ("timeout", 0.001)}, text=dollar_names)
+_GEMINI: Final = HostSpelling("Gemini CLI", timeouts={"timeout": 0.001}, text=dollar_names)
+_COPILOT: Final = HostSpelling("Copilot CLI", timeouts={"timeout": 0.001}, text=dollar_names)
 
 
 def _gemini_files(machine: Machine) -> tuple[HostFile, ...]:

@@ -11,11 +11,8 @@ from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, O
 _SPELLING: Final = HostSpelling(
     "Codex",
     renamed={"enabled_tools": "enabledTools", "disabled_tools": "disabledTools"},
-    durations={
-        "startup_timeout_sec": ("connect_timeout", 1.0),
-        "startup_timeout_ms": ("connect_timeout", 0.001),
-        "tool_timeout_sec": ("timeout", 1.0),
-    },
+    timeouts={"tool_timeout_sec": 1.0},
+    connect_timeouts={"startup_timeout_sec": 1.0, "startup_timeout_ms": 0.001},
     fills_in=False,
     silent=frozenset({"required", "tools", "default_tools_approval_mode", "supports_parallel_tool_calls"}),
 )

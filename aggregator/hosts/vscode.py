@@ -10,7 +10,7 @@ from aggregator.hosts.folders import children, code_folders
 from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _SOURCE: Final = "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration"
-_SPELLING: Final = HostSpelling("VS Code", durations={})
+_SPELLING: Final = HostSpelling("VS Code", timeouts={})
 
 
 def _files(machine: Machine, product: str, remote: str) -> tuple[HostFile, ...]:

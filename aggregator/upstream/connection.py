@@ -97,8 +97,8 @@ def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
     """Return the error for a message that holds more values than the server may send."""
     return UpstreamBadAnswer(
         server.id,
-        f"{server.id} sent a message of more than {server.max_message_values} values "
-        "(`max_message_values` in its config raises the limit).",
+        f"{server.id} sent a message of more than {server.limits.max_message_values} values "
+        "(`limits.max_message_values` in its config raises the limit).",
     )
 
 

@@ -70,7 +70,7 @@ class SessionChoice:
         return session
 
     async def shared(self, limit: float) -> UpstreamSession:
-        """Wait for the shared session: `limit` seconds for a start, `reconnect_wait` for a reconnection.
+        """Wait for the shared session: `limit` seconds for a start, `limits.reconnect_wait` for a reconnection.
 
         Raises:
             UpstreamUnavailable: it does not come.
@@ -80,7 +80,7 @@ class SessionChoice:
         if session is not None and session.over:
             connection.lose(session, session.connection.ended.result())
         if lifecycle.state == "reconnecting":
-            limit = min(limit, self._config.value.reconnect_wait)
+            limit = min(limit, self._config.value.limits.reconnect_wait)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 while connection.session is None and (lifecycle.startable or lifecycle.state in _CONNECTING):

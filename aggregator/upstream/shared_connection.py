@@ -191,7 +191,7 @@ class SharedConnection:
         child: ChildProcess | None = None
         try:
             completed = await self._connector.complete(config)
-            async with asyncio.timeout(config.connect_timeout):
+            async with asyncio.timeout(config.limits.connect_timeout):
                 placed, child = await stack.enter_async_context(launched(completed, self._reaper))
                 session = await self._connector.connect(stack, placed, child, self._clients.client_side())
                 self._isolated.begin(placed)

@@ -337,7 +337,7 @@ class Supervisor:
                 return
 
     async def wait_all_tried(self, at_most: float | None = None) -> None:
-        """Wait until every upstream has been connected or has failed once; `connect_timeout` bounds each."""
+        """Wait until every upstream has been connected or has failed once; `limits.connect_timeout` bounds each."""
         deadline = None if at_most is None else asyncio.get_running_loop().time() + at_most
         while self._having("starting") and await self._wait_changed(deadline):
             pass

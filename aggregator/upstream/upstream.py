@@ -66,7 +66,7 @@ class Upstream:
     redaction: removes secrets from texts about it.
     switched_off: set if an operator switched it off until the next start.
     last_words: its last lines on stderr, and the failures of its connections.
-    calls, in_flight, refused: numbers of requests sent, in flight, and over `max_pending`.
+    calls, in_flight, refused: numbers of requests sent, in flight, and over `limits.max_pending`.
     """
 
     def __init__(
@@ -284,9 +284,9 @@ class Upstream:
             UpstreamError: the server is away, too slow, lost during the request, or answered nonsense.
         """
         config, caller, limit = self.config, request.caller, request.limit
-        if begun is None and self._idle.uses >= config.max_pending:
+        if begun is None and self._idle.uses >= config.limits.max_pending:
             self.refused += 1
-            raise UpstreamBusy(config.id, config.max_pending)
+            raise UpstreamBusy(config.id, config.limits.max_pending)
         began, again = begun.began if begun is not None else time.monotonic(), False
         with self._idle.use():
             if begun is not None:
@@ -317,14 +317,14 @@ class Upstream:
         """
         idle, config, caller = self._idle, self.config, request.caller
         assert caller is not None, "a direct call is a host's"
-        if idle.uses >= config.max_pending or caller.level is not None or not self.health.answers:
+        if idle.uses >= config.limits.max_pending or caller.level is not None or not self.health.answers:
             return False
         session = self._at_once(caller)
         if session is None:
             return False
         if extends is not None:
             assert running.deadline is not None, "nothing has suspended its time limit yet"
-            running.latest = running.deadline - extends + config.max_timeout
+            running.latest = running.deadline - extends + config.limits.max_timeout
         try:
             sent = self._sender.begin(request, session, running, extends, running)
         except (PeerGone, UpstreamError, ValueError):

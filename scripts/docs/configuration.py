@@ -7,14 +7,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.auth.issuers import ClaimsConfig, IntrospectionConfig, IssuerConfig, SignInConfig
-from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.durations import format_duration, parse_duration, parse_size
-from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
-from aggregator.config.server_config import ServerConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_config import GROUPS, ServerConfig
 from aggregator.config.servers.foreign import WORKED_OUT
 from aggregator.config.settings import TlsConfig
 from aggregator.notify.config import ReceiverConfig
@@ -28,20 +24,17 @@ ISSUER_PARTS: dict[str, type[BaseModel]] = {
     "issuers[].sign_in": SignInConfig,
 }
 # Fields whose default is told in the description.
-_WRITTEN_DEFAULTS = ("prefix", "type", "description", "max_timeout")
+_WRITTEN_DEFAULTS = ("prefix", "type", "description", "limits.max_timeout")
 
 
 def rendered() -> str:
     """Return the reference: a heading per field, by section."""
     parts = [
         "## Fields of a server\n",
-        _section(ServerConfig, "", WORKED_OUT | {"tools", "launch", "tls", "health", "auth"}),
+        _section(ServerConfig, "", WORKED_OUT | GROUPS.keys()),
     ]
-    parts += [_heading("launch", ServerConfig.model_fields["launch"]), _section(LaunchConfig, "launch.", frozenset())]
-    parts += [_heading("tls", ServerConfig.model_fields["tls"]), _section(ServerTlsConfig, "tls.", frozenset())]
-    parts += [_heading("tools", ServerConfig.model_fields["tools"]), _section(ToolsConfig, "tools.", frozenset())]
-    parts += [_heading("health", ServerConfig.model_fields["health"]), _section(HealthConfig, "health.", frozenset())]
-    parts += [_heading("auth", ServerConfig.model_fields["auth"]), _section(ServerAuthConfig, "auth.", frozenset())]
+    for group, model in GROUPS.items():
+        parts += [_heading(group, ServerConfig.model_fields[group]), _section(model, f"{group}.", frozenset())]
     parts += ["## Fields at the root\n"]
     for name, field in Config.model_fields.items():
         if name == "servers":

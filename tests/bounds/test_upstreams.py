@@ -57,7 +57,7 @@ def misbehaving(kind: str, **fields: Any) -> ServerConfig:
 async def test_pending_calls_have_a_bound(tmp_path: Path) -> None:
     """Proves: D7, D11. One more is refused at once, as one that may be tried again; other servers do not notice."""
     async with (
-        web_harness(tmp_path, raw_stdio("other"), upstream={"max_pending": 2}) as it,
+        web_harness(tmp_path, raw_stdio("other"), upstream={"limits": {"max_pending": 2}}) as it,
         asyncio.TaskGroup() as tasks,
     ):
         held = [tasks.create_task(it.call(hang=True)) for _ in range(2)]
@@ -65,7 +65,7 @@ async def test_pending_calls_have_a_bound(tmp_path: Path) -> None:
         result = (await it.call()).json()["result"]
         assert code_of(result) == "upstream_busy"
         error = result["_meta"]["aggregator/error"]
-        assert (error["retryable"], error["limit"], error["field"]) == (True, 2, "max_pending")
+        assert (error["retryable"], error["limit"], error["field"]) == (True, 2, "limits.max_pending")
         assert it.app.snapshot().upstreams["up"].refused == 1
         harness = AppHarness(it.app)
         await harness.check_echo("other.echo")
@@ -91,7 +91,7 @@ async def test_a_large_answer_is_refused_on_every_transport() -> None:
 
     async with raw_http() as raw, raw_http() as sse, raw_sse() as old:
         raw.on["tools/call"], sse.on["tools/call"] = whole, streamed
-        bound: Json = {"max_message_bytes": SMALL}
+        bound: Json = {"limits": {"max_message_bytes": SMALL}}
         servers = (
             raw_stdio("pipe", **bound),
             server_config("whole", type="http", url=raw.url, **bound),
@@ -103,12 +103,12 @@ async def test_a_large_answer_is_refused_on_every_transport() -> None:
                 arguments: Json = {"size": 2 * SMALL} if name == "pipe.large" else {}
                 result = await harness.call(name, **arguments)
                 assert code_of(result) == "upstream_bad_answer"
-                assert "`max_message_bytes`" in result["content"][0]["text"]
+                assert "`limits.max_message_bytes`" in result["content"][0]["text"]
                 await harness.check_echo(f"{name.partition('.')[0]}.echo")
             # On HTTP+SSE there is one stream for all: it cannot be read on, and is opened anew.
             result = await harness.call("old.odd", say="x" * 2 * SMALL)
             assert code_of(result) == "outcome_unknown"
-            assert "`max_message_bytes`" in result["content"][0]["text"]
+            assert "`limits.max_message_bytes`" in result["content"][0]["text"]
             await harness.check_echo("old.echo")
 
 
@@ -118,9 +118,9 @@ async def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.Monke
     monkeypatch.setattr(memory, "INTERVAL", 0.02)
     monkeypatch.setattr(memory, "_GOOD_FOR", 0.01)
     async with running_app(
-        misbehaving("grows", memory_limit=60_000_000), raw_stdio("good", memory_limit=2**30)
+        misbehaving("grows", limits={"memory_limit": 60_000_000}), raw_stdio("good", limits={"memory_limit": 2**30})
     ) as harness:
-        await until(lambda: "`memory_limit`" in harness.upstream("m").reason, "it was ended for that")
+        await until(lambda: "`limits.memory_limit`" in harness.upstream("m").reason, "it was ended for that")
         await harness.check_echo("good.echo")
 
 
@@ -206,6 +206,6 @@ async def test_where_memory_cannot_be_told_that_is_said(
 ) -> None:
     """Proves: C4, E9. The limit has no effect there, and the server runs."""
     monkeypatch.setattr("aggregator.upstream.process.process.can_measure", lambda: False)
-    async with running_app(raw_stdio("good", memory_limit=1_000_000)) as harness:
+    async with running_app(raw_stdio("good", limits={"memory_limit": 1_000_000})) as harness:
         await harness.check_echo("good.echo")
-    assert "`memory_limit` has no effect" in caplog.text
+    assert "`limits.memory_limit` has no effect" in caplog.text

@@ -52,7 +52,7 @@ async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> N
     async with raw_http() as whole, raw_http() as sse, raw_sse() as old:
         whole.on["tools/call"], sse.on["tools/call"] = odd(whole, streams=False), odd(sse, streams=True)
         old.on["tools/call"] = on_the_stream
-        bound: Json = {"max_message_values": MOST}
+        bound: Json = {"limits": {"max_message_values": MOST}}
         servers = (
             raw_stdio("pipe", **bound),
             server_config("whole", type="http", url=whole.url, **bound),
@@ -64,7 +64,7 @@ async def test_an_answer_of_too_many_values_is_refused_on_every_transport() -> N
             for name in ("pipe.raw", "whole.odd", "streamed.odd", "old.odd"):
                 result = await harness.call(name, None, **({"lines": [connection]} if name == "pipe.raw" else {}))
                 assert code_of(result) == "upstream_bad_answer", name
-                assert "`max_message_values`" in result["content"][0]["text"]
+                assert "`limits.max_message_values`" in result["content"][0]["text"]
                 await harness.check_echo(f"{name.partition('.')[0]}.echo")
 
 
@@ -72,7 +72,7 @@ async def test_what_a_server_says_unasked_is_bounded_too() -> None:
     """Proves: C8, D11. A notification of too many values is dropped unread; the answer behind it is taken."""
     note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": MANY}})
     good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
-    async with running_app(raw_stdio("odd", max_message_values=MOST)) as harness:
+    async with running_app(raw_stdio("odd", limits={"max_message_values": MOST})) as harness:
         assert text_of(await harness.call("odd.raw", lines=[note, good])) == "good"
 
 

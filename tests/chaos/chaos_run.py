@@ -158,11 +158,13 @@ class ChaosRun:
 
     def _servers(self) -> Iterator[ServerConfig]:
         for name in (*STEADY, *WILD):
-            fields: dict[str, Any] = {"id": name, "key": name, "prefix": name, "max_message_bytes": LARGEST}
+            fields: dict[str, Any] = {"id": name, "key": name, "prefix": name}
+            limits: dict[str, Any] = {"max_message_bytes": LARGEST}
             if name in STEADY:
-                fields |= {"timeout": BOUND, "connect_timeout": BOUND}
+                fields["timeout"], limits["connect_timeout"] = BOUND, BOUND
             else:
-                fields |= {"timeout": 0.4, "connect_timeout": 2, "reconnect_wait": 0.3}
+                fields["timeout"] = 0.4
+                limits |= {"connect_timeout": 2, "reconnect_wait": 0.3}
                 fields["health"] = HealthConfig(interval=0.5, timeout=0.5)
             if name in self._webs:
                 fields |= {"type": "sse" if name == "wild_sse" else "http", "url": self._webs[name].url}
@@ -171,7 +173,7 @@ class ChaosRun:
                 fields |= {"type": "stdio", "command": sys.executable, "args": ("-I", "-S", str(SCRIPT)), "env": env}
             else:
                 fields |= {"type": "local", "target": "tests.chaos.faulty_local:build"}
-            yield ServerConfig(**fields)
+            yield ServerConfig(**fields, limits=limits)
 
     # -- half a round
 

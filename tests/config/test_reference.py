@@ -10,12 +10,10 @@ from aggregator.accounts.config import ServerAuthConfig
 from aggregator.code.config import CodeConfig
 from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
-from aggregator.config.client_tls import ServerTlsConfig
-from aggregator.config.health import HealthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
 from aggregator.config.secret_settings import SecretsConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_config import GROUPS
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
 from aggregator.config.settings import (
     AuditConfig,
@@ -38,6 +36,12 @@ from .conftest import Load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 URL_FIELDS = {"url", "headers", "proxy", "launch", "type", "auth", "tls"}
+# What a part of an entry needs besides the option that an example has.
+NEEDED: dict[str, dict[str, object]] = {
+    "launch": {"command": "x"},
+    "tls": {"client_cert": "a"},
+    "auth": {"per": "shared", "client_id": "a"},
+}
 ENVIRON = {"EXAMPLE_KEY": "a", "CLIENT_KEY_PASSWORD": "p", "EXAMPLE_TOKEN": "b", "GITHUB_TOKEN": "c"}
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
@@ -69,7 +73,7 @@ def test_every_field_has_its_heading() -> None:
         "secrets": SecretsConfig,
         "redact": RedactConfig,
     }
-    parts.update(launch=LaunchConfig, tls=ServerTlsConfig, tools=ToolsConfig, health=HealthConfig)
+    parts |= {group: model for group, model in GROUPS.items() if group != "auth"}
     parts |= {f"auth.{part}": model for part, model in ISSUER_PARTS.items()}
     parts["notify[]"] = ReceiverConfig
     root = {name for name in Config.model_fields if name != "servers"}
@@ -102,15 +106,12 @@ def test_the_examples_of_fields_load(load_file: Load) -> None:
     assert servers
     for number, (heading, snippet) in enumerate(_examples(servers[1])):
         example: dict[str, object] = json.loads(f"{{{snippet}}}")
-        if heading.startswith("auth."):
-            example = {"auth": {"per": "shared", "client_id": "a", **example}}
-        if heading.startswith("tls."):
-            example = {"tls": {"client_cert": "a", **example}}
-        entry: dict[str, object] = {"url": "https://a"} if example.keys() & URL_FIELDS else {}
-        if not entry and "target" not in example:
-            entry = {"command": "x"}
-        in_tools = example.keys() & {"include", "exclude"} or isinstance(example.get("timeout"), dict)
-        entry |= {"tools": example} if in_tools else example
+        part = heading.rpartition(".")[0]
+        entry: dict[str, object] = {part: NEEDED.get(part, {}) | example} if part else example
+        if entry.keys() & URL_FIELDS:
+            entry = {"url": "https://a"} | entry
+        elif "target" not in entry:
+            entry = {"command": "x"} | entry
         loaded = load_file({"mcpServers": {f"s{number}": entry}}, ENVIRON)
         assert not loaded.problems, snippet
         assert len(loaded.config.servers) == 1

@@ -33,7 +33,7 @@ def test_pasted_files_are_accepted(content: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("entry", "fits"),
     [
-        ({"command": "x", "timeout": "1m30s", "max_message_bytes": "8MiB", "enabled": "${ON:-true}"}, True),
+        ({"command": "x", "timeout": "1m30s", "limits": {"max_message_bytes": "8MiB"}, "enabled": "${ON:-true}"}, True),
         ({"command": "x", "_remark": 1, "//": "a", "env": {"A": 1, "B": None}}, True),
         ({"command": "x", "timeout": "${T}", "type": "streamable_http"}, True),
         ({"command": "x", "timout": 3}, False),

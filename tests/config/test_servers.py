@@ -1,11 +1,13 @@
 """One entry: what it becomes, what is said about it, and that it never costs another."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_config import GROUPS, ServerConfig
 from aggregator.config.server_parts import AcceptedChanges, ChangeClassName
 from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES
 
@@ -30,8 +32,8 @@ def test_what_is_not_written_has_its_default(load_file: Load) -> None:
     assert (server.id, server.key, server.prefix, server.type, server.description) == ("it", "it", "it", "stdio", "it")
     assert server.args == ("-y", "3", "true")
     assert server.env == {"PORT": "8080"}
-    assert (server.timeout, server.max_timeout, server.connect_timeout) == (30, 600, 30)
-    assert (server.enabled, server.protocol, server.max_message_bytes) == (True, "auto", 64 * 2**20)
+    assert (server.timeout, server.limits.max_timeout, server.limits.connect_timeout) == (30, 600, 30)
+    assert (server.enabled, server.protocol, server.limits.max_message_bytes) == (True, "auto", 64 * 2**20)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +46,15 @@ def test_what_is_not_written_has_its_default(load_file: Load) -> None:
         ({"command": "x", "url": None, "headers": None}, {"type": "stdio"}),
         ({"url": "http://a", "type": "HTTP"}, {"type": "http"}),
         ({"command": "x", "enabled": "false"}, {"enabled": False, "disabled_reason": None}),
-        ({"command": "x", "timeout": "2m", "connect_timeout": 5}, {"timeout": 120, "connect_timeout": 5}),
-        ({"command": "x", "timeout": "15m"}, {"timeout": 900, "max_timeout": 900}),
-        ({"command": "x", "tools": {"timeout": {"big_*": "1h"}}}, {"max_timeout": 3600}),
-        ({"command": "x", "max_timeout": "5s", "timeout": "5s"}, {"max_timeout": 5}),
+        (
+            {"command": "x", "timeout": "2m", "limits": {"connect_timeout": 5}},
+            {"timeout": 120, "limits.connect_timeout": 5},
+        ),
+        ({"command": "x", "timeout": "15m"}, {"timeout": 900, "limits.max_timeout": 900}),
+        ({"command": "x", "tools": {"timeout": {"big_*": "1h"}}}, {"limits.max_timeout": 3600}),
+        ({"command": "x", "limits": {"max_timeout": "5s"}, "timeout": "5s"}, {"limits.max_timeout": 5}),
         ({"command": "x", "prefix": "px"}, {"id": "it", "prefix": "px"}),
-        ({"command": "x", "max_message_bytes": "8MiB"}, {"max_message_bytes": 8 * 2**20}),
+        ({"command": "x", "limits": {"max_message_bytes": "8MiB"}}, {"limits.max_message_bytes": 8 * 2**20}),
         ({"command": "x", "_why": "a remark", "//": 1}, {"command": "x"}),
         (
             {"command": "x"},
@@ -65,7 +70,7 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
     server, problems = one(load_file, entry)
     assert not problems
     assert server
-    assert {name: getattr(server, name) for name in expected} == expected
+    assert {name: attrgetter(name)(server) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,10 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
         ({"command": "x", "timeout": True}, 'Expected a number of seconds or a text like "30s" or "1m30s", got true.'),
         ({"command": "x", "timeout": -5}, "mcpServers.it.timeout: Expected a length of time above zero, got -5."),
         ({"command": "x", "timeout": "soon"}, 'got "soon".'),
-        ({"command": "x", "max_message_bytes": "big"}, 'Expected a number of bytes or a text like "4MiB", got "big".'),
+        (
+            {"command": "x", "limits": {"max_message_bytes": "big"}},
+            'Expected a number of bytes or a text like "4MiB", got "big".',
+        ),
         ({"command": "x", "enabled": "perhaps"}, 'mcpServers.it.enabled: Expected true or false, got "perhaps".'),
         ({"command": "x", "disabled": "perhaps"}, 'mcpServers.it.disabled: Expected true or false, got "perhaps".'),
         ({"command": "x", "protocol": "modren"}, 'got "modren". Did you mean `modern`?'),
@@ -158,6 +166,18 @@ def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, ent
         ({"command": "x", "tools": {"exlude": []}}, "mcpServers.it.tools.exlude: This key is not known"),
         ({"url": "http://a", "launch": {"command": "x", "arg": []}}, "mcpServers.it.launch.arg: This key"),
         (
+            {"command": "x", "maxTimeout": 5},
+            "it.maxTimeout: This key is not known and has no effect. Did you mean `limits.max_timeout`?",
+        ),
+        (
+            {"command": "x", "limits": {"maxPending": 5}},
+            "it.limits.maxPending: This key is not known and has no effect. Did you mean `max_pending`?",
+        ),
+        ({"command": "x", "health": {"isolaton": 5}}, 'Did you mean `isolation`, beside "health"?'),
+        ({"command": "x", "limits": {"zzz": 5}}, "it.limits.zzz: This key is not known and has no effect. Remove it."),
+        # A word of hosts.
+        ({"command": "x", "scopes": ["a"]}, "it.scopes: This option belongs in `auth`, and has no effect here."),
+        (
             {"command": "x", "headers": {"A": "b"}},
             "mcpServers.it.headers: `headers` has no effect on a server",
         ),
@@ -167,7 +187,12 @@ def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, ent
             {"command": "x", "timeout": 60000},
             'which is 16h40m. Write "16h40m" if that is right, or "1m"',
         ),
-        ({"command": "x", "max_timeout": 5}, "mcpServers.it.max_timeout: A time-out of 30s is above the maximum"),
+        ({"command": "x", "limits": {"max_timeout": 60000}}, "it.limits.max_timeout: The number 60000 means seconds"),
+        ({"command": "x", "limits": {"connect_timeout": 60000}}, "limits.connect_timeout: The number 60000 means"),
+        (
+            {"command": "x", "limits": {"max_timeout": 5}},
+            "mcpServers.it.limits.max_timeout: A time-out of 30s is above the maximum",
+        ),
         (
             {"command": "x", "prefix": "my maps"},
             "Tool names cannot hold this prefix; it is `my-maps`",
@@ -181,6 +206,52 @@ def test_an_odd_entry_runs_with_a_warning(load_file: Load, entry: object, said: 
     assert len(problems) == 1
     assert said in problems[0]
     assert problems[0].startswith("warning: ")
+
+
+def test_the_groups_are_the_objects_of_the_model() -> None:
+    """`on_change` is one as well, but only in one of its forms."""
+    found = set[str]()
+    for name, field in ServerConfig.model_fields.items():
+        kinds = (field.annotation, *get_args(field.annotation))
+        found |= {name for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)}
+        if name in GROUPS:
+            assert GROUPS[name] in kinds
+    assert found == GROUPS.keys() | {"on_change"}
+
+
+@pytest.mark.parametrize(
+    "option", [(group, name) for group, model in GROUPS.items() if group != "auth" for name in model.model_fields]
+)
+def test_an_option_has_one_place(load_file: Load, option: tuple[str, str]) -> None:
+    """E9: an entry without what it says would run without a bound. The error names the place, and the right one."""
+    group, name = option
+    entry: dict[str, Any]
+    if name in ServerConfig.model_fields:
+        other = next(one for one, model in GROUPS.items() if name not in model.model_fields)
+        entry, place, fix = {other: {name: 1}}, f"{other}.{name}", f'Write it beside "{other}".'
+        belongs = "the entry itself"
+    else:
+        entry, place, fix = {name: 1}, name, f'Write "{group}": {{"{name}": ...}} in the entry.'
+        belongs = f"`{group}`"
+    server, problems = one(load_file, {"url": "https://a", **entry})
+    assert server is None
+    assert f"mcpServers.it.{place}: This option belongs in {belongs}, and has no effect here. {fix}" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"tools": {"max_pending": 5}}, "it.tools.max_pending: This option belongs in `limits`, and has no effect"),
+        ({"limits": {"failures": 5}}, "it.limits.failures: This option belongs in `health`, and has no effect"),
+        ({"enabled": False, "grace": 5}, "it.grace: This option belongs in `limits`"),
+    ],
+)
+def test_an_option_in_another_group_is_an_error(load_file: Load, entry: dict[str, Any], said: str) -> None:
+    server, problems = one(load_file, {"command": "x", **entry})
+    assert server is None
+    assert len(problems) == 1
+    assert problems[0].startswith("error: ")
+    assert said in problems[0]
 
 
 @pytest.mark.parametrize(
@@ -220,9 +291,13 @@ def test_of_two_with_one_name_the_first_stays(load_file: Load) -> None:
 
 
 def test_a_server_that_is_there_twice(load_file: Load) -> None:
-    loaded = load_file('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y", "cwd": "b", "cwd": "c"}}}')
-    assert [server.command for server in loaded.config.servers] == ["y"]
-    assert [problem.where for problem in loaded.problems] == ["mcpServers.a", "mcpServers.a.cwd"]
+    loaded = load_file(
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y", "cwd": "b", "cwd": "c", '
+        '"limits": {"grace": 1, "grace": 2}}}}'
+    )
+    assert [(server.command, server.limits.grace) for server in loaded.config.servers] == [("y", 2)]
+    where = ["mcpServers.a", "mcpServers.a.cwd", "mcpServers.a.limits.grace"]
+    assert [problem.where for problem in loaded.problems] == where
 
 
 def test_folders_are_relative_to_the_file(load_file: Load, tmp_path: Path) -> None:

@@ -176,11 +176,14 @@ async def test_last_words_outlive_a_restart_and_stay_small(background: Backgroun
 async def test_the_last_failure_of_an_address_is_told(background: BackgroundLoop, tmp_path: Path) -> None:
     """Proves: E5"""
     away = {"url": f"http://127.0.0.1:1/{CANARY}/mcp", "headers": {"Authorization": f"Bearer {CANARY}"}}
+    away |= {"limits": {"max_pending": 7, "grace": "30s"}}
     own = ConsoleHarness(background, tmp_path, {"away": away}, POLICY)
     found = await shown(own, "away")
     assert found["failure"]["text"]
     assert found["state"] == "unavailable"
     assert {"name": "url", "value": "http://127.0.0.1:1"} in found["configuration"]
+    limits = [one for one in found["configuration"] if one["name"].startswith("limits.")]
+    assert limits == [{"name": "limits.max_pending", "value": "7"}], "a default is not shown"
     async with own.signed_in("viewer") as viewer:
         page = (await viewer.get("/console/servers/away")).text
     assert "Last failure" not in page

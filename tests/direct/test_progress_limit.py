@@ -13,15 +13,16 @@ from tests.direct.direct_harness import DIRECT, HOST_KINDS, ask, child, direct_h
 from tests.direct.test_results import REPORT
 from tests.peers.toolbox import Json
 
+LONGEST: Final = 90.0
+LIMITS: Final = {"max_timeout": LONGEST}
 # By the fields of a server: whether progress starts the limit of its calls anew.
 EXTENDS: Final[dict[str, tuple[Json, bool]]] = {
     "default": ({}, True),
     "set": ({"timeout": 25}, False),
-    "set-and-resets": ({"timeout": 25, "timeout_resets_on_progress": True}, True),
-    "never": ({"timeout_resets_on_progress": False}, False),
+    "set-and-resets": ({"timeout": 25, "limits": {**LIMITS, "timeout_resets_on_progress": True}}, True),
+    "never": ({"limits": {**LIMITS, "timeout_resets_on_progress": False}}, False),
     "of-a-tool": ({"tools": {"timeout": {"an*": 25}}}, False),
 }
-LONGEST: Final = 90.0
 
 
 def _untimed() -> Json:
@@ -33,7 +34,7 @@ def _untimed() -> Json:
 async def test_progress_extends_a_call_without_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
 ) -> None:
-    """B4: up to `max_timeout` after the call began, whether the host wants it or not; a limit that was set holds."""
+    """B4: up to `limits.max_timeout` after the call began, wanted by the host or not; a limit that was set holds."""
     begun: list[tuple[float | None, DirectRequest]] = []
     begin = Upstream.begin
 
@@ -42,7 +43,7 @@ async def test_progress_extends_a_call_without_a_task(
         return begin(upstream, request, running, extends)
 
     monkeypatch.setattr(Upstream, "begin", noted)
-    servers = {name: {**_untimed(), "max_timeout": LONGEST, **fields} for name, (fields, _) in EXTENDS.items()}
+    servers = {name: {**_untimed(), "limits": LIMITS, **fields} for name, (fields, _) in EXTENDS.items()}
     async with direct_harness(tmp_path, monkeypatch, servers) as it, it.host(*kind) as host:
         for server, (fields, extends) in EXTENDS.items():
             for writes in ([text("a")], [REPORT % 1, text("a")]):

@@ -271,6 +271,13 @@ SEEDS: Final = (
     Seed("empty file", "config_not_json", _text(""), _good, "mcpServers"),
     Seed("mcpServer", "config_key_unknown", _text('{"mcpServer": {"a": {"command": "x"}}}'), _good, "`mcpServers`?"),
     Seed(
+        "a bound outside of limits",
+        "config_key_misplaced",
+        _text('{"mcpServers": {"a": {"command": "x", "max_timeout": "1h"}}}'),
+        _good,
+        'Write "limits": {"max_timeout": ...}',
+    ),
+    Seed(
         "one name for two servers",
         "config_key_repeated",
         _text('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'),

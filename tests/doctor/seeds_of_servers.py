@@ -103,8 +103,8 @@ SEEDS: Final = tuple(
         (
             "no answer to initialize",
             "server_hangs",
-            _small("--silent", connect_timeout=1),
-            "connect_timeout",
+            _small("--silent", limits={"connect_timeout": 1}),
+            "`limits.connect_timeout`",
             ("--timeout", "8"),
         ),
         ("old Node.js", "server_node_version", _says(NODE), "current Node.js", ()),

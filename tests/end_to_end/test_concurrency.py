@@ -65,7 +65,7 @@ async def test_an_upstream_that_hangs_delays_nobody(open_harness: OpenHarness) -
     harness = open_harness(
         {
             "good": local_entry(),
-            "mute": {"command": "sleep", "args": ["1000"], "connect_timeout": 0.3},
+            "mute": {"command": "sleep", "args": ["1000"], "limits": {"connect_timeout": 0.3}},
             "missing": {"command": "no-such-program-anywhere"},
             "closed": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
             "other": raw_stdio_entry(),

@@ -30,7 +30,7 @@ def hurried(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
         "http_legacy": {"type": "http", "url": http, "protocol": "legacy", **short},
         "sse": {"type": "sse", "url": sse, **short},
         "local_modern": local_entry(**short),
-        "resets": raw_stdio_entry(timeout=LIMIT, timeout_resets_on_progress=True, max_timeout=2 * LIMIT),
+        "resets": raw_stdio_entry(timeout=LIMIT, limits={"timeout_resets_on_progress": True, "max_timeout": 2 * LIMIT}),
         "holds": raw_stdio_entry(timeout=LIMIT),
     }
     return ServerHarness(background, write_config(tmp_path_factory.mktemp("hurried"), servers))

@@ -21,7 +21,9 @@ TEXT: Final[Json] = {"type": "object", "properties": {"say": {"type": "string"}}
 
 def web(raw: RawHttpServer, **fields: Any) -> ServerConfig:
     """The first one, which the test takes away and brings back."""
-    return server_config("first", **{"type": "http", "url": raw.url, "fallbacks": ("second",), "grace": 0.05} | fields)
+    return server_config(
+        "first", **{"type": "http", "url": raw.url, "fallbacks": ("second",), "limits": {"grace": 0.05}} | fields
+    )
 
 
 def records(harness: AppHarness) -> list[CallRecord]:
@@ -100,7 +102,7 @@ async def test_nobody_goes_over_for_a_moment_in_which_nobody_called() -> None:
 async def test_a_call_that_may_have_been_run_goes_nowhere_else(tmp_path: Path) -> None:
     """Proves: C18. The process ends in the middle of a call: nobody knows, so nobody runs it again."""
     log = tmp_path / "log"
-    first = raw_stdio("first", fallbacks=("second",), grace=0.05)
+    first = raw_stdio("first", fallbacks=("second",), limits={"grace": 0.05})
     async with running_app(first, raw_stdio("second", log=log)) as harness:
         assert code_of(await harness.call("first.leave")) == "outcome_unknown"
         await until(lambda: harness.upstream("second").in_flight == 0, "nothing is under way there")
@@ -121,7 +123,7 @@ async def test_the_third_answers_if_the_second_is_away_too() -> None:
     """Proves: C18, A8. In the order of the config; with nobody left the first one's own state is told."""
     async with raw_http() as raw, raw_http() as other:
         first = web(raw, fallbacks=("second", "third"))
-        second = server_config("second", type="http", url=other.url, grace=0.05)
+        second = server_config("second", type="http", url=other.url, limits={"grace": 0.05})
         async with running_app(first, second, raw_stdio("third")) as harness:
             await away(harness, raw)
             assert provenance_of(await harness.call("first.echo", say="a"))["server"] == "second"
@@ -135,7 +137,7 @@ async def test_the_third_answers_if_the_second_is_away_too() -> None:
 async def test_with_nobody_left_the_first_says_why() -> None:
     """Proves: C18, A8. It is what the agent called, so its state is told, and nobody is on record for it."""
     async with raw_http() as raw, raw_http() as other:
-        second = server_config("second", type="http", url=other.url, grace=0.05)
+        second = server_config("second", type="http", url=other.url, limits={"grace": 0.05})
         async with running_app(web(raw), second) as harness:
             await away(harness, raw)
             kept = records(harness)

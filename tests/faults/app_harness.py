@@ -37,8 +37,8 @@ def raw_stdio(
 
 def server_config(name: str, **fields: Any) -> ServerConfig:
     """One upstream with short limits."""
-    limits = {"timeout": 5, "connect_timeout": 5, "reconnect_wait": 2}
-    return ServerConfig(**{"id": name, "key": name, "prefix": name} | limits | fields)
+    limits = {"connect_timeout": 5, "reconnect_wait": 2} | fields.pop("limits", {})
+    return ServerConfig(**{"id": name, "key": name, "prefix": name, "timeout": 5} | fields, limits=limits)
 
 
 class AppHarness:

@@ -70,7 +70,7 @@ class GatedServer:
         fields: Json = {
             "type": "stdio", "command": sys.executable, "args": ("-I", "-S", str(GATED), str(self.gate), "serve"),
             "env": {"RAW_TOOLS": str(self._tools)}, "protocol": "legacy", "timeout": 600,
-            "connect_timeout": 600,
+            "limits": {"connect_timeout": 600},
         }  # fmt: skip
         return server_config(name, **(fields | rest))
 

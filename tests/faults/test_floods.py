@@ -61,7 +61,7 @@ async def test_lines_of_a_stream_are_read_at_a_pace(kind: str, transport: str, m
 
     raw.on["GET"] = flood
     async with raw_http(raw):
-        flooding = server_config("flood", type=transport, url=raw.url, connect_timeout=60)
+        flooding = server_config("flood", type=transport, url=raw.url, limits={"connect_timeout": 60})
         app = build_app(Config(servers=(flooding, raw_stdio("good")), startup_wait=0.1))
         async with app.running():
             harness = AppHarness(app)

@@ -22,7 +22,7 @@ TOKEN = "token-in-a-header-77aa"
 
 def http(raw: RawHttpServer, **fields: Any) -> Any:
     secret = {"url": f"{raw.url}?key={KEY}", "headers": {"authorization": f"Bearer {TOKEN}"}}
-    return server_config("web", **({"type": "http", "timeout": 1, "connect_timeout": 2} | secret | fields))
+    return server_config("web", **({"type": "http", "timeout": 1, "limits": {"connect_timeout": 2}} | secret | fields))
 
 
 def status(number: int, body: Any = b"", kind: str = "", **headers: str) -> Handler:
@@ -169,7 +169,9 @@ async def test_a_call_that_goes_wrong_ends_for_itself(
 
         raw.on["tools/call"] = call
         with caplog.at_level(logging.DEBUG):
-            async with running_app(http(raw, max_message_bytes=100_000), raw_stdio("good")) as harness:
+            async with running_app(
+                http(raw, limits={"connect_timeout": 2, "max_message_bytes": 100_000}), raw_stdio("good")
+            ) as harness:
                 try:
                     result = await harness.call("web.odd")
                 except RpcError as error:

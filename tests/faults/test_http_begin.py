@@ -168,7 +168,7 @@ async def test_anything_else_is_what_request_makes_of_it(name: str) -> None:
     body, expected = OTHERS[name]
     async with raw_http() as raw:
         raw.on["tools/call"] = answering(body)
-        async with connected(raw, max_message_bytes=2_000_000, max_message_values=200_000) as connection:
+        async with connected(raw, limits={"max_message_bytes": 2_000_000, "max_message_values": 200_000}) as connection:
             receiver = RecordingReceiver()
             sent = connection.begin(CALL, receiver)
             assert sent.is_sent

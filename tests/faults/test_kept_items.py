@@ -61,7 +61,7 @@ def full(server: ChangingServer) -> ChangingServer:
 
 def patient(server: ChangingServer, **fields: Any) -> ServerConfig:
     """Return an entry whose server may take minutes to start."""
-    return server.config(**({"timeout": 600, "connect_timeout": 600, "protocol": "legacy"} | fields))
+    return server.config(**({"timeout": 600, "limits": {"connect_timeout": 600}, "protocol": "legacy"} | fields))
 
 
 @asynccontextmanager

@@ -235,7 +235,7 @@ async def test_depth_outside_the_schema_costs_that_tool_at_most(field: str, dept
     odd = json.dumps(tool(schema=OBJECT | {"default": 7}) if field == "default" else tool(annotations=7))
     path = tmp_path / "tools.json"
     path.write_text('{"tools":[' + f"{json.dumps(tool('echo'))},{odd.replace('7', deep)}" + "]}")
-    async with running_app(raw_stdio("s", listing=path, connect_timeout=2), raw_stdio("good")) as harness:
+    async with running_app(raw_stdio("s", listing=path, limits={"connect_timeout": 2}), raw_stdio("good")) as harness:
         assert "good.echo" in await names_listed(harness)
         harness.app.updates.rebuild()
         await harness.check_echo("good.echo")
@@ -248,7 +248,7 @@ async def test_a_schema_too_deep_to_be_read_costs_that_tool(tmp_path: Path) -> N
     path = tmp_path / "tools.json"
     deep = '{"name":"deep","inputSchema":{"type":"object","x":' + "[" * 5000 + "]" * 5000 + "}}"
     path.write_text('{"tools":[' + json.dumps(tool("echo")) + "," + deep + "]}")
-    async with running_app(raw_stdio("s", listing=path, connect_timeout=2), raw_stdio("good")) as harness:
+    async with running_app(raw_stdio("s", listing=path, limits={"connect_timeout": 2}), raw_stdio("good")) as harness:
         await harness.check_echo("good.echo")
         assert harness.upstream("s").state == "ready", harness.upstream("s").reason
         await harness.check_echo("s.echo")
@@ -257,7 +257,7 @@ async def test_a_schema_too_deep_to_be_read_costs_that_tool(tmp_path: Path) -> N
 async def test_twenty_thousand_tools(tmp_path: Path) -> None:
     """C5: a list far beyond reason is listed, page by page, each under a name of its own."""
     path = listed(tmp_path, tool("echo"), *(tool(f"t{number}") for number in range(20_000)))
-    async with running_app(raw_stdio("s", listing=path, connect_timeout=15), raw_stdio("good")) as harness:
+    async with running_app(raw_stdio("s", listing=path, limits={"connect_timeout": 15}), raw_stdio("good")) as harness:
         names = await names_listed(harness)
         assert len(set(names)) == len(names) >= 20_001
         assert text_of(await harness.call("s.echo", say="x")) == "x"

@@ -332,13 +332,13 @@ async def test_a_name_that_is_none() -> None:
 
 
 async def test_a_connection_that_is_never_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C4: bounded by `connect_timeout`."""
+    """C4: bounded by `limits.connect_timeout`."""
 
     async def hang(*args: Any, **options: Any) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr("aiohappyeyeballs.start_connection", hang)
-    async with requests_to(config("http://127.0.0.1:9/mcp", connect_timeout=0.02)) as requests:
+    async with requests_to(config("http://127.0.0.1:9/mcp", limits={"connect_timeout": 0.02})) as requests:
         with pytest.raises(HttpFailure, match="timed out") as caught:
             await ask(requests, "http://127.0.0.1:9/mcp")
         assert not isinstance(caught.value, Unreachable)
@@ -430,9 +430,9 @@ async def test_bodies_that_stand_for_very_many_bytes() -> None:
     server = SocketServer()
     data = gzip.compress(b" " * 50_000_000)
     server.response = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data)
-    fields = config("http://127.0.0.1/", max_message_bytes=1_000_000)
+    fields = config("http://127.0.0.1/", limits={"max_message_bytes": 1_000_000})
     async with listening(server), plain(server) as requests:
-        with pytest.raises(UpstreamBadAnswer, match="max_message_bytes"):
+        with pytest.raises(UpstreamBadAnswer, match=r"`limits\.max_message_bytes`"):
             async with requests.send("POST", server.url, {}, b"") as response:
                 await web.read_bounded(response, fields)
 

@@ -61,7 +61,7 @@ def over_web(canaries: Canaries, name: str, url: str, **more: Any) -> Json:
         "X-Plain": canaries.plain(f"{name} header"),
         "Cookie": f"sid={canaries.file(f'{name} cookie')}",
     }
-    return {"type": "http", "url": address, "headers": headers, "timeout": 3, "connect_timeout": 3, **more}
+    return {"type": "http", "url": address, "headers": headers, "timeout": 3, "limits": {"connect_timeout": 3}, **more}
 
 
 def over_pipes(canaries: Canaries, name: str, mode: str) -> Json:
@@ -109,7 +109,7 @@ async def test_no_secret_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         servers["dies"] = over_pipes(canaries, "dies", "dies")
         servers["falls"] = over_pipes(canaries, "falls", "falls")
         for name in ("dies", "falls"):
-            servers[name] |= {"timeout": 3, "connect_timeout": 3}
+            servers[name] |= {"timeout": 3, "limits": {"connect_timeout": 3}}
         servers["gone"] = {**over_pipes(canaries, "gone", "dies"), "command": "no-such-program-here"}
         servers["nonsense"] = {**over_web(canaries, "nonsense", "gopher://example.com"), "timeout": canaries.file("t")}
         for name, value in canaries.environ.items():

@@ -19,7 +19,7 @@ TOKEN = "token-in-a-header-77aa"
 
 def sse(raw: RawSseServer, **fields: Any) -> Any:
     secret = {"url": f"{raw.url}?key={KEY}", "headers": {"authorization": f"Bearer {TOKEN}"}}
-    return server_config("web", **({"type": "sse", "timeout": 1, "connect_timeout": 2} | secret | fields))
+    return server_config("web", **({"type": "sse", "timeout": 1, "limits": {"connect_timeout": 2}} | secret | fields))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_a_stream_that_names_no_endpoint() -> None:
             await asyncio.Event().wait()
 
         raw.on["GET"] = dumb
-        async with running_app(sse(raw, connect_timeout=0.5), raw_stdio("good")) as harness:
+        async with running_app(sse(raw, limits={"connect_timeout": 0.5}), raw_stdio("good")) as harness:
             assert "did not answer within" in harness.upstream("web").reason
             await harness.check_echo("good.echo")
 
@@ -113,7 +113,9 @@ async def test_a_stream_that_breaks_in_the_middle_of_a_call(kind: str) -> None:
                     await stream.raw(b"data: " + b"x" * 200_000)
 
         raw.on["tools/call"] = odd
-        async with running_app(sse(raw, max_message_bytes=100_000), raw_stdio("good")) as harness:
+        async with running_app(
+            sse(raw, limits={"connect_timeout": 2, "max_message_bytes": 100_000}), raw_stdio("good")
+        ) as harness:
             code = code_of(await harness.call("web.odd"))
             assert code in ("outcome_unknown", "upstream_http_error", "upstream_bad_answer")
             await until(lambda: raw.count("GET") >= 2 and harness.upstream("web").state == "ready", "it is back")

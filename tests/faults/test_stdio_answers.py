@@ -152,12 +152,14 @@ async def test_a_result_of_20_mb_passes_whole() -> None:
 async def test_a_message_above_the_limit_costs_that_call_only(limit: int, kind: str) -> None:
     """C8, A7: a clear error at once, other calls in flight and the connection untouched."""
     patience = {"timeout": {"hang": 2}}
-    async with running_app(raw_stdio("big", tools=patience, timeout=2, max_message_bytes=limit + 2048)) as harness:
+    async with running_app(
+        raw_stdio("big", tools=patience, timeout=2, limits={"max_message_bytes": limit + 2048})
+    ) as harness:
         others = [asyncio.create_task(harness.call("big.hang")) for _ in range(30)]
         await until(lambda: harness.upstream("big").in_flight == 30, "thirty calls run")
         result = await harness.call(f"big.{kind}", size=limit * 3, count=limit // 20)
         assert code_of(result) == "upstream_bad_answer"
-        assert "max_message_bytes" in result["content"][0]["text"]
+        assert "limits.max_message_bytes" in result["content"][0]["text"]
         assert not any(other.done() for other in others), "an innocent call was failed"
         await harness.check_echo("big.echo")
         for other in others:

@@ -54,7 +54,7 @@ async def test_log_lines_in_json_are_no_answers(line: str) -> None:
 @asynccontextmanager
 async def flooded(pattern: str) -> AsyncIterator[AppHarness]:
     """A product behind which one server writes without end, beside one that behaves."""
-    async with running_app(raw_stdio("flood", max_message_bytes=1_000_000), raw_stdio("good")) as harness:
+    async with running_app(raw_stdio("flood", limits={"max_message_bytes": 1_000_000}), raw_stdio("good")) as harness:
         await harness.call("flood.flood", pattern=pattern)
         yield harness
 

@@ -18,7 +18,7 @@ from .app_harness import BOUND, code_of, lines_of, raw_stdio, running_app, serve
 
 async def test_one_that_never_answers_is_marked_and_delays_nobody(tmp_path: Path) -> None:
     """C1, C4, D3: the neighbour answers while the mute one is still being waited for."""
-    mute = raw_stdio("mute", "mute", log=tmp_path / "log", connect_timeout=1)
+    mute = raw_stdio("mute", "mute", log=tmp_path / "log", limits={"connect_timeout": 1})
     async with running_app(mute, raw_stdio("good")) as harness:
         await harness.check_echo("good.echo")
         assert harness.upstream("mute").state == "unavailable"

@@ -256,7 +256,7 @@ async def test_calls(
     talks = stdio("calls") if upstream == "legacy" else {**stdio("modern"), "protocol": "modern"}
     if upstream == "sse":
         talks = {"type": "sse", "url": background.open(raw_http(TalkingOverSse())).url}
-    servers = {"talks": {**talks, "grace": "30s", "reconnect_wait": "10s"}, "web": over_http["http_status"]}
+    servers = {"talks": {**talks, "limits": {"grace": "30s", "reconnect_wait": "10s"}}, "web": over_http["http_status"]}
     harness = WordsHarness(background, tmp_path, servers)
     for place, passes in PLACES.items():
         if upstream == "sse" and place in ("dies", "malformed"):
@@ -290,7 +290,9 @@ async def test_calls_over_http(background: BackgroundLoop, tmp_path: Path, place
 @pytest.mark.parametrize("kind", [("http", LEGACY[-1]), ("http", MODERN), ("stdio", LEGACY[-1])])
 async def test_reads(background: BackgroundLoop, tmp_path: Path, kind: tuple[str, str]) -> None:
     """Resources, prompts and completions, as calls; the error of a subscription has our words."""
-    harness = WordsHarness(background, tmp_path, {"talks": {**stdio("calls"), "grace": "30s", "reconnect_wait": "10s"}})
+    harness = WordsHarness(
+        background, tmp_path, {"talks": {**stdio("calls"), "limits": {"grace": "30s", "reconnect_wait": "10s"}}}
+    )
     complete = {"argument": {"name": "a", "value": "b"}}
     if kind[1] != MODERN:
         async with harness.connect_as(kind, "ada") as host:

@@ -55,7 +55,7 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
         "cline": {"files": {**files, "timeout": 60}, "remote": typed, "off": off},
         "roo-code": {"remote": typed, "off": off},
         "codex": {
-            "files": {**files, "connect_timeout": 20},
+            "files": {**files, "limits": {"connect_timeout": 20}},
             "token": {"url": "https://token.example.com/mcp", "headers": {"Authorization": "Bearer ${TOKEN_OF_MINE}"}},
             "off": off,
         },

@@ -146,6 +146,7 @@ def test_entries_that_cannot_be_used(host: str, entry: dict[str, Any], problem: 
         ({"command": "x", "url": "https://canary"}, "It had `command` and `url`; the program is taken."),
         ({"url": "https://a", "env": {"A": "canary"}}, "Its `env` has no use"),
         ({"command": "x", "trusted": True}, "`trusted` is not known here"),
+        ({"command": "x", "limits": {"connect_timeout": 1}}, "`limits` is not known here"),
     ],
 )
 def test_what_is_lost_is_told(entry: dict[str, Any], note: str) -> None:

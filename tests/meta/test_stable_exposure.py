@@ -101,9 +101,10 @@ def test_the_order_of_arrival_is_not_seen(order: Sequence[str], dying: Sequence[
 
 def entry(gated: GatedServer) -> Json:
     """The gated server as an operator writes it."""
-    config = gated.config(grace=0.03, reconnect_wait=0.01)
-    fields = ("command", "args", "protocol", "timeout", "connect_timeout", "grace", "reconnect_wait")
-    return {**{field: getattr(config, field) for field in fields}, "env": dict(config.env)}
+    config = gated.config(limits={"grace": 0.03, "reconnect_wait": 0.01})
+    fields = ("command", "args", "protocol", "timeout")
+    limits = config.limits.model_dump(exclude_unset=True)
+    return {**{field: getattr(config, field) for field in fields}, "env": dict(config.env), "limits": limits}
 
 
 class KeepingHarness(ServerHarness):

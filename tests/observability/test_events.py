@@ -121,7 +121,7 @@ async def test_policies_that_come_into_force_and_those_that_do_not(opened: Calla
 async def test_servers_that_go_and_come_back(opened: Callable[..., ObservedHarness]) -> None:
     """Proves: E13. From which state to which, and why."""
     async with raw_http() as raw:
-        harness = await asyncio.to_thread(opened, {"raw": {"url": raw.url, "grace": "100ms"}})
+        harness = await asyncio.to_thread(opened, {"raw": {"url": raw.url, "limits": {"grace": "100ms"}}})
         async with harness.connect_as(("http", LEGACY[-1]), "shop") as host:
             await host.call("raw.echo").result()
             await raw.stop()

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from aggregator.accounts.config import ServerAuthConfig
+from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.difference import AT_ONCE, IN_PLACE, difference, forbidding
-from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
-from aggregator.config.server_config import ServerConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_config import GROUPS, ServerConfig
+from aggregator.config.server_parts import AcceptedChanges, LaunchConfig
 from aggregator.domain.problems import Problem
 
 SECRET = "canary-value-of-nobody"
@@ -33,7 +34,13 @@ VARIANTS: dict[str, tuple[Any, Any]] = {
     "description": ("", "words"),
     "trigger_keywords": ((), ("map",)),
     "enabled": (True, False),
-    "tools": (ToolsConfig(), ToolsConfig(exclude=("x*",))),
+    "tools.exclude": ((), ("x*",)),
+    "on_change": ("hold", "warn"),
+    "on_change.accept": ((), ("new",)),
+    "trust": ("first_sight", "ask"),
+    "invisible_characters": ("remove", "keep"),
+    "auth.per": ("user", "agent"),
+    "tls.ca": (None, "a.pem"),
     "protocol": ("auto", "legacy"),
     "isolation": ("shared", "per_agent"),
     "trusted": (False, True),
@@ -42,17 +49,18 @@ VARIANTS: dict[str, tuple[Any, Any]] = {
     "attribution": ("meta", "visible"),
     "output_validation": ("warn", "off"),
     "timeout": (1.0, 2.0),
-    "max_timeout": (10.0, 20.0),
-    "connect_timeout": (1.0, 2.0),
-    "timeout_resets_on_progress": (False, True),
-    "max_message_bytes": (10, 20),
-    "max_pending": (1, 2),
-    "memory_limit": (None, 2**30),
+    "limits.max_timeout": (10.0, 20.0),
+    "limits.connect_timeout": (1.0, 2.0),
+    "limits.timeout_resets_on_progress": (False, True),
+    "limits.max_message_bytes": (10, 20),
+    "limits.max_message_values": (1_000, 2_000),
+    "limits.max_pending": (1, 2),
+    "limits.memory_limit": (None, 2**30),
     "start": ("eager", "lazy"),
-    "idle_timeout": (None, 1.0),
-    "grace": (1.0, 2.0),
-    "reconnect_wait": (1.0, 2.0),
-    "health": (HealthConfig(), HealthConfig(timeout=1.5)),
+    "limits.idle_timeout": (None, 1.0),
+    "limits.grace": (1.0, 2.0),
+    "limits.reconnect_wait": (1.0, 2.0),
+    "health.timeout": (10.0, 1.5),
     "fallbacks": ((), ("two",)),
 }
 
@@ -62,9 +70,23 @@ def server(name: str, **fields: Any) -> ServerConfig:
 
 
 def changed(field: str) -> tuple[ServerConfig, ServerConfig]:
-    first, second = VARIANTS[field]
+    def having(value: object) -> ServerConfig:
+        group, dot, option = field.rpartition(".")
+        if not dot:
+            return base.model_copy(update={field: value})
+        return base.model_copy(update={group: parts[group].model_copy(update={option: value})})
+
     base = server("one")
-    return base.model_copy(update={field: first}), base.model_copy(update={field: second})
+    parts: dict[str, BaseModel] = {
+        "auth": ServerAuthConfig(per="user"),
+        "tls": ServerTlsConfig(),
+        "limits": base.limits,
+        "health": base.health,
+        "tools": base.tools,
+        "on_change": AcceptedChanges(),
+    }
+    first, second = VARIANTS[field]
+    return having(first), having(second)
 
 
 @st.composite
@@ -131,7 +153,8 @@ def test_each_field_has_its_price(field: str) -> None:
 
 
 def test_the_lists_name_fields_that_there_are() -> None:
-    assert ServerConfig.model_fields.keys() >= IN_PLACE
+    options = {f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields}
+    assert ServerConfig.model_fields.keys() | options | {"on_change.accept"} >= IN_PLACE
     settings = {name for name, *_ in _settings(Config(), Config(), Config())}
     assert settings >= AT_ONCE
 

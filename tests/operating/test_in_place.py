@@ -14,6 +14,7 @@ from aggregator.app.reload.config_reload import ConfigSource
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.domain.principal import LOCAL
 from aggregator.redaction.redactor import Redactor
 from tests.faults.app_harness import AppHarness, server_config
@@ -75,7 +76,7 @@ async def test_subscriptions_go_on_with_a_server_that_is_connected_anew() -> Non
     async with editable_app(toolbox) as harness:
         uri = "file://box//notes/a.txt"
         assert await harness.ask("resources/subscribe", {"uri": uri}) == {}
-        await harness.edit(toolbox.model_copy(update={"max_message_bytes": 7_000_000}))
+        await harness.edit(toolbox.model_copy(update={"limits": LimitsConfig(max_message_bytes=7_000_000)}))
         await harness.upstream("box").wait_subscribed(FILE, BOUND)
         harness.notified.clear()
         await library.touch(FILE)
@@ -99,7 +100,9 @@ async def test_what_a_server_says_of_its_tools_counts_as_soon_as_it_is_trusted()
 
 async def test_a_call_that_outlasts_its_server_is_answered_so() -> None:
     """Proves: C4. Nobody knows what became of it; a call of the same name finds nothing any more."""
-    toolbox = server_config("box", type="local", target="tests.peers.sdk:build", timeout=600, max_timeout=600)
+    toolbox = server_config(
+        "box", type="local", target="tests.peers.sdk:build", timeout=600, limits={"max_timeout": 600}
+    )
     async with editable_app(toolbox, shutdown_timeout=0.1) as harness:
         held = asyncio.create_task(harness.call("box.hold", key="never"))
         await until(lambda: harness.upstream("box").in_flight, "the call runs")
@@ -117,7 +120,9 @@ async def test_editing_again_and_again_leaves_nothing_behind() -> None:
         before = len(asyncio.all_tasks())
         for number in range(1, 21):
             calls = [asyncio.create_task(harness.call("box.watched")) for _ in range(5)]
-            await harness.edit(toolbox.model_copy(update={"max_message_bytes": 1_000_000 * number}))
+            await harness.edit(
+                toolbox.model_copy(update={"limits": LimitsConfig(max_message_bytes=1_000_000 * number)})
+            )
             assert not [result for result in await asyncio.gather(*calls) if result.get("isError")]
         await until(lambda: len(asyncio.all_tasks()) <= before, "the old ones have ended")
         assert harness.app.supervisor.upstreams.keys() == {"box"}
@@ -127,10 +132,10 @@ async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCapture
     """Proves: D11. Whatever part of a connection it is for, it needs no other one."""
     async with (
         raw_http() as raw,
-        editable_app(server_config("web", type="http", url=raw.url, connect_timeout=3600)) as harness,
+        editable_app(server_config("web", type="http", url=raw.url, limits={"connect_timeout": 3600})) as harness,
     ):
         upstream = harness.upstream("web")
-        await harness.edit(server_config("web", type="http", url=raw.url, connect_timeout=0.02))
+        await harness.edit(server_config("web", type="http", url=raw.url, limits={"connect_timeout": 0.02}))
         raw.on["tools/list"] = never
         async with asyncio.timeout(BOUND):
             await upstream.read_tools_again()

@@ -45,7 +45,10 @@ async def test_a_list_that_cannot_be_had_costs_itself(
     for trouble in (never, refused, unknown, nonsense):
         libraries[trouble.__name__].broken["resources/list"] = trouble
     harness = open_harness(
-        {name: local(library, protocol=protocol, connect_timeout="5s") for name, library in libraries.items()}
+        {
+            name: local(library, protocol=protocol, limits={"connect_timeout": "5s"})
+            for name, library in libraries.items()
+        }
     )
     async with harness.host("http", MODERN) as host:
         assert len(await host.list()) == 4 * len(TOOLS)

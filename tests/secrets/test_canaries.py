@@ -54,7 +54,7 @@ class LateCanaries:
             "DATABASE_URL": f"postgres://me:{self.kept(f'{name}-db')}@db/x",
         }
         args = [*LEAKY, mode, "--token", self.kept(f"{name}-arg"), f"--api-key={self.kept(f'{name}-option')}"]
-        return {"command": sys.executable, "args": args, "env": env, "connect_timeout": "5s"}
+        return {"command": sys.executable, "args": args, "env": env, "limits": {"connect_timeout": "5s"}}
 
     def over_web(self, name: str, url: str) -> Json:
         address = url.replace("://", f"://user:{self.kept(f'{name}-password')}@")
@@ -66,7 +66,7 @@ class LateCanaries:
                 "Cookie": f"sid={self.kept(f'{name}-cookie')}; a=b",
                 "X-File": self.canaries.file(f"{name} header"),
             },
-            "connect_timeout": "5s",
+            "limits": {"connect_timeout": "5s"},
         }
 
 

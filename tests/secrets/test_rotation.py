@@ -26,7 +26,7 @@ from tests.polling import until
 LEGACY: Final = VERSIONS[0]
 FIRST: Final = "f1rst-canary-in-the-mine"
 SECOND: Final = "s3cond-canary-in-the-mine"
-PATIENCE: Final = {"reconnect_wait": "20s", "connect_timeout": "20s"}
+PATIENCE: Final = {"limits": {"reconnect_wait": "20s", "connect_timeout": "20s"}}
 
 
 async def who(host: ScriptedHost, name: str) -> Json:

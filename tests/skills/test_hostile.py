@@ -313,7 +313,7 @@ async def test_a_list_of_skills_that_fails_costs_no_other(open_harness: OpenHarn
         raise AssertionError
 
     docs.broken["skills/list"] = forever
-    harness = open_harness({"docs": local(docs, connect_timeout=1)})
+    harness = open_harness({"docs": local(docs, limits={"connect_timeout": 1})})
     async with harness.host("http", MODERN) as host:
         assert len(await host.list()) > 0
         assert (await host.ask("resources/list").result())["resources"]

@@ -35,7 +35,7 @@ async def test_a_program_that_does_not_go_is_not_ready_meanwhile(
     """Proves: C11, D3, D7. It has closed its stdout and ignores what ends others: a call is told what is the matter."""
     monkeypatch.setattr(process, "_SILENCE", 0.01)
     log = tmp_path / "log"
-    async with running_app(raw_stdio("frail", "stubborn", log=log, reconnect_wait=0.01)) as harness:
+    async with running_app(raw_stdio("frail", "stubborn", log=log, limits={"reconnect_wait": 0.01})) as harness:
         before = pid(log)
         await harness.call("frail.close_stdout")
         await until(lambda: harness.upstream("frail").shared.session is None, "it is being ended")
@@ -49,7 +49,7 @@ async def test_a_program_that_does_not_go_is_not_ready_meanwhile(
 async def test_what_is_taken_out_is_not_ready_while_it_ends(tmp_path: Path) -> None:
     """Proves: D11, D7. A call that comes then is answered at once, however long the program takes to go."""
     log = tmp_path / "log"
-    async with running_app(raw_stdio("frail", "stubborn", log=log, reconnect_wait=600)) as harness:
+    async with running_app(raw_stdio("frail", "stubborn", log=log, limits={"reconnect_wait": 600})) as harness:
         upstream = harness.upstream("frail")
         stopping = asyncio.create_task(harness.app.supervisor.stop())
         await until(lambda: upstream.shared.session is None, "it is being ended")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import idle as rest
 from aggregator.upstream.lifecycle.states import TABLE
@@ -30,10 +30,10 @@ def test_the_figures_are_those_of_the_program() -> None:
     for span, cap in ((backoff.FIRST, backoff.CAP), (backoff.REFUSED_FIRST, backoff.REFUSED_CAP)):
         longest = f"{cap:g} s" if cap < 100 else f"{cap / 60:g} min"
         assert f"| {span / 2:g} to {span:g} s | {longest} |" in TEXT
-    fields = ServerConfig.model_fields
+    fields = LimitsConfig.model_fields
     flat = " ".join(TEXT.split())
-    assert f"`grace` ({fields['grace'].default:g} s)" in flat
-    assert f"`reconnect_wait` ({fields['reconnect_wait'].default:g} s)" in flat
+    assert f"`limits.grace` ({fields['grace'].default:g} s)" in flat
+    assert f"`limits.reconnect_wait` ({fields['reconnect_wait'].default:g} s)" in flat
     assert f"has lasted {backoff.STABLE:g} seconds" in flat
     assert f"within {backoff.MOMENT:g} seconds" in flat
     assert f"up to {backoff.RETRY_AFTER_CAP / 60:g} minutes" in flat

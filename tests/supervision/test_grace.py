@@ -37,7 +37,7 @@ async def lost(harness: AppHarness, gated: GatedServer) -> None:
 async def test_tools_stay_and_calls_wait(gated: GatedServer) -> None:
     """Proves: C11. The host hears of nothing, and its call is answered as if nothing had been."""
     gated.open()
-    async with running_app(gated.config(reconnect_wait=600, grace=600)) as harness:
+    async with running_app(gated.config(limits={"reconnect_wait": 600, "grace": 600})) as harness:
         heard = notified_methods(harness)
         listed = harness.tools()
         await lost(harness, gated)
@@ -53,7 +53,7 @@ async def test_tools_stay_and_calls_wait(gated: GatedServer) -> None:
 async def test_a_call_waits_no_longer_than_it_may(gated: GatedServer) -> None:
     """Proves: C11, D7. Then it is told the state, the reason, and what to do; the tools are there all the same."""
     gated.open()
-    async with running_app(gated.config(reconnect_wait=0.02, grace=600)) as harness:
+    async with running_app(gated.config(limits={"reconnect_wait": 0.02, "grace": 600})) as harness:
         await lost(harness, gated)
         answer = await harness.call("shop.echo", say="x")
         error = error_of(answer)
@@ -68,7 +68,7 @@ async def test_a_call_waits_no_longer_than_it_may(gated: GatedServer) -> None:
 async def test_after_its_grace_the_tools_are_hidden(gated: GatedServer) -> None:
     """Proves: C11, D3. Hosts are told once, and again when it is back."""
     gated.open()
-    async with running_app(gated.config(reconnect_wait=0.01, grace=0.03)) as harness:
+    async with running_app(gated.config(limits={"reconnect_wait": 0.01, "grace": 0.03})) as harness:
         heard = notified_methods(harness)
         await lost(harness, gated)
         await until(lambda: heard and harness.tools() == [], "they are hidden, and the host is told")
@@ -83,7 +83,9 @@ async def test_after_its_grace_the_tools_are_hidden(gated: GatedServer) -> None:
 
 async def test_calls_under_way_end_at_once(tmp_path: Path) -> None:
     """Proves: A7, C11. On stdio: nobody waits for the time-out of a call that can have no answer."""
-    async with running_app(raw_stdio("frail", log=tmp_path / "log", timeout=600, reconnect_wait=600)) as harness:
+    async with running_app(
+        raw_stdio("frail", log=tmp_path / "log", timeout=600, limits={"reconnect_wait": 600})
+    ) as harness:
         calls = [asyncio.create_task(harness.call("frail.hang")) for _ in range(10)]
         await until(lambda: lines_of(tmp_path / "log").count("hang") == 10, "all are under way")
         last = asyncio.create_task(harness.call("frail.leave"))

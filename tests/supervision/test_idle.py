@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.idle import LAZY_FROM, LAZY_TO, RESTORE_WAIT, IdleStop, lazy_delay
 from tests.end_to_end.scripted_host import MODERN, VERSIONS
@@ -60,7 +61,7 @@ class IdleProbe:
 
 def test_use_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. From the end of the last use, however many there are; what lasts is waited for."""
-    probe = IdleProbe(loop, idle_timeout=IDLE)
+    probe = IdleProbe(loop, limits={"idle_timeout": IDLE})
     task = probe.waits()
     assert not probe.after(90, task)
     uses = [probe.idle.use() for _ in range(2)]
@@ -78,7 +79,7 @@ def test_use_puts_it_off(loop: VirtualLoop) -> None:
 
 def test_what_others_want_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4, C5"""
-    probe = IdleProbe(loop, idle_timeout=IDLE)
+    probe = IdleProbe(loop, limits={"idle_timeout": IDLE})
     probe.wanted = True
     task = probe.waits()
     assert not probe.after(10 * IDLE, task)
@@ -88,7 +89,7 @@ def test_what_others_want_puts_it_off(loop: VirtualLoop) -> None:
 
 def test_a_question_puts_it_off(loop: VirtualLoop) -> None:
     """Proves: C4. Though no call is under way while a person thinks."""
-    probe = IdleProbe(loop, idle_timeout=IDLE)
+    probe = IdleProbe(loop, limits={"idle_timeout": IDLE})
     task = probe.waits()
     probe.do(lambda: probe.idle.keep_alive(900))
     assert not probe.after(899, task)
@@ -100,7 +101,7 @@ def test_without_a_time_it_never_stops_until_it_is_given_one(loop: VirtualLoop) 
     probe = IdleProbe(loop)
     task = probe.waits()
     assert not probe.after(1e6, task)
-    probe.config.value = probe.config.value.model_copy(update={"idle_timeout": IDLE})
+    probe.config.value = probe.config.value.model_copy(update={"limits": LimitsConfig(idle_timeout=IDLE)})
     probe.do(probe.idle.reconfigured)
     assert probe.after(0, task)
 
@@ -137,7 +138,7 @@ def test_lazy_ones_do_not_all_come_at_once() -> None:
 @pytest.mark.parametrize("version", [MODERN, VERSIONS[0]])
 async def test_it_stays_while_a_person_thinks(version: str, tmp_path: Path) -> None:
     """Proves: C4. Whether the host waits with its call or comes back later; another server sleeps meanwhile."""
-    servers = {name: stdio_entry("modern", idle_timeout="100ms") for name in ("one", "other")}
+    servers = {name: stdio_entry("modern", limits={"idle_timeout": "100ms"}) for name in ("one", "other")}
     with BackgroundLoop() as background:
         harness = ServerHarness(background, write_config(tmp_path, servers))
         async with harness.host("http", version, capabilities=ABLE) as host:

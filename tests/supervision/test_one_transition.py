@@ -59,7 +59,7 @@ async def lost_once(harness: AppHarness, transitions: Transitions, caplog: pytes
 
 async def test_over_stdio(transitions: Transitions, caplog: pytest.LogCaptureFixture) -> None:
     """Proves: D3, C11. Its process ends during a call."""
-    async with running_app(raw_stdio("one", reconnect_wait=0.01)) as harness:
+    async with running_app(raw_stdio("one", limits={"reconnect_wait": 0.01})) as harness:
         await harness.call("one.leave")
         await lost_once(harness, transitions, caplog, "its process ended with exit code 3")
 
@@ -68,7 +68,7 @@ async def test_over_streamable_http(transitions: Transitions, caplog: pytest.Log
     """Proves: D3, C11. A call finds that nothing listens any more."""
     async with (
         raw_http() as raw,
-        running_app(server_config("one", type="http", url=raw.url, reconnect_wait=0.01)) as harness,
+        running_app(server_config("one", type="http", url=raw.url, limits={"reconnect_wait": 0.01})) as harness,
     ):
         await raw.stop()
         await harness.call("one.echo")
@@ -79,7 +79,7 @@ async def test_over_sse(transitions: Transitions, caplog: pytest.LogCaptureFixtu
     """Proves: D3, C11, C2. Its event stream ends while no call is running."""
     async with (
         raw_sse() as raw,
-        running_app(server_config("one", type="sse", url=raw.url, reconnect_wait=0.01)) as harness,
+        running_app(server_config("one", type="sse", url=raw.url, limits={"reconnect_wait": 0.01})) as harness,
     ):
         await raw.stop()
         await lost_once(harness, transitions, caplog, "closed its event stream")

@@ -38,7 +38,9 @@ async def test_each_transition_is_one_line(caplog: pytest.LogCaptureFixture, tmp
     caplog.set_level("INFO", "aggregator.upstream.lifecycle.state")
     async with (
         raw_http() as raw,
-        running_app(server_config("web", type="http", url=raw.url, grace=0.05, reconnect_wait=0.01)) as harness,
+        running_app(
+            server_config("web", type="http", url=raw.url, limits={"grace": 0.05, "reconnect_wait": 0.01})
+        ) as harness,
     ):
         await raw.stop()
         await harness.call("web.echo")
@@ -107,7 +109,7 @@ async def test_what_an_operator_has_to_mend_is_tried_slowly(status: int) -> None
     """Proves: D3. The reason says so; the tools go at once, though the grace of a connection that worked lasts."""
     async with (
         raw_http() as raw,
-        running_app(server_config("web", type="http", url=raw.url, reconnect_wait=0.01)) as harness,
+        running_app(server_config("web", type="http", url=raw.url, limits={"reconnect_wait": 0.01})) as harness,
     ):
         upstream = harness.upstream("web")
         await raw.stop()
@@ -192,7 +194,7 @@ async def test_era_and_session_are_found_anew() -> None:
     """Proves: C11, C4. What comes back may speak another revision than what went."""
     async with (
         raw_http() as raw,
-        running_app(server_config("web", type="http", url=raw.url, reconnect_wait=0.01)) as harness,
+        running_app(server_config("web", type="http", url=raw.url, limits={"reconnect_wait": 0.01})) as harness,
     ):
         upstream = harness.upstream("web")
 
@@ -215,7 +217,7 @@ async def test_a_call_that_finds_the_connection_gone_waits_for_the_next(tmp_path
     """Proves: C11. Nothing was sent, so nothing is lost: not even an error is seen."""
     async with (
         raw_http() as raw,
-        running_app(server_config("web", type="http", url=raw.url, reconnect_wait=5)) as harness,
+        running_app(server_config("web", type="http", url=raw.url, limits={"reconnect_wait": 5})) as harness,
     ):
         await raw.stop()
         call = asyncio.create_task(harness.call("web.echo", say="once"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle import backoff, reconnect_loop
 from aggregator.upstream.lifecycle import state as state_module
@@ -98,7 +99,9 @@ class ReconnectMachine(RuleBasedStateMachine):
     def begin(self, start: Any, known: bool, needed: bool) -> None:
         """Begin the upstream; `needed` calls it before its known tools are looked up."""
         config = CurrentConfig(
-            ServerConfig(id="s", key="s", prefix="s", type="stdio", command="x", start=start, grace=GRACE)
+            ServerConfig(
+                id="s", key="s", prefix="s", type="stdio", command="x", start=start, limits=LimitsConfig(grace=GRACE)
+            )
         )
         self.lifecycle = UpstreamState(config, StateAndReason("starting"), self.moved, str)
         self.idle = IdleStop(config)

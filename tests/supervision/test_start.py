@@ -1,4 +1,4 @@
-"""Servers that run only while somebody needs them: `start`, `idle_timeout`, and what is listed meanwhile."""
+"""Servers that run only while somebody needs them: `start`, `limits.idle_timeout`, and what is listed meanwhile."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from aggregator.app.catalog_sync import catalog_of, fingerprint
 from aggregator.cli import check, tools
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.domain.errors import HostError
 from aggregator.domain.uris.exposed import wrapped
 from aggregator.gateway.host import Host
@@ -245,7 +246,9 @@ async def test_one_that_cannot_be_started_is_hidden_and_told(gated: GatedServer)
 async def test_what_nobody_uses_stops_and_what_is_called_starts(tmp_path: Path) -> None:
     """Proves: C4, D11. Its tools stay listed all the while, and no host hears of anything."""
     log = tmp_path / "log"
-    async with running_app(raw_stdio("s", log=log, idle_timeout=0.05), raw_stdio("other", log=log)) as harness:
+    async with running_app(
+        raw_stdio("s", log=log, limits={"idle_timeout": 0.05}), raw_stdio("other", log=log)
+    ) as harness:
         heard = notified_methods(harness)
         tools = harness.tools()
         for number in range(1, 4):
@@ -262,7 +265,7 @@ async def test_what_nobody_uses_stops_and_what_is_called_starts(tmp_path: Path) 
 async def test_a_long_call_keeps_it_awake(tmp_path: Path) -> None:
     """Proves: C4, A7"""
     log = tmp_path / "log"
-    async with running_app(raw_stdio("s", log=log, idle_timeout=0.01, timeout=0.2)) as harness:
+    async with running_app(raw_stdio("s", log=log, limits={"idle_timeout": 0.01}, timeout=0.2)) as harness:
         answer = await harness.call("s.hang")
         assert answer["_meta"]["aggregator/error"]["code"] == "upstream_timeout"
         assert len(starts(log)) <= 2
@@ -272,7 +275,7 @@ async def test_a_long_call_keeps_it_awake(tmp_path: Path) -> None:
 async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
     """Proves: A7, C4. Calls come at the very moment at which it stops, again and again: each has its answer."""
     log = tmp_path / "log"
-    async with running_app(raw_stdio("s", log=log, idle_timeout=1e-6, protocol="legacy")) as harness:
+    async with running_app(raw_stdio("s", log=log, limits={"idle_timeout": 1e-6}, protocol="legacy")) as harness:
         upstream, moments = harness.upstream("s"), 0
         changed = upstream.lifecycle._on_change
 
@@ -295,7 +298,7 @@ async def test_no_call_is_lost_to_the_stop(tmp_path: Path) -> None:
 async def test_a_call_in_the_moment_of_the_decision_waits_for_the_next_start(tmp_path: Path) -> None:
     """Proves: A7, C4. The decision is made in one step: whoever comes after it starts the server anew."""
     log = tmp_path / "log"
-    async with running_app(raw_stdio("s", log=log, idle_timeout=0.05)) as harness:
+    async with running_app(raw_stdio("s", log=log, limits={"idle_timeout": 0.05})) as harness:
         upstream = harness.upstream("s")
         await harness.check_echo("s.echo")
         calls: list[asyncio.Task[Json]] = []
@@ -316,7 +319,7 @@ async def test_a_subscription_keeps_it_awake(tmp_path: Path) -> None:
     """Proves: C5. Whoever wants to hear of changes hears of them; another one sleeps meanwhile."""
     log = tmp_path / "log"
     async with running_app(
-        raw_stdio("s", log=log, idle_timeout=0.03), raw_stdio("other", idle_timeout=0.06)
+        raw_stdio("s", log=log, limits={"idle_timeout": 0.03}), raw_stdio("other", limits={"idle_timeout": 0.06})
     ) as harness:
         upstream = harness.upstream("s")
         upstream.subscriptions.want("file:///a")
@@ -334,7 +337,7 @@ async def test_a_subscription_keeps_it_awake(tmp_path: Path) -> None:
 async def test_connections_of_their_own_end_as_well(tmp_path: Path) -> None:
     """Proves: D11, C4. With `isolation` each host has a process; what nobody uses is ended, all of them in the end."""
     log = tmp_path / "log"
-    lonely = raw_stdio("s", log=log, isolation="per_session", idle_timeout=0.2, protocol="legacy")
+    lonely = raw_stdio("s", log=log, isolation="per_session", limits={"idle_timeout": 0.2}, protocol="legacy")
     async with running_app(lonely) as harness:
         for session in ("one", "two"):
             harness.host = Host("test", "canonical", version="2025-11-25", session=session)
@@ -354,7 +357,7 @@ async def test_a_shorter_time_counts_at_once(tmp_path: Path) -> None:
     async with running_app(raw_stdio("s", log=tmp_path / "log")) as harness:
         await harness.check_echo("s.echo")
         upstream = harness.upstream("s")
-        upstream.update(upstream.config.model_copy(update={"idle_timeout": 0.01}))
+        upstream.update(upstream.config.model_copy(update={"limits": LimitsConfig(idle_timeout=0.01)}))
         await until_idle(harness, "s")
         await harness.check_echo("s.echo")
 
@@ -365,7 +368,7 @@ def test_commands_that_look_at_every_server_start_every_server(
     """Proves: E9. `check` and `tools` see what is there, whatever `start` says."""
     log = tmp_path / "log"
     entry = {"command": sys.executable, "args": raw_stdio("s").args, "env": {"RAW_LOG": str(log)}}
-    entry |= {"start": "on_call", "idle_timeout": "20ms", "protocol": "legacy"}
+    entry |= {"start": "on_call", "limits": {"idle_timeout": "20ms"}, "protocol": "legacy"}
     config = tmp_path / "aggregator.json"
     config.write_text(json.dumps({"mcpServers": {"one": entry, "two": entry}}))
     assert check.run(config, as_json=True) == 0

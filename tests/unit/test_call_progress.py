@@ -42,9 +42,9 @@ EXTENDS: list[tuple[dict[str, Any], float, bool]] = [
     ({"timeout": 30}, 30.0, False),
     ({"timeout": 5}, 5.0, False),
     ({"timeout": 5}, 30.0, False),
-    ({"timeout_resets_on_progress": True}, 5.0, True),
-    ({"timeout": 5, "timeout_resets_on_progress": True}, 5.0, True),
-    ({"timeout_resets_on_progress": False}, 30.0, False),
+    ({"limits": {"timeout_resets_on_progress": True}}, 5.0, True),
+    ({"timeout": 5, "limits": {"timeout_resets_on_progress": True}}, 5.0, True),
+    ({"limits": {"timeout_resets_on_progress": False}}, 30.0, False),
 ]
 
 
@@ -72,12 +72,12 @@ async def test_progress_starts_the_default_limit_anew(
     assert heard == ([{"progress": 1}, {"progress": 2}] if wanted else [])
     assert running.extended is extends
     assert len(clock.ends) == (2 if extends else 0)
-    assert running.latest == (1.0 + server.max_timeout if extends else float("inf"))
+    assert running.latest == (1.0 + server.limits.max_timeout if extends else float("inf"))
 
 
 async def test_progress_does_not_move_the_hard_maximum() -> None:
     """B4"""
-    server, clock = config(max_timeout=60), FakeClock()
+    server, clock = config(limits={"max_timeout": 60}), FakeClock()
     running = RunningCall(None, clock)
     # The event loop counts from the start of the machine or later: this call began long before.
     extends = extended_limit(running, server, 30.0, began=-100.0)
@@ -92,4 +92,4 @@ async def test_a_call_that_goes_on_in_a_task_keeps_its_hard_maximum() -> None:
     running = RunningCall(None, FakeClock())
     assert extended_limit(running, server, 30.0, began=1.0) == 30.0
     assert extended_limit(running, server, 30.0) == 30.0
-    assert running.latest == 1.0 + server.max_timeout
+    assert running.latest == 1.0 + server.limits.max_timeout

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import LimitsConfig
 from aggregator.wire import codec
 from aggregator.wire.codec import decode, decode_from_host, decode_received
 from aggregator.wire.values import NAMES_AT_MOST, VALUES_AT_MOST, TooManyValues, check_count
@@ -137,4 +137,4 @@ def test_a_long_text_is_one_value(text: str) -> None:
 
 
 def test_the_default_is_the_same_on_both_sides() -> None:
-    assert ServerConfig.model_fields["max_message_values"].default == VALUES_AT_MOST
+    assert LimitsConfig.model_fields["max_message_values"].default == VALUES_AT_MOST

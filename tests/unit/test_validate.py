@@ -187,7 +187,7 @@ def test_a_defect_in_a_tool_nobody_wants_is_not_worth_a_warning() -> None:
 def test_the_first_matching_timeout_counts_up_to_the_maximum(name: str, expected: float) -> None:
     """Proves: A8, B4"""
     tools = ToolsConfig(timeout={"slow_one": 300.0, "slow_*": 60.0, "huge": 9_000.0})
-    (record,), _ = _validate([tool(name)], tools=tools, timeout=20.0, max_timeout=500.0)
+    (record,), _ = _validate([tool(name)], tools=tools, timeout=20.0, limits={"max_timeout": 500.0})
     assert record.timeout == expected
 
 

@@ -155,12 +155,17 @@ def _unsound_process(fields: Mapping[str, object], where: tuple[str, ...]) -> It
 
 def likely_milliseconds(fields: Mapping[str, object]) -> Iterator[ConfigComplaint]:
     """Yield a complaint for each bare number that was probably meant in milliseconds."""
-    for name in ("timeout", "max_timeout", "connect_timeout"):
-        value = fields.get(name)
+    limits = fields.get("limits")
+    bounds: Mapping[str, object] = limits if isinstance(limits, Mapping) else {}
+    for where, value in (
+        (("timeout",), fields.get("timeout")),
+        (("limits", "max_timeout"), bounds.get("max_timeout")),
+        (("limits", "connect_timeout"), bounds.get("connect_timeout")),
+    ):
         if isinstance(value, int | float) and not isinstance(value, bool) and _LIKELY_MILLISECONDS < value < 1e9:
             spelled = format_duration(value)
             yield ConfigComplaint(
-                (name,),
+                where,
                 f"The number {value} means seconds here, which is {spelled}.",
                 f'Write "{spelled}" if that is right, or "{format_duration(value / 1000)}" if milliseconds were meant.',
             )

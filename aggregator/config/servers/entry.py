@@ -1,15 +1,13 @@
 """One entry of `mcpServers` before it is validated: references resolved, keys of other hosts translated, named."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from aggregator.accounts.config import ServerAuthConfig
-from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.files.jsonfile import JsonObject
-from aggregator.config.files.report import Report, Where, did_you_mean
+from aggregator.config.files.report import Report, Where, nearest
 from aggregator.config.files.wording import ConfigComplaint
-from aggregator.config.health import HealthConfig
-from aggregator.config.server_parts import LaunchConfig, ToolsConfig
+from aggregator.config.server_config import GROUPS
 from aggregator.config.servers.complete import Gap
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
@@ -18,13 +16,13 @@ from aggregator.config.servers.names import usable
 from aggregator.config.servers.own_env import complete_entry
 from aggregator.secret_sources.reference import LateText
 
-_NESTED_KEYS = {
-    "auth": tuple(ServerAuthConfig.model_fields),
-    "tls": tuple(ServerTlsConfig.model_fields),
-    "launch": tuple(LaunchConfig.model_fields),
-    "tools": tuple(ToolsConfig.model_fields),
-    "health": tuple(HealthConfig.model_fields),
+# Each option and the group that it stands in; "" for the entry itself, which goes first.
+_PLACES: Final[Mapping[str, str]] = {
+    **{option: group for group, model in GROUPS.items() for option in model.model_fields},
+    **dict.fromkeys(OWN_KEYS, ""),
 }
+# The group whose options other hosts have in the entry itself: without a meaning here they harm nothing.
+_SIGN_IN: Final = "auth"
 _NOT_ONCE = "This key is not known. Each replica would start the server, which must run once, so it is not used."
 _RUN_ONCE = (
     'Remove "replicas", and give the server an aggregator of its own (docs/scaling.md, "A server that must run once").'
@@ -122,31 +120,62 @@ def name(entry: ServerEntry) -> bool:
 
 
 def note_keys(entry: ServerEntry) -> bool:
-    """Report keys that are unknown or repeated, and remove unknown ones from nested objects.
+    """Report keys that are unknown, misplaced or repeated, and remove them from nested objects.
 
-    Return False if the entry must not be used without what an unknown key says.
+    Return False if the entry must not be used without what such a key says.
     """
     runs_once = entry.raw.get("replicas") == "one"
+    misplaced = False
     for key in entry.translated.unknown:
         if key == "replicas" and runs_once:
             entry.error(ConfigComplaint((key,), _NOT_ONCE, _RUN_ONCE))
         else:
-            _unknown(entry, (key,), OWN_KEYS)
-    for key in entry.raw.repeated if isinstance(entry.raw, JsonObject) else ():
-        entry.warn(
-            ConfigComplaint((key,), "This key is there more than once; the last one counts.", "Remove the others.")
-        )
-    for part, known in _NESTED_KEYS.items():
-        value = entry.fields.get(part)
+            misplaced |= _is_misplaced(entry, (key,), OWN_KEYS)
+    _note_repeated(entry, (), entry.raw)
+    for group, model in GROUPS.items():
+        value = entry.fields.get(group)
         if isinstance(value, Mapping):
+            known = tuple(model.model_fields)
             for key in value:
                 if key not in known:
-                    _unknown(entry, (part, key), known)
-            entry.fields[part] = {key: item for key, item in value.items() if key in known and item is not None}
-    return not runs_once
+                    misplaced |= _is_misplaced(entry, (group, key), known)
+            _note_repeated(entry, (group,), entry.raw.get(group))
+            entry.fields[group] = {key: item for key, item in value.items() if key in known and item is not None}
+    return not runs_once and not misplaced
 
 
-def _unknown(entry: ServerEntry, where: tuple[str, ...], known: tuple[str, ...]) -> None:
-    if not is_comment(where[-1]):
-        hint = did_you_mean(where[-1], known)
+def _note_repeated(entry: ServerEntry, where: Where, written: object) -> None:
+    for key in written.repeated if isinstance(written, JsonObject) else ():
+        said = "This key is there more than once; the last one counts."
+        entry.warn(ConfigComplaint((*where, key), said, "Remove the others."))
+
+
+def _is_misplaced(entry: ServerEntry, where: tuple[str, ...], known: Collection[str]) -> bool:
+    """Report an unknown key; return True if it is an option of another place, which the entry is not used without."""
+    key, here = where[-1], where[:-1]
+    if is_comment(key):
+        return False
+    group = _PLACES.get(key)
+    if group is None:
+        hint = _meant(key, here, known)
         entry.warn(ConfigComplaint(where, "This key is not known and has no effect.", hint or "Remove it."))
+        return False
+    belongs = f"`{group}`" if group else "the entry itself"
+    fix = f'Write "{group}": {{"{key}": ...}} in the entry.' if group else f'Write it beside "{here[0]}".'
+    found = ConfigComplaint(where, f"This option belongs in {belongs}, and has no effect here.", fix)
+    if group == _SIGN_IN:
+        entry.warn(found)
+        return False
+    entry.error(found)
+    return True
+
+
+def _meant(key: str, here: Where, known: Collection[str]) -> str | None:
+    """Return the option that was probably meant, as a question with its place; None if none is near."""
+    option = nearest(key, _PLACES)
+    if option is None:
+        return None
+    group = _PLACES[option]
+    if option in known:
+        return f"Did you mean `{option}`?"
+    return f"Did you mean `{group}.{option}`?" if group else f'Did you mean `{option}`, beside "{here[0]}"?'

@@ -14,7 +14,8 @@ from aggregator.config.durations import format_duration
 from aggregator.config.files.jsonfile import kind
 from aggregator.config.files.report import Report, Where
 from aggregator.config.files.wording import ConfigComplaint, complaints
-from aggregator.config.server_config import DEFAULT_MAX_TIMEOUT, ServerConfig
+from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import DEFAULT_MAX_TIMEOUT
 from aggregator.config.servers.checks import NEEDS, likely_milliseconds, settle_type, unsound, without_effect
 from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander
@@ -141,12 +142,13 @@ def _settled(entry: ServerEntry, server: ServerConfig, folder: Path) -> ServerCo
     """Return a server with consistent time-outs, absolute paths, and the texts that are completed later."""
     update: dict[str, object] = {"references": entry.late} if entry.late else {}
     longest = max((server.timeout, *server.tools.timeout.values()))
-    if longest > server.max_timeout and "max_timeout" not in entry.fields:
-        update["max_timeout"] = max(longest, DEFAULT_MAX_TIMEOUT)
-    elif longest > server.max_timeout:
+    limits = server.limits
+    if longest > limits.max_timeout and "max_timeout" not in limits.model_fields_set:
+        update["limits"] = limits.model_copy(update={"max_timeout": max(longest, DEFAULT_MAX_TIMEOUT)})
+    elif longest > limits.max_timeout:
         message = f"A time-out of {format_duration(longest)} is above the maximum, which cuts it short."
-        entry.warn(ConfigComplaint(("max_timeout",), message, "Raise `max_timeout`, or lower the time-out."))
-        update["timeout"] = min(server.timeout, server.max_timeout)
+        entry.warn(ConfigComplaint(("limits", "max_timeout"), message, "Raise it, or lower the time-out."))
+        update["timeout"] = min(server.timeout, limits.max_timeout)
     if server.cwd:
         update["cwd"] = _folder(folder, server.cwd)
     elif server.command and _is_relative(server.command):

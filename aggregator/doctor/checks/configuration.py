@@ -25,6 +25,7 @@ _PROBLEMS: Final = (
     (r"means seconds here", "timeout_milliseconds"),
     (r"^The (?:prefix|name) `.*` is already that of|do without a prefix", "server_name_taken"),
     (r"^This key is not known", "config_key_unknown"),
+    (r"^This option belongs in", "config_key_misplaced"),
     (r"there more than once", "config_key_repeated"),
     (r"^The file lists no servers", "no_servers"),
 )

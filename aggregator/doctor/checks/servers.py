@@ -171,7 +171,7 @@ def _of_down(server: ServerFacts) -> CheckFinding:
         return says("server_tls", _reason(server), "Correct `tls` in its entry, or the file that it names.")
     if "did not answer within" in server.reason:
         mend = "Run its command in a terminal once: it may wait for an answer, a download or a sign-in; or raise "
-        return says("server_hangs", _reason(server), f"{mend}`connect_timeout`.")
+        return says("server_hangs", _reason(server), f"{mend}`limits.connect_timeout`.")
     if "cannot be reached" in server.reason:
         return says("server_unreachable", _reason(server), "Start that server, or correct `url`.")
     if "process ended" in server.reason or "is gone" in server.reason:

@@ -209,11 +209,13 @@ def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None)
 
 def _bounded(config: Config, patience: float) -> Config:
     """Return the configuration with servers that are given up when the trial ends."""
-    servers = tuple(
-        server.model_copy(update={"connect_timeout": min(server.connect_timeout, patience)})
-        for server in config.servers
-    )
-    return config.model_copy(update={"servers": servers})
+
+    def bounded(server: ServerConfig) -> ServerConfig:
+        limits = server.limits
+        shorter = limits.model_copy(update={"connect_timeout": min(limits.connect_timeout, patience)})
+        return server.model_copy(update={"limits": shorter})
+
+    return config.model_copy(update={"servers": tuple(map(bounded, config.servers))})
 
 
 def _searching(config: Config) -> Config:

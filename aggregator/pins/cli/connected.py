@@ -74,7 +74,7 @@ async def _said(upstream: Upstream) -> CurrentDefinitions:
 async def _missing(upstream: Upstream) -> list[str]:
     """Return the lists that the server has not answered within its time."""
     try:
-        async with asyncio.timeout(upstream.config.connect_timeout):
+        async with asyncio.timeout(upstream.config.limits.connect_timeout):
             while not all(upstream.lists.was_read(kind) for kind in _KINDS):  # noqa: ASYNC110 - lists have no event
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:

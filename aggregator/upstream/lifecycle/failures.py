@@ -38,8 +38,8 @@ def failure_of(server: ServerConfig, error: Exception, end_reason: str | None = 
     if end_reason is not None:
         return Failure(program_ended(end_reason), died=True)
     if isinstance(error, TimeoutError):
-        limit = f"{server.connect_timeout:g} s"
-        return Failure(f"it did not answer within {limit} of connecting (`connect_timeout` in its config)")
+        limit = f"{server.limits.connect_timeout:g} s"
+        return Failure(f"it did not answer within {limit} of connecting (`limits.connect_timeout` in its config)")
     if isinstance(error, LoginRequired):
         return Failure(f"{LOGIN_REQUIRED}: connect an account with `aggregator connect {server.id}`", lasting=True)
     if isinstance(error, UpstreamError):

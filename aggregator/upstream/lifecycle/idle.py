@@ -1,4 +1,4 @@
-"""The time that an upstream runs: from when on (`start` in its config), and until when (`idle_timeout`)."""
+"""The time that an upstream runs: from when on (`start` in its config), and until when (`limits.idle_timeout`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class IdleStop:
 
     @property
     def _timeout(self) -> float | None:
-        return self._config.value.idle_timeout
+        return self._config.value.limits.idle_timeout
 
     def use(self) -> AbstractContextManager[None]:
         """Return a context manager that counts a user, as often as it is entered."""
@@ -97,7 +97,7 @@ class IdleStop:
         self._used = self._now()
 
     def reconfigured(self) -> None:
-        """Look at the configuration again: it may have another `idle_timeout`."""
+        """Look at the configuration again: it may have another `limits.idle_timeout`."""
         self._reconfigured.set()
 
     def stop_once_listed(self) -> None:

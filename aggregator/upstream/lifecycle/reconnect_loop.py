@@ -172,7 +172,7 @@ class ReconnectLoop:
             self._cancel_grace()
             if self.state.state == "reconnecting":
                 loop = asyncio.get_running_loop()
-                self._grace_timer = loop.call_later(self._config.value.grace, self._give_up)
+                self._grace_timer = loop.call_later(self._config.value.limits.grace, self._give_up)
 
     def _give_up(self) -> None:
         current = self.state.current

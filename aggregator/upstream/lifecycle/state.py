@@ -147,7 +147,7 @@ class UpstreamState:
     def _log(self, now: float) -> None:
         state, why = self.state, self.current.text_for_operator(now)
         if state == "reconnecting":
-            why += f"; its tools stay listed for {format_duration(self._config.value.grace)}"
+            why += f"; its tools stay listed for {format_duration(self._config.value.limits.grace)}"
         elif state == "unavailable":
             why += "; its tools are not listed until it is back"
         level = logging.WARNING if state in ("reconnecting", "unavailable") else logging.INFO

@@ -34,7 +34,8 @@ TABLE: Final[dict[tuple[State, Event], State]] = {
 STATE_MEANING: Final[dict[State, str]] = {
     "starting": "it is being started or connected; calls wait for it",
     "ready": "it answers",
-    "reconnecting": "a working connection was lost less than `grace` ago; calls wait up to `reconnect_wait`",
+    "reconnecting": "a working connection was lost less than `limits.grace` ago; calls wait, for at most "
+    "`limits.reconnect_wait`",
     "unavailable": "it cannot be reached; it is tried again with growing pauses",
     "stopped": "it does not run; it starts with its next call, unless the aggregator itself is ending",
     "disabled": "switched off in the configuration, by an unset variable, or by an operator",
@@ -43,8 +44,8 @@ EVENT_MEANING: Final[dict[Event, str]] = {
     "connected": "the connection is initialized and the tools are listed",
     "failed": "an attempt to connect failed",
     "lost": "a working connection ended",
-    "gave_up": "`grace` is over, or it refused us (401, 403, 404, a missing command)",
-    "idle": "it was not used for `idle_timeout`, or `start` says that it is not needed yet",
+    "gave_up": "`limits.grace` is over, or it refused us (401, 403, 404, a missing command)",
+    "idle": "it was not used for `limits.idle_timeout`, or `start` says that it is not needed yet",
     "start": "a call, a read or a prompt needs it, or the time of a `lazy` start has come",
     "stop": "the aggregator ends, or the entry was removed from the configuration",
 }

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 REFRESH_PAUSE: Final = 1.0
 # Seconds that an upstream with a list of tools is held back, so that its other lists are shown together with it.
 OTHERS_WAIT: Final = 2.0
-# The part of `connect_timeout` that one page after the first may take.
+# The part of `limits.connect_timeout` that one page after the first may take.
 PAGE_SHARE: Final = 0.5
 
 
@@ -218,13 +218,13 @@ class UpstreamLists:
 
     async def _refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
         try:
-            async with asyncio.timeout(self._config.value.connect_timeout):
+            async with asyncio.timeout(self._config.value.limits.connect_timeout):
                 drained = await self._read(session, kind)
         except SessionExpired:
             sessions.lose(session, "it no longer knows our session")
             return True
         except (TimeoutError, RpcError, PeerGone, UpstreamError) as error:
-            late = f"no answer within {self._config.value.connect_timeout:g} s"
+            late = f"no answer within {self._config.value.limits.connect_timeout:g} s"
             what = late if isinstance(error, TimeoutError) else operator_text(error)
             log.warning("%s: its %ss could not be listed, the old ones stay: %s", self._config.value.id, kind, what)
             return isinstance(error, RpcError)
@@ -266,8 +266,8 @@ class UpstreamLists:
                 method.field,
                 session.lists(),
                 method.named_by,
-                # The whole has `connect_timeout`, at the end of which all pages would be lost.
-                config.connect_timeout * PAGE_SHARE,
+                # The whole has `limits.connect_timeout`, at the end of which all pages would be lost.
+                config.limits.connect_timeout * PAGE_SHARE,
             )
         except RpcError as error:
             # Many servers with resources do not know the method for templates.

@@ -28,7 +28,15 @@ async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[
     late = tuple(_placed(text, port) for text in server.references)
     placed = server.model_copy(update={"url": (server.url or "").replace(FREE_PORT, port), "references": late})
     async with run_child(
-        server.id, launch.command, args, env, launch.cwd, None, reaper, close_grace=0, memory_limit=server.memory_limit
+        server.id,
+        launch.command,
+        args,
+        env,
+        launch.cwd,
+        None,
+        reaper,
+        close_grace=0,
+        memory_limit=server.limits.memory_limit,
     ) as child:
         yield placed, child
 

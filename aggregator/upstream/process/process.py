@@ -251,11 +251,14 @@ async def run_child(
 async def _limit_memory(server: str, child: ChildProcess, limit: int, memory: MemoryReader) -> None:
     """End a child that takes more memory than its limit."""
     if not can_measure():
-        log.warning("%s: this platform does not say what memory processes hold: `memory_limit` has no effect", server)
+        log.warning(
+            "%s: this platform does not say what memory processes hold: `limits.memory_limit` has no effect", server
+        )
         return
     held = await memory.wait_exceeded(child.pid, limit)
     child.end(
-        f"it held {held // _MIB} MiB of memory, more than `memory_limit` in its config allows ({limit // _MIB} MiB)"
+        f"it held {held // _MIB} MiB of memory, more than `limits.memory_limit` in its config allows "
+        f"({limit // _MIB} MiB)"
     )
 
 

@@ -345,7 +345,7 @@ class IsolatedSessions:
         try:
             placed = await self._connector.complete(self._placed)
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._config.value.connect_timeout):
+                async with asyncio.timeout(self._config.value.limits.connect_timeout):
                     on_notification = partial(
                         self._on_side_notification, side, key.scope is None and not TRANSPORTS[transport].cheap
                     )
@@ -362,7 +362,7 @@ class IsolatedSessions:
         except LoginRequired as error:
             missing = error
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
-            late = Reason(f"no answer within {self._config.value.connect_timeout:g} s")
+            late = Reason(f"no answer within {self._config.value.limits.connect_timeout:g} s")
             why = late if isinstance(error, TimeoutError) else reason_of(error)
             side.refused = _refuses(error)
         finally:
@@ -384,7 +384,7 @@ class IsolatedSessions:
         loop = asyncio.get_running_loop()
         ends: set[asyncio.Future[Any]] = {session.connection.ended, side.closing}
         while not any(end.done() for end in ends):
-            limit = self._config.value.idle_timeout or IDLE_LIMIT
+            limit = self._config.value.limits.idle_timeout or IDLE_LIMIT
             await asyncio.wait(ends, timeout=limit / 4, return_when=asyncio.FIRST_COMPLETED)
             if side.idle and not side.lists and loop.time() - side.used > limit:
                 return

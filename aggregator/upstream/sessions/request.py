@@ -191,7 +191,7 @@ def _too_slow(server: ServerConfig, running: RunningCall | None, limit: float) -
     if running is None or not running.extended:
         return f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled."
     if asyncio.get_running_loop().time() >= running.latest - _TICK:
-        longest = f"`max_timeout` of {server.max_timeout:g} s"
+        longest = f"`limits.max_timeout` of {server.limits.max_timeout:g} s"
         return f"{server.id} reported progress, and did not answer within its {longest}; the call was cancelled."
     return f"{server.id} reported progress, and then nothing for {limit:g} s; the call was cancelled."
 
@@ -259,5 +259,5 @@ def extended_limit(
     if not server.progress_extends(limit):
         return None
     if began is not None:
-        running.latest = began + server.max_timeout
+        running.latest = began + server.limits.max_timeout
     return limit

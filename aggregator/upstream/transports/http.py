@@ -299,7 +299,7 @@ class HttpConnection(Connection):
                 async with self._http.send("GET", self._url, headers) as response:
                     if response.status != 200 or "text/event-stream" not in response.content_type:
                         return
-                    reader = EventReader(self.server.max_message_bytes)
+                    reader = EventReader(self.server.limits.max_message_bytes)
                     async for chunk in read_slices(response):
                         before = reader.lines
                         for event in reader.feed(chunk):
@@ -319,7 +319,7 @@ class HttpConnection(Connection):
 
     def _too_large(self, what: str) -> UpstreamError:
         return UpstreamBadAnswer(
-            self.server.id, f"{self.server.id} sent {what} (`max_message_bytes` in its config raises the limit)."
+            self.server.id, f"{self.server.id} sent {what} (`limits.max_message_bytes` in its config raises the limit)."
         )
 
     def _connection_error(self, error: Exception) -> Exception:
@@ -354,7 +354,7 @@ class HttpPendingRequest:
         self._receiver = receiver
         self._started = started = exchange.started
         if receiver is not None and started is not None:
-            self._most = min(SMALL, connection.server.max_message_bytes)
+            self._most = min(SMALL, connection.server.limits.max_message_bytes)
             started.on_change = self._look
 
     @property

@@ -72,7 +72,7 @@ def message_in(data: bytes, server: ServerConfig) -> dict[str, Any]:
 
 
 def object_in(data: bytes, server: ServerConfig) -> dict[str, Any]:
-    message = decode_received(data, server.id, server.max_message_values) if data else None
+    message = decode_received(data, server.id, server.limits.max_message_values) if data else None
     return message if isinstance(message, dict) else {}
 
 
@@ -85,7 +85,7 @@ def messages_in(data: bytes, server: ServerConfig, on_fault: FaultHandler) -> li
     """
     if not data.strip():
         return []
-    found, fault = read_messages(data, server.id, server.max_message_values)
+    found, fault = read_messages(data, server.id, server.limits.max_message_values)
     if fault is not None:
         on_fault(fault)
     return [message for message in found if isinstance(message, dict)]

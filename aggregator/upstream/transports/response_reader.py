@@ -102,7 +102,7 @@ class ResponseReader:
                 return result
             not_ours = f"{server.id} answered with another content type: {not_mcp(kind).words}."
             raise UpstreamBadAnswer(server.id, not_ours, said=f"content-type: {kind}")
-        reader = EventReader(server.max_message_bytes)
+        reader = EventReader(server.limits.max_message_bytes)
         async for chunk in read_slices(response):
             before = reader.lines
             for event in reader.feed(chunk):

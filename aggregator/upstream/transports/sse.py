@@ -97,7 +97,7 @@ class SseConnection(DuplexConnection):
                     cause = not_mcp(kind).words
                     not_events = f"{self._server.id} answered with another content type, not with events: {cause}."
                     raise UpstreamBadAnswer(self._server.id, not_events, said=f"content-type: {kind}")
-                reader = EventReader(self._server.max_message_bytes)
+                reader = EventReader(self._server.limits.max_message_bytes)
                 async for chunk in read_slices(response):
                     self._silent_since = asyncio.get_running_loop().time()
                     before = reader.lines
@@ -107,7 +107,7 @@ class SseConnection(DuplexConnection):
                         await asyncio.sleep(pause)
             raise UpstreamUnavailable(self._server.id, f"{self._server.id} closed its event stream.")
         except EventTooLarge as error:
-            said = f"{self._server.id} sent {error} (`max_message_bytes` in its config raises the limit)."
+            said = f"{self._server.id} sent {error} (`limits.max_message_bytes` in its config raises the limit)."
             self._fail(UpstreamBadAnswer(self._server.id, said))
         except UpstreamError as error:
             self._fail(error)
@@ -154,7 +154,7 @@ class SseConnection(DuplexConnection):
             self._take_endpoint(data.decode("utf-8", "replace"))
         elif kind == "message" and data:
             try:
-                message = decode_received(data, self._server.id, self._server.max_message_values)
+                message = decode_received(data, self._server.id, self._server.limits.max_message_values)
                 if is_message(message):
                     awaited = is_answer(message) and self.peer.waits_for(message.get("id"))
                     self.peer.feed(message, len(data))

@@ -42,10 +42,10 @@ class StdioConnection(DuplexConnection, LineReader):
 
     def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks) -> None:
         DuplexConnection.__init__(self, inbound, tasks, self._send)
-        LineReader.__init__(self, server.max_message_bytes)
+        LineReader.__init__(self, server.limits.max_message_bytes)
         self.child: ChildProcess | None = None
         self._server = server.id
-        self._most_values, self._too_many = server.max_message_values, too_many_values(server)
+        self._most_values, self._too_many = server.limits.max_message_values, too_many_values(server)
         self._noise = 0
         self._rate_limit = InboundRateLimit()
         self._pause = 0.0
@@ -117,7 +117,7 @@ class StdioConnection(DuplexConnection, LineReader):
             too_large = UpstreamBadAnswer(
                 self._server,
                 f"{self._server} sent a message of more than {self._limit} bytes "
-                "(`max_message_bytes` in its config raises the limit).",
+                "(`limits.max_message_bytes` in its config raises the limit).",
             )
             self.peer.fail(request_id, too_large)
 
@@ -166,7 +166,7 @@ async def open_stdio(
             server.cwd,
             connection.take,
             reaper,
-            memory_limit=server.memory_limit,
+            memory_limit=server.limits.memory_limit,
         ) as child:
             connection.child = child
             child.exited.add_done_callback(lambda _: connection.end(child.end_reason()))

@@ -56,12 +56,12 @@ async def requests_to(server: ServerConfig, credentials: Credentials | None = No
 
 
 async def read_bounded(response: HttpResponse, server: ServerConfig, *, only_json: bool = False) -> bytes:
-    """Return the body, up to `max_message_bytes`; `only_json`: no more than its beginning if that is not JSON.
+    """Return the body, up to `limits.max_message_bytes`; `only_json`: no more than its beginning if that is not JSON.
 
     Raises:
         UpstreamBadAnswer: the body is larger.
     """
-    limit = server.max_message_bytes
+    limit = server.limits.max_message_bytes
     parts, size, held = [], 0, 0
     async for part in response.parts():
         size += len(part)
@@ -69,7 +69,7 @@ async def read_bounded(response: HttpResponse, server: ServerConfig, *, only_jso
             raise UpstreamBadAnswer(
                 server.id,
                 f"{server.id} sent a message of more than {limit} bytes "
-                "(`max_message_bytes` in its config raises the limit).",
+                "(`limits.max_message_bytes` in its config raises the limit).",
             )
         parts.append(part)
         if only_json and size == len(part) and part.removeprefix(MARK).lstrip()[:1] not in (b"{", b"["):

@@ -87,9 +87,8 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
     live = read_policies(loaded.policies)
     update = {
         "start": "eager",
-        "idle_timeout": None,
+        "limits": server.limits.model_copy(update={"idle_timeout": None, "connect_timeout": seconds}),
         "enabled": True,
-        "connect_timeout": seconds,
         "fallbacks": (),
     }
     tried = server.model_copy(update=update)

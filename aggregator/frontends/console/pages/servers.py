@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aggregator.config.server_config import ServerConfig
-from aggregator.config.server_parts import LaunchConfig
+from aggregator.config.server_parts import LaunchConfig, LimitsConfig
 from aggregator.frontends.console.foreign_words import event_summary, server_reason
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, pin_link
@@ -23,9 +23,8 @@ _HELD: Final = 20
 _NAMED: Final = 40
 # Settings without secrets, which are shown unchanged if an entry sets them.
 _PLAIN: Final = frozenset(
-    {"type", "prefix", "start", "timeout", "max_timeout", "connect_timeout", "idle_timeout", "grace", "reconnect_wait"}
-    | {"protocol", "isolation", "trusted", "coerce", "output_validation", "invisible_characters"}
-    | {"attribution", "instructions", "max_pending", "max_message_bytes", "memory_limit"}
+    {"type", "prefix", "start", "timeout", "protocol", "isolation", "trusted", "coerce", "output_validation"}
+    | {"invisible_characters", "attribution", "instructions"}
 )
 
 
@@ -210,6 +209,12 @@ def _configuration(config: ServerConfig) -> list[dict[str, str]]:
         {"name": name, "value": _word(getattr(config, name))}
         for name in usual
         if name in _PLAIN and (name in ("type", "prefix") or getattr(config, name) != usual[name].default)
+    ]
+    limits = config.limits
+    found += [
+        {"name": f"limits.{name}", "value": _word(value)}
+        for name, field in LimitsConfig.model_fields.items()
+        if (value := getattr(limits, name)) != field.default
     ]
     found += _program("", config)
     if config.url is not None:

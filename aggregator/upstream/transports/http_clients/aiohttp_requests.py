@@ -97,7 +97,7 @@ async def open_aiohttp(server: ServerConfig) -> AsyncIterator[HttpRequests]:
     Raises:
         UpstreamUnavailable: a file of `tls` cannot be used.
     """
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.connect_timeout)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=server.limits.connect_timeout)
     # In a thread: it reads files.
     try:
         context = await asyncio.to_thread(client_context, server.tls) if server.tls is not None else True

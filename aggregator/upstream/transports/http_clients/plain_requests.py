@@ -78,7 +78,7 @@ class PlainRequests(HttpRequests):
         self._headers = server.headers
         self._origin = url.origin()
         self._host, self._port = url.raw_host, url.port
-        self._connect_timeout = server.connect_timeout
+        self._connect_timeout = server.limits.connect_timeout
         self._closed = False
         # It has answered over HTTP at least once.
         self._answered = False
