@@ -111,6 +111,33 @@ async def test_every_page_keeps_others_out() -> None:
             assert "access-control-allow-origin" not in answer.headers
 
 
+async def test_answer_of_an_issuer_is_taken_with_get_only() -> None:
+    """A program that looks at the address with HEAD must not use it up."""
+    async with served() as at:
+        await at.post()
+        back = f"{at.url}/connect/callback?state={CODE}&code=x"
+        for method in ("HEAD", "POST"):
+            assert (await at.client.request(method, back)).status_code == 405
+        assert (await at.client.request("PUT", back)).status_code == 405
+        assert "wiki is connected" in (await at.client.get(back)).text
+
+
+async def test_fault_of_ours_is_logged_without_the_link(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(code: str) -> None:
+        raise LookupError("no reason")
+
+    async with served() as at:
+        monkeypatch.setattr(at.grants, "opened", broken)
+        answer = await at.get()
+        assert (answer.status_code, "Internal error in the aggregator" in answer.text) == (500, True)
+        assert answer.headers["x-robots-tag"] == "noindex, nofollow"
+    logged = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]
+    assert logged == ["a page for connecting failed"]
+    assert CODE not in answer.text
+
+
 async def test_style_sheet_is_kept_by_its_version() -> None:
     async with served() as at:
         style = re.search(r'href="(/connect/static/[0-9a-f]{12})(/connect.css)"', (await at.get()).text)

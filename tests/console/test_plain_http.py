@@ -86,3 +86,36 @@ async def test_odd_queries_are_answered(console: ConsoleHarness) -> None:
         for end in ("", ".json"):
             more = await client.get(f"/console/health{end}?" + "&".join(["a=1"] * 501))
             assert (more.status_code, "There may be 500 fields." in more.text) == (400, True)
+
+
+async def test_a_fault_of_ours_is_a_page_and_one_line_in_the_log(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its text goes to the log only, and the next page is answered."""
+
+    def broken(scope: object) -> None:
+        raise LookupError("a secret path")
+
+    async with console.signed_in() as client:
+        with monkeypatch.context() as planted:
+            planted.setattr("aggregator.frontends.console.console.cookie_of", broken)
+            page, data = await client.get("/console/health"), await client.get("/console/health.json")
+        for answer in (page, data):
+            assert (answer.status_code, "Internal error in the aggregator" in answer.text) == (500, True)
+            assert "secret path" not in answer.text
+            assert_guarded(answer)
+        assert data.json()["error"]["code"] == "internal_error"
+        logged = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]
+        assert logged == ["the console page /health failed", "the console page /health.json failed"]
+        assert (await client.get("/console/health")).status_code == 200
+
+
+async def test_too_many_requests_are_refused_at_once(console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with console.signed_in() as client:
+        with monkeypatch.context() as planted:
+            planted.setattr("aggregator.frontends.console.console._MOST_WAITING", 0)
+            for path in ("/console/health", "/console/sign-in"):
+                answer = await client.get(path)
+                assert (answer.status_code, answer.text) == (503, "The console is busy. Try again.")
+                assert_guarded(answer)
+        assert (await client.get("/console/health")).status_code == 200
