@@ -1,5 +1,6 @@
 """Fixtures of every test: the loggers restored afterwards, no helper process left, empty folders for data and
-configuration, and a PostgreSQL for those who ask. At the end of a run without it, or a browser, that is told.
+configuration, work that is done once for all, and a PostgreSQL for those who ask. At the end of a run without it, or a
+browser, that is told.
 """
 
 import gc
@@ -10,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests import lanes
+from tests import lanes, once
 from tests.console.browser import chromium
 from tests.peers.processes import child_commands
 from tests.postgres import programs
@@ -76,6 +77,20 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        once.build_commands_once(patch)
+        once.copy_new_databases(patch, tmp_path_factory.mktemp("template"))
+        yield
+
+
+@pytest.fixture
+def made_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each new database as a program does; others may be copies."""
+    once.make_databases(monkeypatch)
 
 
 @pytest.fixture(scope="session")

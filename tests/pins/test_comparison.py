@@ -165,18 +165,18 @@ HOSTILE: list[Any] = [
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
+@pytest.mark.parametrize("step", [0, 1, 3, 7])
 @pytest.mark.parametrize("kind", ["tool", "prompt", "skill", "instructions"])
-def test_a_hostile_definition_is_compared_with_any_other(kind: Any, number: int) -> None:
+def test_a_hostile_definition_is_compared_with_any_other(kind: Any, step: int, number: int) -> None:
     """No definition raises an error, and each is another one than the others."""
     pin = pinned_item(kind, "t", HOSTILE[number])
-    for step in (0, 1, 3, 7):
-        other = (number + step) % len(HOSTILE)
-        definition = HOSTILE[other]
-        found = at_once(compare({pin.key: pin}, [(kind, "t", definition, "")], NO_OTHERS))
-        assert len(found.changes) == (other != number)
-        assert all(change.classes and change.sentence for change in found.changes)
-        new = at_once(compare({pin.key: pin}, [(kind, "other", definition, "")], NO_OTHERS))
-        assert len(new.changes) == 1
+    other = (number + step) % len(HOSTILE)
+    definition = HOSTILE[other]
+    found = at_once(compare({pin.key: pin}, [(kind, "t", definition, "")], NO_OTHERS))
+    assert len(found.changes) == (other != number)
+    assert all(change.classes and change.sentence for change in found.changes)
+    new = at_once(compare({pin.key: pin}, [(kind, "other", definition, "")], NO_OTHERS))
+    assert len(new.changes) == 1
 
 
 def test_a_pin_that_cannot_be_read_is_compared() -> None:

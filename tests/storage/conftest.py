@@ -27,6 +27,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store", STORES[:1] if of_files else STORES)
 
 
+@pytest.fixture(autouse=True)
+def _made(made_databases: None) -> None:
+    """The databases of this folder are no copies."""
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "data of ä #%20&" / "aggregator.db"
