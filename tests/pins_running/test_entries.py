@@ -237,6 +237,7 @@ async def test_pins_of_a_name_go_to_the_first_entry_that_has_it(shop: ChangingSe
         ({"args": ["--header", "Authorization: Bearer abc"]}, {"args": ["--header", "Authorization: Bearer x"]}, True),
         ({"env": {"TOKEN": "a"}}, {"env": {"TOKEN": "b"}}, True),
         ({"timeout": 3}, {"timeout": 4}, True),
+        ({"limits": {"max_timeout": 900}}, {"limits": {"connect_timeout": 1, "memory_limit": 2**30}}, True),
         ({"args": ["pkg@1"]}, {"args": ["pkg@2"]}, False),
         ({"args": ["a", "b"]}, {"args": ["b", "a"]}, False),
         ({"command": "a"}, {"command": "b"}, False),
