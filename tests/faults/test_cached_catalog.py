@@ -311,7 +311,11 @@ async def test_one_that_is_switched_off_is_not_shown(gated: GatedServer) -> None
 
 def test_no_limit_is_in_a_fingerprint(gated: GatedServer) -> None:
     """An operator who gives a server more time loses no list of it."""
-    bounds = ({}, {"connect_timeout": 9, "grace": 9}, {"max_message_bytes": 900, "memory_limit": 2**30})
+    bounds: tuple[dict[str, int], ...] = (
+        {},
+        {"connect_timeout": 9, "grace": 9},
+        {"max_message_bytes": 900, "memory_limit": 2**30},
+    )
     assert len({fingerprint(gated.config(limits=limits)) for limits in bounds}) == 1
 
 
