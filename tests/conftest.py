@@ -83,6 +83,7 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once.build_commands_once(patch)
+        once.read_certificates_once(patch)
         once.copy_new_databases(patch, tmp_path_factory.mktemp("template"))
         yield
 

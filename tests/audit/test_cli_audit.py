@@ -31,6 +31,7 @@ from aggregator.storage.audit.chain import ChainBatch, ChainEntry
 from aggregator.storage.audit.read import By, LogFilter, LogRow, open_reader
 from aggregator.storage.database import open_database
 from tests.audit.logs import AT, NOTHING, make_call, rows
+from tests.end_to_end.programs import run
 
 CALLS = [
     row(what, NOTHING)
@@ -399,13 +400,18 @@ def test_a_csv_is_safe_for_spreadsheets_and_terminals(values: list[tuple[str, st
         assert json.loads(line)["agent_id"] == one.values["agent_id"]
 
 
+def config_of(path: Path) -> Path:
+    """Write a configuration without servers, and with this database."""
+    config = path.parent.parent / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": {}, "storage": f"sqlite+aiosqlite:///{path}"}))
+    return config
+
+
 @contextmanager
 def command(path: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
     """The program itself."""
-    config = path.parent.parent / "aggregator.json"
-    config.write_text(json.dumps({"mcpServers": {}, "storage": f"sqlite+aiosqlite:///{path}"}))
     with subprocess.Popen(
-        [sys.executable, "-m", "aggregator", "audit", *words, "-c", str(config)],
+        [sys.executable, "-m", "aggregator", "audit", *words, "-c", str(config_of(path))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -437,12 +443,11 @@ def test_follow_until_a_signal(log: str, path: Path) -> None:
         (["show", "nothing"], 2, "", "aggregator: The audit log has no row"),
     ],
 )
-def test_the_program(log: str, path: Path, words: list[str], status: int, out: str, err: str) -> None:
+async def test_the_program(log: str, path: Path, words: list[str], status: int, out: str, err: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DELETE FROM mcp_tool_call_log WHERE seq = 4")
-    with command(path, *words) as process:
-        said, wrong = process.communicate(timeout=20)
-    assert (process.returncode, out in said, err in wrong, "Traceback" in wrong) == (status, True, True, False)
+    code, said, wrong = await run("audit", *words, "-c", str(config_of(path)))
+    assert (code, out in said, err in wrong, "Traceback" in wrong) == (status, True, True, False)
 
 
 @pytest.mark.parametrize("table", ["audit_heads", "mcp_tool_call_log", "audit_events"])

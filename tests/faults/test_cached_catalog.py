@@ -29,6 +29,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
+from tests.end_to_end.forked_program import start_program
 from tests.faults.app_harness import BOUND, AppHarness, Json, code_of, server_config, text_of
 from tests.peers.fake_connection import FakeConnection
 from tests.polling import until
@@ -552,10 +553,7 @@ async def test_a_database_that_cannot_be_written_costs_no_command(gated: GatedSe
 
 async def run_program(*words: str, home: Path) -> int:
     """Run one command of the program to its end; return its exit code."""
-    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "aggregator", *words, stdout=PIPE, stderr=PIPE, env=environ, cwd=home
-    )
+    program = await start_program(words, home, {"HOME": str(home), "PATH": os.environ["PATH"]})
     await program.communicate()
     assert program.returncode is not None
     return program.returncode

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -20,6 +18,7 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.quick_read import glance
+from tests.end_to_end.forked_program import start_program
 from tests.faults.app_harness import BOUND, AppHarness, Json
 from tests.pins_running.pins_harness import ChangingServer
 from tests.pins_running.pins_harness import running as with_pins
@@ -140,12 +139,8 @@ async def test_a_host_over_stdio_has_them_at_once(shop: ChangingServer, tmp_path
 
 async def answers(config: Path, keeps_in: Path | None = None) -> Json:
     """Return the answers of the program to each list, once all are there, and kept if a database is given."""
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "aggregator", "stdio", "--config", str(config), stdin=PIPE, stdout=PIPE,
-        env={"HOME": str(config.parent), "PATH": os.environ["PATH"]},
-    )  # fmt: skip
-    assert program.stdin is not None
-    assert program.stdout is not None
+    environ = {"HOME": str(config.parent), "PATH": os.environ["PATH"]}
+    program = await start_program(("stdio", "--config", str(config)), config.parent, environ)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     sent: list[Json] = [{"id": "hello", "method": "initialize", "params": hello}]
     sent += [{"method": "notifications/initialized"}, *({"id": one, "method": one} for one in METHODS)]

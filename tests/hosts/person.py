@@ -1,5 +1,6 @@
 """A person who runs `aggregator import` at home."""
 
+import asyncio
 import json
 import os
 import pty
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.end_to_end.forked_program import start_program
 from tests.hosts.grounds import put
 
 ROOT = Path(__file__).parents[2]
@@ -36,18 +38,22 @@ class Person:
         return servers
 
     def run(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "aggregator", "import", *args],
-            cwd=self.folder,
-            env=self.whole_environ(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = asyncio.run(self._run_to_its_end(args))
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done
+
+    async def _run_to_its_end(self, args: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        program = await start_program(("import", *args), self.folder, self.whole_environ())
+        try:
+            async with asyncio.timeout(60):
+                out, err = await program.communicate()
+        finally:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
+        assert program.returncode is not None
+        return subprocess.CompletedProcess(args, program.returncode, out.decode(), err.decode())
 
     def at_terminal(self, *args: str, answers: str, interrupt: bool = False) -> str:
         """Run the command at a terminal of its own, and return what stands there after it.
