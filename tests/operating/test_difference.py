@@ -1,7 +1,5 @@
 """What another configuration means, decided over plain values."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,25 +157,6 @@ def test_the_lists_name_fields_that_there_are() -> None:
     assert ServerConfig.model_fields.keys() | options | {"on_change.accept"} >= IN_PLACE
     settings = {name for name, *_ in _settings(Config(), Config(), Config())}
     assert settings >= AT_ONCE
-
-
-def test_the_documentation_names_what_keeps_a_connection() -> None:
-    """D11: docs/running.md tells operators which changes cost a connection or a restart, and is the other source."""
-    said = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
-    fields, limits, waiting = re.search(
-        r"Some fields need no new connection, and the server keeps its: (.*?), and all of `limits` except for (.*?)\. "
-        r".*?\*\*Other settings\*\* that take effect at once: (.*?)\. ",
-        " ".join(said.split()),
-    ).groups()  # type: ignore[union-attr]
-    kept = {f"limits.{name}" for name in GROUPS["limits"].model_fields} - {f"limits.{one}" for one in _quoted(limits)}
-    for name in _quoted(fields):
-        kept |= {f"{name}.{option}" for option in GROUPS[name].model_fields} if name in GROUPS else {name}
-    assert kept | {"on_change.accept"} == IN_PLACE
-    assert _quoted(waiting) == AT_ONCE
-
-
-def _quoted(text: str) -> set[str]:
-    return set(re.findall("`(.+?)`", text))
 
 
 def test_a_file_with_an_error_less_or_the_same_is_no_worse() -> None:

@@ -92,7 +92,7 @@ async def test_what_needs_no_connection_changes_in_place_and_what_cannot_change_
         harness.write_config({"box": amended}, **more, http={"path": "/other", "port": 1})
         harness.signal(signal.SIGHUP)
         await harness.wait_for_log(
-            "server box has other settings (prefix, description, timeout, tools) on the same connection"
+            "server box has other settings (prefix, description, timeout, tools.exclude) on the same connection"
         )
         await host.inbox.named(CHANGED)
         listed = await names(host)
