@@ -3,14 +3,17 @@ configuration, work that is done once for all, and a PostgreSQL for those who as
 browser, that is told.
 """
 
+import asyncio
 import gc
 import logging
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from aggregator.storage.database import open_database
 from tests import lanes, once
 from tests.console.browser import chromium
 from tests.peers.processes import child_commands
@@ -107,20 +110,50 @@ def postgres_cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def postgres_database(postgres_cluster: Cluster) -> Iterator[str]:
     """The name of an empty database on the cluster, which runs again if an earlier test stopped it."""
-    if postgres_cluster.pid is None:
-        postgres_cluster.start()
-    postgres_cluster.thaw()
-    name = postgres_cluster.new_database()
-    yield name
-    if postgres_cluster.pid is not None:
-        postgres_cluster.thaw()
-        postgres_cluster.drop_database(name)
+    with _database(postgres_cluster) as name:
+        yield name
 
 
 @pytest.fixture
 def postgres_url(postgres_cluster: Cluster, postgres_database: str) -> str:
     """The URL of an empty database, as an operator writes it."""
     return postgres_cluster.url(postgres_database)
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres_cluster: Cluster) -> str:
+    _let_run(postgres_cluster)
+    name = postgres_cluster.new_database()
+
+    async def make_tables() -> None:
+        async with open_database(postgres_cluster.url(name)):
+            pass
+
+    asyncio.run(make_tables())
+    return name
+
+
+@pytest.fixture
+def postgres_url_with_tables(postgres_cluster: Cluster, _postgres_template: str) -> Iterator[str]:
+    """The URL of a database that has its tables: a copy, for a third of what opening an empty one costs."""
+    with _database(postgres_cluster, _postgres_template) as name:
+        yield postgres_cluster.url(name)
+
+
+def _let_run(cluster: Cluster) -> None:
+    if cluster.pid is None:
+        cluster.start()
+    cluster.thaw()
+
+
+@contextmanager
+def _database(cluster: Cluster, *template: str) -> Iterator[str]:
+    _let_run(cluster)
+    name = cluster.new_database(*template)
+    yield name
+    if cluster.pid is not None:
+        cluster.thaw()
+        cluster.drop_database(name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

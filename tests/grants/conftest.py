@@ -29,7 +29,7 @@ async def here(sqlite_url: str) -> AsyncIterator[Accounts]:
 def url(store: str, sqlite_url: str, request: pytest.FixtureRequest) -> str:
     if store == "sqlite":
         return sqlite_url
-    found: str = request.getfixturevalue("postgres_url")
+    found: str = request.getfixturevalue("postgres_url_with_tables")
     return found
 
 

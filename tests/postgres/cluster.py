@@ -82,11 +82,11 @@ class Cluster:
         self.start()
         self.sql(f"CREATE ROLE {USER} LOGIN PASSWORD '{self.password}'")
 
-    def new_database(self) -> str:
-        """Make an empty database that `USER` owns; return its name."""
+    def new_database(self, template: str = "template1") -> str:
+        """Make a database that `USER` owns, empty or a copy of another; return its name."""
         self._databases += 1
         name = f"test_{self._databases}"
-        self.sql(f"CREATE DATABASE {name} OWNER {USER}")
+        self.sql(f"CREATE DATABASE {name} OWNER {USER} TEMPLATE {template}")
         return name
 
     def drop_database(self, name: str) -> None:

@@ -27,11 +27,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store", STORES[:1] if of_files else STORES)
 
 
-@pytest.fixture(autouse=True)
-def _made(made_databases: None) -> None:
-    """The databases of this folder are no copies."""
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "data of ä #%20&" / "aggregator.db"
@@ -41,7 +36,8 @@ def path(tmp_path: Path) -> Path:
 def url(store: str, path: Path, request: pytest.FixtureRequest) -> str:
     if store == "sqlite":
         return f"sqlite+aiosqlite:///{path}"
-    found: str = request.getfixturevalue("postgres_url")
+    is_made = "made_databases" in request.fixturenames
+    found: str = request.getfixturevalue("postgres_url" if is_made else "postgres_url_with_tables")
     return found
 
 

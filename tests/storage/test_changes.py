@@ -3,11 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from aggregator.storage.database import open_database
 from aggregator.storage.engine.files import set_aside
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
 from tests.storage.processes import other_process
+
+pytestmark = pytest.mark.usefixtures("made_databases")
 
 
 async def test_the_version_of_a_subject_follows_every_process(url: str, database: Database) -> None:

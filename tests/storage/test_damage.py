@@ -30,6 +30,8 @@ from aggregator.upstream.upstream import Upstream
 from aggregator.upstream.upstreams import Upstreams
 from tests.storage.processes import other_process
 
+pytestmark = pytest.mark.usefixtures("made_databases")
+
 
 class Unobserved:
     """An observer of upstreams that does nothing."""

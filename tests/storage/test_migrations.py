@@ -27,6 +27,8 @@ from aggregator.storage.records import KeyRecord
 from aggregator.storage.tables import REVISION, metadata
 from tests.storage.next_revision import NEXT, UNKNOWN, add_next_revision
 
+pytestmark = pytest.mark.usefixtures("made_databases")
+
 SCRIPTS = ScriptDirectory(str(migrate.FOLDER))
 # Indexes for databases in which processes write at the same time, which SQLite does not have.
 WITHOUT_TURNS = {"ix_mcp_tool_call_log_chain_seq", "ix_audit_events_chain_seq"}

@@ -18,6 +18,8 @@ from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.opening import Database
 from tests.storage.processes import ROOT, other_process
 
+pytestmark = pytest.mark.usefixtures("made_databases")
+
 
 @pytest.mark.parametrize("module", ["aggregator.storage.database", "aggregator.identity.identify"])
 def test_what_a_start_needs_loads_no_database(module: str) -> None:
