@@ -100,6 +100,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("request",),
         ("ask", "access", "handshake"),
         ("flow",),
+        ("hooks",),
         ("views", "call_log", "eras"),
         (".",),
         ("recording", "results", "pins"),
@@ -201,11 +202,11 @@ FEATURES: dict[str, dict[str, str]] = {
         "sandbox": "code",
     },
     "flow": {
+        "app": "app.flow",
         "cli": "cli.flow",
         "compare": "policy.compare.flow",
         "decide": "policy.flow",
         "gateway": "gateway.flow",
-        "kept_results": "gateway.calls.kept_flow",
         "lint": "policy.files.lint_flow",
         "storage": "storage.flow",
         "tables": "storage.table_parts.flow",
@@ -237,6 +238,7 @@ FEATURES: dict[str, dict[str, str]] = {
     "results": {
         "config": "config.answers.results",
         "gateway": "gateway.results",
+        "kept_reads": "gateway.calls.kept_reads",
         "meta_tool": "gateway.meta.read_result",
         "read": "results",
         "storage": "storage.results",

@@ -46,7 +46,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "examples": Area(("examples",), ("tests/examples",)),
     "flow": _area("flow", "flow flow_corpus direct"),
     "frontends": _area("frontends", "unit bounds end_to_end direct faults passthrough deploy"),
-    "gateway": _area("gateway", "server_requests access passthrough meta observability faults"),
+    "gateway": _area("gateway", "features server_requests access passthrough meta observability faults"),
     "intent": _area("intent", "intent levels"),
     "hosts": _area("hosts cli/hosts storage/hosts app/host_cleanup.py", "hosts install real_hosts"),
     "identity": _area(

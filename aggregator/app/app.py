@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from functools import partial
 from typing import Any, Final
@@ -11,6 +11,7 @@ from aggregator.accounts.grants.ports import RunningGrants
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.catalog_updates import CatalogUpdates
+from aggregator.app.hook_parts import BuiltHook
 from aggregator.app.key_sync import PATIENCE, PATIENCE_BESIDE_OTHERS, KeySync
 from aggregator.app.reload.config_reload import ConfigReload
 from aggregator.app.reload.policy_reload import PolicyReload
@@ -21,7 +22,6 @@ from aggregator.app.telemetry import CallTelemetry
 from aggregator.config.model import Config
 from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
@@ -72,7 +72,7 @@ class App:
         events: AuditEvents,
         notices: NoticeEvents,
         key_sync: KeySync,
-        flow: FlowStates,
+        hooks: Sequence[BuiltHook],
         catalog_sync: CatalogSync | None,
         policy_reload: PolicyReload | None,
         config_reload: ConfigReload | None,
@@ -97,7 +97,7 @@ class App:
         self._kept = kept
         self.catalog_sync = catalog_sync
         self.key_sync = key_sync
-        self.flow = flow
+        self.hooks = hooks
         self.policy_reload = policy_reload
         self._reconfiguration = reconfiguration
         self._events = events
@@ -148,7 +148,9 @@ class App:
             tasks.start(self.gateway.run(self._kept))
             tasks.start(keep("the catalog", self.updates.run))
             tasks.start(keep("the keys of issuers", self.access.run))
-            tasks.start(keep("the flow labels", self.flow.run))
+            for built in self.hooks:
+                if built.background is not None:
+                    tasks.start(keep(built.background.name, built.background.run))
             if self.key_sync.wanted:
                 tasks.start(keep("the keys of agents", self.key_sync.run))
             if self.retention is not None:

@@ -5,7 +5,7 @@ that upstreams change, then the supervisor, then the parts that wait for upstrea
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,6 +16,8 @@ from aggregator.accounts.grants.ports import RunningGrants, TokenEvents
 from aggregator.app.app import App
 from aggregator.app.audit_events import AuditEvents
 from aggregator.app.catalog_sync import CatalogSync
+from aggregator.app.features import FEATURES, Feature, left_out, refuse_missing
+from aggregator.app.hook_parts import HookParts
 from aggregator.app.key_sync import KeySync
 from aggregator.app.parts.lists import Lists, build_lists
 from aggregator.app.policies import read_policies, trusted_servers
@@ -32,8 +34,6 @@ from aggregator.code.programs import RunPrograms
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.kept_work import KeptWork
-from aggregator.flow.gateway.guard import FlowGuard
-from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import admission_of
 from aggregator.gateway.ask.approval import ApprovalStep
@@ -49,6 +49,7 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
+from aggregator.gateway.hooks import CallHooks
 from aggregator.gateway.meta.registry import MetaTools
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -74,7 +75,7 @@ from aggregator.skills.meta_tools import SkillReader
 from aggregator.skills.reads import Skills
 from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import base_path
-from aggregator.storage.records import APPROVALS_SUBJECT, FLOW_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
+from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
 from aggregator.telemetry.hops import INSIDE, NetworkHop, hop_to
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
@@ -110,6 +111,7 @@ def build_app(
     source: ConfigSource | None = None,
     accounts: Accounts | None = None,
     lock: Path | None = None,
+    features: Sequence[Feature] = FEATURES,
 ) -> App:
     """Return the app for a configuration; nothing runs yet.
 
@@ -117,12 +119,14 @@ def build_app(
     of the database; without it no approval can be queued. With `keeps_records` the database also gets the definitions
     of upstreams, for the next start, and a row of every call; and notices are sent. `redactor` removes secrets from all
     output. `source` is the origin of `config`, watched for changes. `accounts` has the tokens for servers with `auth`.
-    `lock` is the possible path of the lock file of pins.
+    `lock` is the possible path of the lock file of pins. `features` are built into the program.
     """
+    missing = left_out(features)
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
     live = read_policies(policies) if isinstance(policies, Path) else policies
     views = Views(live, trusted_servers(config))
+    refuse_missing(missing, config, views, storage)
     database = LazyDatabase(storage, config.audit.chain_key)
     replication = Replication(config.replicas, database)
     upstreams = Upstreams()
@@ -136,16 +140,19 @@ def build_app(
     )
     call_log = CallLog(telemetry.observers, Drain())
     reaper = Reaper()
-    notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=keeps_records)
+    tells = keeps_records and "notify" not in missing
+    notices = NoticeEvents(config, redactor, reaper, telemetry.observers, tells=tells)
     events = AuditEvents(telemetry, upstreams, notices)
     access = Access(views, events)
     approval = ApprovalStep(database, redactor, events, replication)
     key_sync = KeySync(access, views, database)
     meanings = ToolEmbeddings(database)
     # Nothing is pinned without a place to store it.
-    book = PinBook() if kept_at is not None or (lock is not None and lock.exists()) else None
-    lists = build_lists(config, upstreams, views, replication, meanings, book, keeps_results=storage is not None)
-    keeper = ResultKeeper(database if storage is not None else None, config.results)
+    pinned = "pins" not in missing and (kept_at is not None or (lock is not None and lock.exists()))
+    book = PinBook() if pinned else None
+    keeps_results = storage is not None and "results" not in missing
+    lists = build_lists(config, upstreams, views, replication, meanings, book, missing, keeps_results=keeps_results)
+    keeper = ResultKeeper(database if keeps_results else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     pin_sync = None
     if book is not None:
@@ -156,7 +163,8 @@ def build_app(
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)
     grants: OwnGrants | None = None
-    if accounts is None and storage is not None and any(server.auth is not None for server in config.servers):
+    signs_in = storage is not None and "accounts" not in missing and any(server.auth for server in config.servers)
+    if accounts is None and signs_in:
         build_grants: BuildGrants = resolve_name(_BUILD_GRANTS)
         accounts = grants = build_grants(config, upstreams.config_of, database, secrets, redactor, events)
     background = KeptWork()
@@ -179,10 +187,11 @@ def build_app(
     )
     if catalog_sync is not None and pin_sync is not None:
         catalog_sync.on_restored = pin_sync.take_kept
-    flow = FlowStates(database if storage is not None else None, replication.clock.now, lambda: replication.enabled)
-    guard = FlowGuard(flow, call_log)
+    hook_parts = HookParts(database if storage is not None else None, replication, call_log, views)
+    hooks = [feature.build_hook(hook_parts) for feature in features if feature.build_hook is not None]
+    call_hooks = CallHooks([built.hook for built in hooks])
     gateway = _build_gateway(
-        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, guard
+        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, call_hooks
     )
     reconfiguration = Reconfiguration(
         config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync, pin_sync
@@ -193,7 +202,9 @@ def build_app(
     facts.hasten(APPROVALS_SUBJECT, approval.watch)
     if pin_sync is not None:
         facts.hasten(PINS_SUBJECT, pin_sync)
-    facts.hasten(FLOW_SUBJECT, flow)
+    for built in hooks:
+        if built.subject is not None and built.follows is not None:
+            facts.hasten(built.subject, built.follows)
     if live is not None:
         observer = PolicyChanges(live, events, key_sync, lists.list_changed)
         policy_reload = PolicyReload(live, lists.current, views, observer, facts)
@@ -235,7 +246,7 @@ def build_app(
         events=events,
         notices=notices,
         key_sync=key_sync,
-        flow=flow,
+        hooks=hooks,
         catalog_sync=catalog_sync,
         policy_reload=policy_reload,
         config_reload=config_reload,
@@ -261,7 +272,7 @@ def _build_gateway(
     replication: Replication,
     accounts: Accounts | None,
     keeper: ResultKeeper,
-    guard: FlowGuard,
+    hooks: CallHooks,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -270,7 +281,7 @@ def _build_gateway(
     rate_limits = RateLimits(replication.usage)
     relay = Relay(call_log, lists.input_requests, rate_limits, resolver, missing)
     checker, large_results, told = Checker(), LargeResults(keeper), config.results.output_schemas
-    plans = CallPlans(supervisor.upstreams, resolver, views, failover, checker, tells_schemas=told)
+    plans = CallPlans(supervisor.upstreams, resolver, views, failover, checker, hooks, tells_schemas=told)
     delivery = ResultDelivery(checker, large_results, agent_items)
     pipeline = Pipeline(
         supervisor.upstreams,
@@ -285,7 +296,7 @@ def _build_gateway(
         plans,
         large_results,
         delivery,
-        guard,
+        hooks,
     )
     pipeline.reconfigure(config)
     drain = call_log.drain
@@ -300,8 +311,8 @@ def _build_gateway(
         pipeline=pipeline,
         rate_limits=rate_limits,
     )
-    programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, guard)
-    permission = ItemPermission(approval, guard)
+    programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, hooks)
+    permission = ItemPermission(approval, hooks)
     lookup, files = lists.resource_lookup, SkillFiles(agent_items)
     resources = Resources(lookup, startup, agent_items, permission, relay, keeper, files)
     prompts = Prompts(supervisor, startup, agent_items, permission, relay)

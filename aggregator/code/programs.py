@@ -22,13 +22,13 @@ from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError, UpstreamLost
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import estimate
-from aggregator.flow.gateway.guard import FlowGuard
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.next_round import CALL, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.relay import ROUNDS
+from aggregator.gateway.hooks import CallHooks
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View, Views
@@ -98,7 +98,7 @@ class RunPrograms:
         input_requests: InputRequests,
         call_log: CallLog,
         large_results: LargeResults,
-        flow: FlowGuard,
+        hooks: CallHooks,
     ) -> None:
         check_code(views, config)
         self.sandbox = Sandbox()
@@ -107,7 +107,7 @@ class RunPrograms:
         self._input_requests = input_requests
         self._call_log = call_log
         self._large_results = large_results
-        self._flow = flow
+        self._hooks = hooks
 
     async def answer(
         self,
@@ -175,7 +175,7 @@ class RunPrograms:
             None,
             keeps_structured=False,
             links=links,
-            labels=self._flow.known(self._views.rulebook, running.host, running.trace),
+            labels=self._hooks.labels_now(self._views.rulebook, running.host, running.trace),
         )
         if fitted is not result:
             return fitted

@@ -3,8 +3,7 @@
 Parts:
   decide: labels and rules of the policy; awaits nothing
   compare, lint: flow rules in `policy diff` and `policy check`
-  gateway: the labels of conversations, and the decisions about calls, reads and questions
-  kept_results: the labels of results that are kept and read later
+  gateway: the labels of conversations, and the hook that decides about calls, reads and questions
   storage, tables: the rows in the database
   cli: `aggregator flow`
 

@@ -216,7 +216,8 @@ class Dispatcher:
                 self._count(method, host, version, began, str(error.code) if isinstance(error, RpcError) else _NO_CODE)
             raise
         if method == "tools/list" and not host.listed and result["tools"] != _NO_TOOLS:
-            await self._pipeline.flow.listed(self.views.rulebook, host)
+            host.listed = True
+            await self._pipeline.hooks.listed(self.views.rulebook, host)
         return for_modern(result) if modern else for_legacy(result)
 
     def _count(self, method: str, host: Host, version: str | None, began: float, failure: str | None = None) -> None:
@@ -262,6 +263,8 @@ class Dispatcher:
 
     async def match_intent(self, principal: Principal, message: str, limit: int = 10) -> "IntentMatch":
         """Return the tools that a chat message asks for."""
+        if "match_intent" not in self._meta_tools:
+            raise HostError(METHOD_NOT_FOUND, "This program was built without `match_intent`.")
         await self._startup.settled()
         return await self._finder.match(self.views.of(principal), message, limit)
 

@@ -4,6 +4,7 @@ Parts:
   read: paths, searches and pages of a kept result; awaits nothing
   gateway: keeps results, and makes what is shown of them
   meta_tool: `read_result`
+  kept_reads: what is noted when a kept result is read
   storage: the rows in the database
   config: the section `results`
 

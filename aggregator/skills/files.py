@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.missing import SkillMismatch
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.skills.catalog import SkillFile, manifest
 from aggregator.skills.frontmatter import frontmatter_fault
 from aggregator.skills.uris import SKILL_FILE, directories, skill_name

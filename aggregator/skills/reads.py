@@ -16,14 +16,15 @@ from aggregator.domain.records import ItemRecord
 from aggregator.domain.uris.exposed import with_server
 from aggregator.domain.uris.links import in_skill
 from aggregator.domain.versions import SKILLS
-from aggregator.flow.gateway.call_flow import CallFlow
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
-from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.calls.relay import Relay
+from aggregator.gateway.hooks import Guards
 from aggregator.gateway.reads.held import is_in_held_skill, refuse_held, refuse_unlisted_skill
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.cache_hints import narrowed
 from aggregator.gateway.views.views import View
@@ -78,14 +79,14 @@ class Skills:
         view, uri = self._agent_items.view(request), request.text("uri")
         found = await self._find(view, uri)
         request.about(found.upstream.config.id, found.own)
-        flow = await self._permission.without_asking(found, view, request)
+        guards = await self._permission.without_asking(found, view, request)
         refuse_held(self._agent_items, view, found, uri)
         if self._record(found) is None:
             refuse_unlisted_skill(found, uri)
-        questions, params = self._permission.questions(flow, request), {**request.params, "uri": found.own}
+        questions, params = self._permission.questions(guards, request), {**request.params, "uri": found.own}
         try:
             answer = self._relay.read_item(found, _GET, params, request, questions=questions)
-            result = await self._permission.noted(flow, request, answer)
+            result = await self._permission.noted(guards, request, answer)
         except UpstreamRpcError as error:
             if error.code in _MISSING:
                 raise UnknownSkill(uri) from error
@@ -175,8 +176,8 @@ class Skills:
         refuse_held(self._agent_items, view, found, uri)
         settings = _settings(found.upstream)
         if settings is not None and settings.get("directoryRead") is True:
-            flow = await self._permission.without_asking(found, view, request)
-            held = await self._asked(found, own, request, flow)
+            guards = await self._permission.without_asking(found, view, request)
+            held = await self._asked(found, own, request, guards)
         else:
             held = self._known(found, own, view)
         seen = await self._slices.run(self._visible(found, own, view, held))
@@ -189,20 +190,18 @@ class Skills:
         more = start + _SHOWN < len(seen)
         return {"resources": shown, **({"nextCursor": shown[-1]["uri"]} if more else {})}
 
-    async def _asked(
-        self, found: ResolvedItem, own: str, request: Request, flow: CallFlow | None
-    ) -> list[dict[str, Any]]:
+    async def _asked(self, found: ResolvedItem, own: str, request: Request, guards: Guards) -> list[dict[str, Any]]:
         """Return a server's listing of a directory."""
         server = found.upstream.config.id
         params: dict[str, Any] = {key: value for key, value in request.params.items() if key != "cursor"}
         params["uri"] = own
         held: list[Any] = []
         cursors: set[str] = set()
-        questions = self._permission.questions(flow, request)
+        questions = self._permission.questions(guards, request)
         while True:
             try:
                 answer = self._relay.read_item(found, _READ_DIRECTORY, params, request, questions=questions)
-                result = await self._permission.noted(flow, request, answer)
+                result = await self._permission.noted(guards, request, answer)
             except UpstreamRpcError as error:
                 if error.code in _MISSING:
                     raise UnknownDirectory(request.text("uri")) from error

@@ -31,6 +31,7 @@ from tests.direct.direct_harness import (
     result,
     text,
 )
+from tests.flow.flow_harness import flow_of
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 
@@ -267,7 +268,7 @@ async def test_joints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings:
             it.app.live.rulebook = book(scenario.policies)
             for kind in scenario.kinds:
                 for on in (False, True):
-                    it.app.flow.scopes.clear(FlowClear(0, None, it.app.flow.now()))
+                    flow_of(it.app).scopes.clear(FlowClear(0, None, flow_of(it.app).now()))
                     async with it.host(*kind) as host:
                         await _play(it, host, [Step("new.number"), *scenario.steps], on=on)
             it.nothing_is_left()

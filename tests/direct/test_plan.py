@@ -1,5 +1,6 @@
 """The plan of a call says why the call needs a task; both ways run that plan."""
 
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -7,8 +8,10 @@ import pytest
 
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.gateway.calls.plan import NeedsTask, PreparedCall
+from aggregator.gateway.hooks import CallHooks
 from tests.direct.direct_harness import DIRECT, PIPELINE, DirectHarness, ask, child, direct_harness
 from tests.direct.test_between_calls import list_again, rules
+from tests.features.weekdays import Weekdays
 from tests.peers.toolbox import Json
 
 LOCAL: Final = Principal("local")
@@ -64,7 +67,10 @@ async def test_every_reason_keeps_a_call_in_its_task(tmp_path: Path, monkeypatch
         }
         assert plan_of(it, "old.app").needs_task is None
         assert plan_of(it, "old.app", TOKEN).needs_task is NeedsTask.SCOPES
-        assert {*found.values(), NeedsTask.SCOPES} == {None, *NeedsTask}
+        with monkeypatch.context() as patch:
+            patch.setattr(it.direct._plans, "_hooks", CallHooks([Weekdays({"old.number"}, date.today)]))
+            assert plan_of(it, "old.number").needs_task is NeedsTask.HOOK
+        assert {*found.values(), NeedsTask.SCOPES, NeedsTask.HOOK} == {None, *NeedsTask}
         for name, reason in found.items():
             async with it.host("http", "2026-07-28") as host:
                 await ask(host, {"name": "old.number", "arguments": {"n": 1}})

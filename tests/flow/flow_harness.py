@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.app.app import App
 from aggregator.config.model import Config
+from aggregator.flow.gateway.guard import FlowGuard
+from aggregator.flow.gateway.hook import FlowHook
+from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.host import Host
 from tests.access.gateway_harness import LEGACY, GatewayHarness, make_config, tool
 from tests.peers.toolbox import Json
@@ -22,6 +26,18 @@ POLICIES: Final[Json] = {"labels": LABELS, "flow": [CONFIRM, DENY], "agents": AG
 FORMS: Final[Json] = {"elicitation": {"form": {}}}
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
 OTHER_TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def flow_of(app: App) -> FlowStates:
+    """Return the labels of the conversations of a program."""
+    found = next(one.follows for one in app.hooks if isinstance(one.hook, FlowHook))
+    assert isinstance(found, FlowStates)
+    return found
+
+
+def guard_of(app: App) -> FlowGuard:
+    """Return the decisions by flow rules of a program."""
+    return next(one.hook._guard for one in app.hooks if isinstance(one.hook, FlowHook))
 
 
 def policies(**more: Any) -> Json:
@@ -51,7 +67,7 @@ class FlowHarness(GatewayHarness):
         self, folder: Path, clock: MovedClock, rules: object = POLICIES, storage: str | None = None, **settings: Any
     ) -> None:
         super().__init__(flow_config(folder, **settings), TOOLS, rules, storage)
-        self.app.flow.now = clock
+        flow_of(self.app).now = clock
 
     async def outcome(self, host: Host, name: str, **more: Any) -> str:
         """Call a tool; return `ok`, or the code of the refusal, or `asked` where a question came back."""

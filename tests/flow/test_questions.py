@@ -12,7 +12,7 @@ from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import SecuredHarness
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
-from tests.flow.flow_harness import FlowHarness, MovedClock, outcome_of
+from tests.flow.flow_harness import FlowHarness, MovedClock, flow_of, outcome_of
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
 from tests.server_requests.asking_server_web import AskingWebServer
@@ -114,7 +114,7 @@ async def test_a_question_brings_what_its_call_brings(asking: Asking, version: s
     async with asking.harness.connect_as(("http", version), "ada", ABLE) as host:
         call = AskingCall(host, server)
         await call.put()
-        known = asking.harness.app.flow.scopes._scopes.values()
+        known = flow_of(asking.harness.app).scopes._scopes.values()
         assert any("untrusted" in scope.labels for scope in known)
         assert await call.answer() == "ok"
 
@@ -148,7 +148,7 @@ async def test_what_is_passed_on_of_a_log_is_known_at_once(tmp_path: Path) -> No
     """A message brings what its call brings, and its row is written later."""
     storage = f"sqlite+aiosqlite:///{tmp_path}/flow.db"
     async with FlowHarness(tmp_path, MovedClock(), storage=storage) as harness, harness.app.database:
-        host, flow = harness.legacy(), harness.app.flow
+        host, flow = harness.legacy(), flow_of(harness.app)
         await harness.call(host, "mail.list")
         key = ScopeKey(ScopeOwner("ada", None, None), "session", "one")
         flow.bring_at_once(key, {"untrusted"}, "web.fetch", "t", 1_800.0)

@@ -15,7 +15,7 @@ from aggregator.flow.storage import FlowClear, FlowLabels
 from aggregator.storage.errors import StorageBusy
 from aggregator.upstream.lifecycle.states import StateAndReason
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, make_config, tool
-from tests.flow.flow_harness import POLICIES, FlowHarness, MovedClock, outcome_of, policies
+from tests.flow.flow_harness import POLICIES, FlowHarness, MovedClock, flow_of, outcome_of, policies
 from tests.kept_results.conftest import LONG, handle_of
 from tests.peers.toolbox import Json, text
 
@@ -149,7 +149,7 @@ async def test_a_call_that_is_cancelled_while_it_is_noted(kept: FlowHarness, mon
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-    await kept.app.flow.write_rest()
+    await flow_of(kept.app).write_rest()
     database = await kept.app.database.open()
     assert database is not None
     assert {row.kind for row in await database.flow.show("ada", now=0.0)} == {"session", "key"}
@@ -197,7 +197,7 @@ def test_what_cannot_be_written_is_bounded_too() -> None:
 async def test_many_traces_cost_no_more_than_their_bound(tmp_path: Path, clock: MovedClock) -> None:
     """A host that begins a trace for each request fills no memory, and carries what it read over to each."""
     async with FlowHarness(tmp_path, clock) as harness:
-        harness.app.flow.scopes._most = 20
+        flow_of(harness.app).scopes._most = 20
         host = harness.host("ada", MODERN)
         for number in range(1, 100):
             clock.time += 1.0
@@ -205,5 +205,5 @@ async def test_many_traces_cost_no_more_than_their_bound(tmp_path: Path, clock: 
             name = "web.fetch" if number == 50 else "mail.send"
             outcome = await harness.outcome(host, name, _meta=meta)
             assert outcome == ("ok" if number <= 50 else "not_confirmed")
-        assert len(harness.app.flow.scopes) <= 22
+        assert len(flow_of(harness.app).scopes) <= 22
     assert POLICIES["flow"]

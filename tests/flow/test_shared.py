@@ -26,7 +26,7 @@ from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes
 from aggregator.upstream.connection import JsonRpcRequest
 from tests.access.gateway_harness import MODERN, error_data
-from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, traced
+from tests.flow.flow_harness import OTHER_TRACE, FlowHarness, MovedClock, flow_of, guard_of, traced
 from tests.peers.back_channel import FakeBackChannel
 from tests.peers.toolbox import Json, text_result
 from tests.polling import until
@@ -118,7 +118,7 @@ async def test_what_is_renewed_is_written_before_its_row_ends(open_harness: Open
     """The short way is left for that, once in a tenth of the time that a label counts."""
     key, labels, decay = ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), 1_800.0
     async with open_harness() as harness:
-        flow = harness.app.flow
+        flow = flow_of(harness.app)
         assert not flow.brings_nothing_new(key, labels, "web.fetch", "t", decay)
         await flow.bring(key, labels, "web.fetch", "t", decay)
         clock.time += 170.0
@@ -143,11 +143,11 @@ async def test_a_clear_is_heeded_and_what_comes_after_counts(
         assert await _clear(storage, clock, "ada") == 2
         clock.time += 1.0
         await harness.call(host, "web.fetch")
-        await harness.app.flow.heed_clears()
+        await flow_of(harness.app).heed_clears()
         assert await harness.outcome(host, "mail.send") == "not_confirmed"
         clock.time += 1.0
         assert await _clear(storage, clock, "ada") in (0, 2)
-        await harness.app.flow.heed_clears()
+        await flow_of(harness.app).heed_clears()
         assert await harness.outcome(host, "mail.send") == "ok"
 
 
@@ -162,7 +162,7 @@ async def test_one_scope_is_cleared(open_harness: OpenHarness, clock: MovedClock
         clock.time += 1.0
         assert await _clear(storage, clock, "ada", "nothing like it") == 0
         assert await _clear(storage, clock, "ada", session) == 1
-        await harness.app.flow.heed_clears()
+        await flow_of(harness.app).heed_clears()
         assert await harness.outcome(host, "mail.send") == "ok"
         assert await harness.outcome(harness.host("ada", MODERN), "mail.send") == "not_confirmed"
 
@@ -213,12 +213,12 @@ async def test_a_clear_that_cannot_be_read_clears_nothing_and_stops_no_other(
             pass
         async with open_database(storage) as database, database.engine.write() as connection:
             await connection.execute(update(changes).where(changes.c.subject == FLOW_SUBJECT).values(body=body))
-        await harness.app.flow.heed_clears()
+        await flow_of(harness.app).heed_clears()
         assert "a clear of flow labels cannot be read" in caplog.text
         assert await harness.outcome(ada, "mail.send") == "not_confirmed"
         await _clear(storage, clock, "bob")
         clock.time += 1.0
-        await harness.app.flow.heed_clears()
+        await flow_of(harness.app).heed_clears()
         assert await harness.outcome(bob, "mail.send") == "ok"
         assert await harness.outcome(ada, "mail.send") == "not_confirmed"
 
@@ -242,7 +242,7 @@ async def test_a_running_process_looks_for_clears_by_itself(
 ) -> None:
     """And writes what it could not write before."""
     async with open_harness() as harness:
-        host, running = harness.legacy(), harness.app.flow
+        host, running = harness.legacy(), flow_of(harness.app)
         await harness.call(host, "web.fetch")
         await _clear(storage, clock, "ada")
         clock.time += 1.0
@@ -258,9 +258,9 @@ async def test_a_database_that_was_deleted_gets_the_labels_again(tmp_path: Path,
         await harness.call(harness.host("ada", MODERN), "web.fetch")
         for end in ("", "-wal", "-shm"):
             await asyncio.to_thread(Path(f"{path}{end}").unlink)
-        await harness.app.flow.heed_clears()
-        await harness.app.flow.write_rest()
-        assert "untrusted" in await harness.app.flow.state(host, "mail.send", decides=True)
+        await flow_of(harness.app).heed_clears()
+        await flow_of(harness.app).write_rest()
+        assert "untrusted" in await flow_of(harness.app).state(host, "mail.send", decides=True)
     async with FlowHarness(tmp_path, clock, storage=storage) as after, after.app.database:
         assert await after.outcome(after.host("ada", MODERN), "mail.send") == "not_confirmed"
 
@@ -285,9 +285,9 @@ async def test_without_the_database_a_call_out_waits(
             answer = await harness.call(key, "mail.send")
             assert error_data(answer)["code"] == "flow_unknown"
             assert error_data(answer)["retryable"] is True
-        assert len(harness.app.flow.scopes.unwritten) == 2
-        await harness.app.flow.write_rest()
-        assert not harness.app.flow.scopes.unwritten
+        assert len(flow_of(harness.app).scopes.unwritten) == 2
+        await flow_of(harness.app).write_rest()
+        assert not flow_of(harness.app).scopes.unwritten
         assert await harness.outcome(key, "mail.send") == "not_confirmed"
 
 
@@ -395,12 +395,12 @@ async def test_messages_wait_for_the_commit(
 async def test_the_loop_passes_on_what_waits(open_harness: OpenHarness) -> None:
     """While the call still runs: it is not the result that messages wait for."""
     async with open_harness() as harness:
-        states = harness.app.flow
+        states = flow_of(harness.app)
         call = CallFlow(
             ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
         )
         record = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "web.fetch")
-        questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
+        questions = QuestionFlow(guard_of(harness.app), call, record)
         passed: list[str] = []
         questions.say(lambda: passed.append("one"))
         questions.say(lambda: passed.append("two"))
@@ -418,12 +418,12 @@ async def test_what_waits_ends_with_its_call(open_harness: OpenHarness) -> None:
             ScopeKey(SESSION.owner, "key"), frozenset({"untrusted"}), "web.fetch", 1_800.0, frozenset({"untrusted"})
         )
         record = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "web.fetch")
-        questions = QuestionFlow(harness.app.gateway._pipeline.flow, call, record)
+        questions = QuestionFlow(guard_of(harness.app), call, record)
         passed: list[str] = []
         questions.say(lambda: passed.append("late"))
         questions.end()
         questions.say(lambda: passed.append("later"))
-        await harness.app.flow.write_rest()
+        await flow_of(harness.app).write_rest()
         assert passed == []
 
 
@@ -503,7 +503,7 @@ async def test_what_a_session_took_over_elsewhere_ends_with_a_clear(
         assert await _clear(storage, clock, "ada") >= 1
         clock.time += 1.0
         for harness in (one, two):
-            await harness.app.flow.heed_clears()
+            await flow_of(harness.app).heed_clears()
             assert await harness.outcome(harness.legacy(session="dirty"), "mail.send") == "ok"
 
 
@@ -533,7 +533,7 @@ async def test_a_call_before_a_list_that_cannot_be_noted_is_refused(
 async def test_a_session_of_one_process_is_noted_nowhere(open_harness: OpenHarness, clock: MovedClock) -> None:
     async with open_harness() as harness:
         await harness.outcome(harness.legacy(listed=False), "mail.list")
-        labels = await harness.app.flow._labels()
+        labels = await flow_of(harness.app)._labels()
         assert await labels.read([SESSION.digest], now=clock()) == {}
 
 
@@ -585,7 +585,7 @@ async def test_a_row_that_is_refused_costs_its_own_scope(
 
     monkeypatch.setattr("aggregator.flow.gateway.states._REST_AT_ONCE", 2)
     async with open_harness() as harness:
-        flow, ada, bob = harness.app.flow, harness.host("ada", MODERN), harness.host("bob", MODERN)
+        flow, ada, bob = flow_of(harness.app), harness.host("ada", MODERN), harness.host("bob", MODERN)
         with monkeypatch.context() as patched:
             patched.setattr(FlowLabels, "note", away)
             for host in (ada, bob):
@@ -616,7 +616,7 @@ async def test_an_error_of_ours_does_not_end_the_look_after_labels(
     async with open_harness() as harness, Tasks("a test") as tasks:
         with monkeypatch.context() as patched:
             patched.setattr(FlowStates, "heed_clears", breaks)
-            tasks.start(harness.app.flow.run())
+            tasks.start(flow_of(harness.app).run())
             await harness.call(harness.host("ada", MODERN), "web.fetch")
             await until(lambda: len(tries) > 2, "it is tried again")
         assert sum("an error of ours" in one.message for one in caplog.records) == 1

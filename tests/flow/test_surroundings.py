@@ -15,7 +15,7 @@ from tests.access.gateway_harness import MODERN, error_data
 from tests.access.secured_harness import write_policies
 from tests.end_to_end.scripted_host import ACCEPT, over_http
 from tests.end_to_end.test_http_frontend import SESSION, opening, request
-from tests.flow.flow_harness import FlowHarness, MovedClock, outcome_of, policies
+from tests.flow.flow_harness import FlowHarness, MovedClock, flow_of, outcome_of, policies
 from tests.flow.served_harness import ServedHarness
 from tests.peers.serving import BackgroundLoop
 from tests.polling import until
@@ -104,11 +104,11 @@ async def test_a_clear_is_heeded_by_a_running_process(tmp_path: Path, storage: s
         harness.app.database,
         Tasks("the flow states of a test") as tasks,
     ):
-        tasks.start(harness.app.flow.run())
+        tasks.start(flow_of(harness.app).run())
         host = harness.legacy()
         await harness.call(host, "web.fetch")
         assert await harness.outcome(host, "mail.send") == "not_confirmed"
         async with open_database(storage) as database:
             assert await database.flow.clear("ada", None, now=clock()) == 2
-        await until(lambda: not any(scope.labels for scope in harness.app.flow.scopes._scopes.values()))
+        await until(lambda: not any(scope.labels for scope in flow_of(harness.app).scopes._scopes.values()))
         assert await harness.outcome(host, "mail.send") == "ok"

@@ -24,6 +24,7 @@ from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import ROOT
 from tests.faults.raw_http import RawHttpServer, RawSseServer, ReceivedRequest, ReplyWriter, raw_http
 from tests.flow import talking_server
+from tests.flow.flow_harness import flow_of
 from tests.flow.talking_server import CANARY, PLACES
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -133,7 +134,7 @@ class WordsHarness(SecuredHarness):
 
 def forget(harness: SecuredHarness) -> None:
     """Forget what was read, so that each road is seen for itself."""
-    harness.app.flow.scopes.clear(FlowClear(0, None, float("inf")))
+    flow_of(harness.app).scopes.clear(FlowClear(0, None, float("inf")))
 
 
 async def everything_told(host: ScriptedHost, servers: dict[str, Json]) -> list[Json]:

@@ -1,9 +1,9 @@
 """A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
 
 FILE holds `tools`, `prompts`, `resources`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is
-read for each request. While it has `silent`, nothing is answered; with `breaks_off`, the second page of tools is none
-if that is true, and empty if not. The tool `announce` makes the server tell that all its lists changed; every other
-call is answered with its name.
+read for each request. `says` has the answers of tools that say more than their names. While it has `silent`, nothing is
+answered; with `breaks_off`, the second page of tools is none if that is true, and empty if not. The tool `announce`
+makes the server tell that all its lists changed.
 """
 
 import json
@@ -68,7 +68,8 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             if params["name"] == "announce":
                 for kind in ("tools", "prompts", "resources"):
                     say({"method": f"notifications/{kind}/list_changed"})
-            return {"content": [{"type": "text", "text": f"{params['name']} was called"}]}
+            text = now.get("says", {}).get(params["name"], f"{params['name']} was called")
+            return {"content": [{"type": "text", "text": text}]}
         case "ping":
             return {}
         case _:

@@ -55,15 +55,20 @@ def build_lists(
     replication: Replication,
     meanings: ToolEmbeddings,
     book: PinBook | None,
+    missing: frozenset[str],
     *,
     keeps_results: bool,
 ) -> Lists:
-    """Return the parts that need the upstreams, but neither wait for them nor call them."""
+    """Return the parts that need the upstreams, but neither wait for them nor call them.
+
+    missing: the features and meta tools that are left out.
+    """
     slices, current = Slices(), CurrentCatalog()
     failover = Failover(upstreams)
-    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results)
+    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results, left_out=missing)
     prefixes = [server.prefix for server in config.servers]
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices, book)
+    builder.hides_skills = "skills" in missing
     finder = Finder(config, upstreams, views, current, failover, slices, meanings, book)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
     exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results.max_tokens, current)

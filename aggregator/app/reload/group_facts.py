@@ -4,8 +4,9 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from aggregator.app.hook_parts import PollingPart
 from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.config.model import Config
 from aggregator.policy.live import LivePolicies
@@ -21,12 +22,6 @@ _POLICIES, _CONFIG = "policies", "config"
 _NOUNS: Final[Mapping[str, str]] = {_POLICIES: "policies", _CONFIG: "a configuration"}
 # What each replica may have of its own.
 _OWN: Final[Any] = {"replicas": True, "http": {"host", "port", "public_url"}, "log": True}
-
-
-class PollingPart(Protocol):
-    """A part that polls for the work of other processes, and checks at once on request."""
-
-    def look_now(self) -> None: ...
 
 
 class GroupFacts:

@@ -10,20 +10,14 @@ from typing import Any, Final
 from aggregator.domain.bounds.offload import for_each, is_long
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.decision import Decision
-from aggregator.domain.errors import (
-    NotRecorded,
-    UpstreamBadAnswer,
-    UpstreamHttpStatus,
-    UpstreamRefused,
-    UpstreamRpcError,
-)
+from aggregator.domain.errors import NotRecorded
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin as begin_trace
 from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow
 from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
 from aggregator.flow.gateway.conversations import scope_of
 from aggregator.flow.gateway.declared_labels import declared_labels
-from aggregator.flow.gateway.questions import NO_QUESTIONS, QuestionFlow, Questions, refuse_late
+from aggregator.flow.gateway.questions import refuse_late
 from aggregator.flow.gateway.refusals import FlowDenied, FlowWithheld
 from aggregator.flow.gateway.scopes import ScopeKey
 from aggregator.flow.gateway.states import FlowStates
@@ -31,8 +25,6 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.host import Host
 from aggregator.policy.rulebook import Rulebook
 
-# What an upstream says in its errors reaches the host as its results do.
-ANSWERED: Final = (UpstreamRpcError, UpstreamBadAnswer, UpstreamHttpStatus, UpstreamRefused)
 # The lists of a result that are gone through.
 _LISTS: Final = ("content", "contents", "messages")
 
@@ -46,9 +38,6 @@ class FlowGuard:
 
     async def listed(self, rulebook: Rulebook | None, host: Host) -> None:
         """Note that a host was sent a list of tools: its session knows their names from there."""
-        if host.listed:
-            return
-        host.listed = True
         if rulebook is not None and rulebook.has_flow:
             scope = scope_of(host, begin_trace(), by_key=rulebook.one_conversation)
             if scope.kind == "session":
@@ -111,10 +100,6 @@ class FlowGuard:
         if decision.verdict == "deny":
             raise FlowDenied.by(call.name, decision, meant)
         return replace(decision, told=True), call
-
-    def questions(self, call: CallFlow | None, record: CallRecord) -> Questions:
-        """Return the questions of a call's server, with what flow rules say of them."""
-        return QuestionFlow(self, call, record) if call is not None else NO_QUESTIONS
 
     def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
         """Return the labels of a conversation in which a call is allowed, if known without waiting; else None."""

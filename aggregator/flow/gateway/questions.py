@@ -16,6 +16,7 @@ from aggregator.flow.decide.decide_flow import FlowState, decide_flow
 from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
 from aggregator.flow.gateway.refusals import FlowDenied
 from aggregator.flow.gateway.states import FlowStates
+from aggregator.gateway.hooks import Deliver, Questions
 
 log = logging.getLogger(__name__)
 
@@ -35,63 +36,6 @@ class LabelRecorder(Protocol):
         Raises:
             FlowWithheld, NotRecorded: they cannot be written, and have to be.
         """
-
-
-class Deliver(Protocol):
-    """A function that passes one message of a server on to the host."""
-
-    def __call__(self) -> None: ...
-
-
-class Questions:
-    """The questions and messages of a server without flow rules: nothing is decided and nothing noted.
-
-    `refused` is why an answer was not sent, which ends the call.
-    """
-
-    __slots__ = ("refused",)
-
-    def __init__(self) -> None:
-        self.refused: CallRefused | None = None
-
-    @property
-    def holds(self) -> bool:
-        """True if messages wait: others must not overtake them."""
-        return False
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return the facts that wait with a question, as a part of the state that its host sends back."""
-        return {}
-
-    def outside(self) -> "Questions":
-        """Return the questions of the same server that belong to no call."""
-        return self
-
-    async def ask(self) -> None:
-        """Prepare for a question of the server to the host."""
-
-    async def answer(self) -> None:
-        """Decide whether an answer of the host may be sent to the server."""
-
-    async def question(self) -> None:
-        """Do as `ask` does, for a question that the server put as a request."""
-
-    async def reply(self) -> None:
-        """Do as `answer` does, for a question that the server put as a request."""
-
-    def say(self, deliver: Deliver) -> None:
-        """Forward a message of the server to the host."""
-        deliver()
-
-    async def settle(self) -> None:
-        """Pass on the messages that wait, before the result of the call."""
-
-    def end(self) -> None:
-        """Drop the messages that wait: the call is over."""
-
-
-# Never changed.
-NO_QUESTIONS: Final[Questions] = Questions()
 
 
 class QuestionFlow(Questions):

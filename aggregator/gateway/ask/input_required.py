@@ -21,7 +21,6 @@ from aggregator.domain.decision import ConfirmBy, may_agree
 from aggregator.domain.errors import RpcError, StaleState
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import era_of
-from aggregator.flow.gateway.call_flow import AskedFlow
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
 from aggregator.gateway.ask.next_round import MAY_ASK, AnswerTarget, CallTarget, Round, not_answered
@@ -73,16 +72,14 @@ class InputRequests:
         by = state["by"] if state is not None and "parked" in state else None
         return by if isinstance(by, str) else None
 
-    def asked_flow(self, params: Mapping[str, Any], version: str | None) -> AskedFlow | None:
-        """Return what waited with the question that a host of 2026-07-28 answers, for flow rules; None if it does not.
+    def waited(self, params: Mapping[str, Any], version: str | None) -> Mapping[str, Any]:
+        """Return the facts that waited with the question which a host of 2026-07-28 answers; none if it answers none.
 
         It is good for this request only once `resumption` has opened the same state.
         """
         if version is None or era_of(version) != "modern":
-            return None
-        state = self._sealer.peek(params.get("requestState"))
-        sealed = state.get("flow") if state is not None else None
-        return AskedFlow.from_wire(sealed) if sealed is not None else None
+            return {}
+        return self._sealer.peek(params.get("requestState")) or {}
 
     def give_up(self, params: Mapping[str, Any], principal: Principal) -> None:
         """End the call that waits for a forbidden answer."""
@@ -189,8 +186,9 @@ class InputRequests:
             parked.end()
             raise
         requests = parked.leave(PATIENCE)
-        state = self._sealer.seal({**bond, **_flow(parked.caller), "agreed": agreed, "parked": parked.id}, PATIENCE)
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+        state = {**bond, **parked.caller.questions.to_wire(), "agreed": agreed, "parked": parked.id}
+        sealed = self._sealer.seal(state, PATIENCE)
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": sealed}
 
     async def pass_on(
         self, target: AnswerTarget, caller: RequestCaller, input_round: Round, agreed: str | None
@@ -198,7 +196,7 @@ class InputRequests:
         """Return the result that asks a host of 2026-07-28, with the upstream's state sealed inside ours."""
         state = {
             **await going_through(target.arguments, _bond, target),
-            **_flow(caller),
+            **caller.questions.to_wire(),
             "agreed": agreed,
             "keys": list(input_round.requests),
             "state": input_round.state,
@@ -271,8 +269,3 @@ def _bond(target: AnswerTarget) -> dict[str, Any]:
 def _who(principal: Principal) -> list[Any]:
     token = principal.token
     return [principal.tenant, principal.agent_id, principal.key_id, *(token.bearer if token is not None else ())]
-
-
-def _flow(caller: RequestCaller) -> dict[str, Any]:
-    """Return what flow rules have to know once the answer comes."""
-    return caller.flow.to_wire()

@@ -19,10 +19,10 @@ from aggregator.domain.versions import (
     Era,
     era_of,
 )
-from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
 from aggregator.gateway.ask.confirm import PATIENCE
 from aggregator.gateway.ask.questions import answered, page_id, worded
 from aggregator.gateway.eras import received
+from aggregator.gateway.hooks import NO_QUESTIONS, Questions
 from aggregator.gateway.host import AskHost, Host
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone
 from aggregator.wire.pieces import brief
@@ -38,12 +38,12 @@ class RequestCaller:
 
     `parked` stores a question that the host gets with the result of its request. `lacked` is the capability that an
     upstream's question would have required. `reported` is the last progress sent to the host while its call waited for
-    confirmation. `flow` decides about questions of the upstream, if there are flow rules.
+    confirmation. `questions` decides about questions of the upstream.
     """
 
     __slots__ = (
-        "_info", "abilities", "channel", "flow", "host", "lacked", "level", "modern", "parked", "reported", "sent_in",
-        "token",
+        "_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "questions", "reported",
+        "sent_in", "token",
     )  # fmt: skip
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
@@ -51,7 +51,7 @@ class RequestCaller:
         self.channel = channel
         self.modern = version is not None and era_of(version) == "modern"
         self.parked: AskHost | None = None
-        self.flow: Questions = NO_QUESTIONS
+        self.questions: Questions = NO_QUESTIONS
         self.lacked: dict[str, Any] | None = None
         self.reported: float | None = None
         self.sent_in: str | None = None
@@ -104,9 +104,9 @@ class RequestCaller:
         """See `Caller`. A handshake-era host gets the question while its call waits, another with the answer."""
         self.lacked = lacking(self.abilities, method, params) or self.lacked
         refuse_unable(self.abilities, method, params)
-        await self.flow.question()
+        await self.questions.question()
         answer = await self.ask_for_us(server, method, params)
-        await self.flow.reply()
+        await self.questions.reply()
         return answer
 
     async def ask_for_us(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class RequestCaller:
             log.debug("%s says: %s", server, brief(params.get("data")))
         else:
             pass_on = partial(self._pass_on, _signed(server, params))
-            self.flow.say(pass_on)
+            self.questions.say(pass_on)
 
     def _pass_on(self, said: dict[str, Any]) -> None:
         if self.channel is not None:
@@ -146,18 +146,18 @@ class RequestCaller:
 
     def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
-        return SessionCaller(self.host, self.abilities, self.flow.outside()) if not self.modern else None
+        return SessionCaller(self.host, self.abilities, self.questions.outside()) if not self.modern else None
 
 
 class SessionCaller:
     """A `Caller` outside of any request: a host of the handshake eras, by its session.
 
-    `flow` is the flow of the call that its connection began with, if there are flow rules.
+    `questions` are of the call that its connection began with.
     """
 
-    def __init__(self, host: Host, abilities: HostCapabilities, flow: Questions = NO_QUESTIONS) -> None:
+    def __init__(self, host: Host, abilities: HostCapabilities, questions: Questions = NO_QUESTIONS) -> None:
         self.sent_in: str | None = None
-        self.flow = flow
+        self.questions = questions
         self.host = host
         self.abilities = abilities
 
@@ -191,9 +191,9 @@ class SessionCaller:
         refuse_unable(self.abilities, method, params)
         connection = self.host.connection
         ask = connection.request if connection is not None else None
-        await self.flow.question()
+        await self.questions.question()
         answer = await put(ask, method, worded(server, method, params, modern=False))
-        await self.flow.reply()
+        await self.questions.reply()
         return answer
 
     def on_log(self, server: str, params: Mapping[str, Any]) -> None:
@@ -201,7 +201,7 @@ class SessionCaller:
         level, wanted = rank(params.get("level")), rank(self.host.log_level or DEFAULT)
         if level is not None and wanted is not None and level >= wanted:
             pass_on = partial(self.host.notify, _SAID, _signed(server, params))
-            self.flow.say(pass_on)
+            self.questions.say(pass_on)
 
     def on_elicitation_complete(self, server: str, elicitation: str, *, running: bool) -> None:
         """See `Caller`."""

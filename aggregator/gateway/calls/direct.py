@@ -15,8 +15,6 @@ from typing import Any, Final
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError
 from aggregator.domain.trace_context import begin
-from aggregator.flow.gateway.guard import labels_told
-from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
 from aggregator.gateway import eras
 from aggregator.gateway.ask.next_round import CALL, is_complete
 from aggregator.gateway.call_log import CallLog
@@ -74,7 +72,6 @@ class DirectCalls:
         self._delivery = delivery
         self._pipeline = pipeline
         self.rate_limits = rate_limits
-        self._flow = pipeline.flow
         # Calls from after the last turn of the timer, and older ones.
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
@@ -142,7 +139,7 @@ class DirectCalls:
         trace = begin(meta, None, self._call_log.observers.sample)
         call = DirectCall(self, loop.time() + plan.tool.timeout, known, plan, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
-        if plan.has_flow and not self._flow_allows(call):
+        if plan.hooks and not _permit(call):
             return None
         sent = self._onward(call, meta, same_meta=same_meta)
         call.sent_at = perf_counter()
@@ -193,17 +190,6 @@ class DirectCalls:
             return None
         return plan
 
-    def _flow_allows(self, call: DirectCall) -> bool:
-        """Note the flow labels of a call. Return True if the flow rules surely allow it."""
-        ruling, rulebook = call.plan.ruling, self._views.rulebook
-        assert rulebook is not None, "flow rules are in a rulebook"
-        call.flow = self._flow.begin(rulebook, ruling.flow, call.known.host, call.trace, call.plan.tool.name)
-        state = self._flow.allows(ruling.decision, ruling.flow, call.flow.scope)
-        if state is None:
-            return False
-        call.told = labels_told(state)
-        return True
-
     def _onward(self, call: DirectCall, meta: Any, *, same_meta: bool) -> dict[str, Any]:
         """Return the params of a call for its upstream."""
         plan, params, arguments = call.plan, call.params, call.arguments
@@ -239,9 +225,7 @@ class DirectCalls:
             return False
         result = eras.received(result)
         made = self._delivery.deliver_at_once(call.plan, call.known.host, result)
-        if made is None or (
-            call.flow is not None and not self._flow.note_at_once(call.flow, result, call.trace.trace_id)
-        ):
+        if made is None or (call.guards and not all([guard.note_at_once(result, call.trace) for guard in call.guards])):
             return False
         record = call.record()
         record.result = made
@@ -272,14 +256,6 @@ class DirectCalls:
                 self._drain.end()
                 self._call_log.close(record)
 
-    def questions(self, call: DirectCall) -> Questions:
-        """See `DirectCallOwner`."""
-        if call.flow is None:
-            return NO_QUESTIONS
-        ruling, read = call.plan.ruling, frozenset((call.told or "").split())
-        flow = call.flow._replace(base=ruling.decision, of=ruling.flow, read=read)
-        return self._flow.questions(flow, call.record())
-
     def forget(self, call: DirectCall) -> None:
         """Forget a call that a task takes over."""
         if self._new.pop(call, call) is not None:
@@ -291,3 +267,15 @@ class DirectCalls:
         self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn) if self._older else None
         for call in slow:
             call.take_over()
+
+
+def _permit(call: DirectCall) -> bool:
+    """Have the hooks permit a call. Return False if one cannot tell at once."""
+    plan, host, guards = call.plan, call.known.host, []
+    for hook in plan.hooks:
+        guard = hook.permit_at_once(host, call.trace, plan.ruling, plan.tool)
+        if guard is None:
+            return False
+        guards.append(guard)
+    call.guards = tuple(guards)
+    return True

@@ -8,14 +8,13 @@ from typing import Any, Protocol
 
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, Stage, TraceContext
-from aggregator.flow.gateway.call_flow import CallFlow
-from aggregator.flow.gateway.questions import Questions
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import begin_record
 from aggregator.gateway.calls.known_host import KnownHost
 from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, Charge
+from aggregator.gateway.hooks import Guards, questions_of
 from aggregator.gateway.recording.timing import enter_tool
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
@@ -48,9 +47,6 @@ class DirectCallOwner(Protocol):
     def forget(self, call: "DirectCall") -> None:
         """Forget a call that a task takes over."""
 
-    def questions(self, call: "DirectCall") -> Questions:
-        """Return the questions of a call's server, with the flow rules on them."""
-
 
 class DirectCall(DirectRequest):
     """One call without a task."""
@@ -60,7 +56,7 @@ class DirectCall(DirectRequest):
         "arguments",
         "charge",
         "checked",
-        "flow",
+        "guards",
         "known",
         "meta",
         "params",
@@ -72,7 +68,6 @@ class DirectCall(DirectRequest):
         "started",
         "taken_over",
         "to_host",
-        "told",
         "trace",
     )
 
@@ -98,9 +93,7 @@ class DirectCall(DirectRequest):
         self.charge: Charge = FREE
         self.progress: Progress | None = None
         self.taken_over = False
-        # The labels of its result and of its conversation, if the policies have flow rules.
-        self.flow: CallFlow | None = None
-        self.told: str | None = None
+        self.guards: Guards = ()
         self.started = time.time()
         # The clock of durations: when the call came, was permitted and checked, and was sent.
         self.received = self.permitted = self.checked = self.sent_at = 0.0
@@ -111,7 +104,8 @@ class DirectCall(DirectRequest):
         if self._caller is None:
             known = self.known
             self._caller = RequestCaller(known.host, known.version, self.params, LateChannel(self))
-            self._caller.flow = self._owner.questions(self)
+            if self.guards:
+                self._caller.questions = questions_of(self.guards, self.record())
         assert isinstance(self._caller, RequestCaller)
         return self._caller
 
@@ -146,7 +140,9 @@ class DirectCall(DirectRequest):
         enter_tool(record, plan.tool)
         record.upstream_version = self.session.negotiated.version
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
-        record.flow, record.sent, record.harmless = self.told, True, plan.ruling.retry is not None
+        record.sent, record.harmless = True, plan.ruling.retry is not None
+        for guard in self.guards:
+            guard.enter(record)
         record.steps = [
             stage("policy", received, received, self.permitted),
             stage("check", received, self.permitted, self.checked),

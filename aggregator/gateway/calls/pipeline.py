@@ -16,6 +16,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.decision import ConfirmBy, confirmers
 from aggregator.domain.errors import (
     HEADER_MISMATCH,
+    CallRefused,
     HostError,
     NotReadOnly,
     UnknownTool,
@@ -25,8 +26,6 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
 )
 from aggregator.domain.records import ToolRecord
-from aggregator.flow.gateway.guard import ANSWERED, FlowGuard
-from aggregator.flow.gateway.refusals import FlowDenied
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
@@ -41,6 +40,7 @@ from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
+from aggregator.gateway.hooks import ANSWERED, CallGuard, CallHooks, Subject, note, permit, questions_of
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.recording.timing import name_tool, timed
@@ -73,7 +73,7 @@ class Pipeline:
         plans: CallPlans,
         large_results: LargeResults,
         delivery: ResultDelivery,
-        flow: FlowGuard,
+        hooks: CallHooks,
     ) -> None:
         self._upstreams = upstreams
         self._resolver = resolver
@@ -87,7 +87,7 @@ class Pipeline:
         self._plans = plans
         self.large_results = large_results
         self._delivery = delivery
-        self.flow = flow
+        self.hooks = hooks
 
     def reconfigure(self, config: Config) -> None:
         """Take the bounds of checks and results from a configuration."""
@@ -157,7 +157,7 @@ class Pipeline:
         async with self._call_log.reopen(direct.record()) as entry:
             name_tool(entry.record, plan.tool)
             direct.arrive(channel)
-            checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.flow), direct.arguments)
+            checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.guards), direct.arguments)
             target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
             entry.answer_with(await self._relayed(checked, target, caller, None, direct))
         return entry.result
@@ -185,18 +185,17 @@ class Pipeline:
         ruling = plan.ruling
         if ruling.scopes:
             view.require_scopes(tool.name, ruling.scopes, tool)
-        if view.rulebook is None or not plan.has_flow:
+        if not plan.hooks:
             return Permitted(call, plan, ruling, record)
-        flow = self.flow.begin(view.rulebook, ruling.flow, host, record.trace, tool.name, call.within)
-        asked = self._input_requests.asked_flow(call.params, call.version)
+        waited = self._input_requests.waited(call.params, call.version)
+        subject = Subject(view, host, record, call.params, ruling.decision, tool, waited, call.within)
         try:
-            decision, flow = await self.flow.decide(
-                ruling.decision, ruling.flow, flow, record, call.params, tool, asked
-            )
-        except FlowDenied:
-            self._input_requests.give_up(call.params, call.principal)
+            decision, guards = await permit(plan.hooks, subject)
+        except CallRefused as refused:
+            if not refused.retryable:
+                self._input_requests.give_up(call.params, call.principal)
             raise
-        return Permitted(call, plan, ruling._replace(decision=decision), record, flow)
+        return Permitted(call, plan, ruling._replace(decision=decision), record, guards)
 
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Check the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
@@ -223,7 +222,7 @@ class Pipeline:
         permitted, arguments = checked
         call, tool, record = permitted.call, permitted.plan.tool, permitted.record
         caller = RequestCaller(host, call.version, call.params, channel)
-        caller.flow = self.flow.questions(permitted.flow, record)
+        caller.questions = questions_of(permitted.guards, record)
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
         confirm: ConfirmBy | None = None
         if permitted.ruling.decision.verdict == "confirm" and record.approved_by is None:
@@ -249,18 +248,17 @@ class Pipeline:
         direct: DirectCall | None = None,
     ) -> dict[str, Any]:
         """Relay the call, or the rest of a direct one, and prepare the result for the host."""
-        record, flow, labels = checked.permitted.record, checked.permitted.flow, _NO_LABELS
+        record, guards, labels = checked.permitted.record, checked.permitted.guards, _NO_LABELS
         try:
             result = await self._relay.call_tool(checked, target, caller, resumption, direct)
         except ANSWERED:
-            if flow is not None:
-                await self.flow.note(flow, None, record)
+            await note(guards, None, record)
             raise
         if not is_complete(result):
             return result
         with timed(record, "output"):
-            if flow is not None:
-                labels = await self.flow.note(flow, result, record)
+            if guards:
+                labels = await note(guards, result, record)
             return await self._delivery.deliver(checked, caller.host, result, labels)
 
     async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
@@ -298,16 +296,12 @@ class Pipeline:
         if tool is None or not view.may_stand_in(tool):
             return None
         plan = self._plans.stand_in(view, tool, first.plan)
-        ruling, flow = plan.ruling, first.flow
-        if flow is not None:
-            if not await self.flow.may_stand_in(ruling.decision, ruling.flow, flow):
+        ruling, guards = plan.ruling, list[CallGuard]()
+        for guard in first.guards:
+            other = await guard.stand_in(view, tool)
+            if other is None:
                 return None
-            # An answer to a question of its server goes there.
-            rules = tuple(
-                sorted({*flow.of.rules, *ruling.flow.rules}, key=lambda rule: (rule.then != "deny", rule.place))
-            )
-            labels = flow.labels | ruling.flow.labels
-            flow = flow._replace(labels=labels, of=flow.of._replace(rules=rules, name=flow.of.name or flow.name))
+            guards.append(other)
         try:
             config, agent = plan.upstream.config, first.call.principal.agent_id
             arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
@@ -319,7 +313,7 @@ class Pipeline:
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
         # The decision and the approval are about the agent's call.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(first.call, plan, ruling, first.record, flow), arguments)
+        return Checked(Permitted(first.call, plan, ruling, first.record, tuple(guards)), arguments)
 
 
 def _sent_once(checked: Checked) -> Checked:

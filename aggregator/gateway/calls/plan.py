@@ -13,6 +13,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker, QuickCheck
+from aggregator.gateway.hooks import CallHook, CallHooks
 from aggregator.gateway.views.views import View, Views
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.upstream import Upstream
@@ -33,6 +34,7 @@ class NeedsTask(StrEnum):
     HEADERS = "its arguments are sent as headers too"
     SHORT_LIMIT = "its time limit is short"
     SCHEMA = "a schema of it cannot be used"
+    HOOK = "a feature has to look at it first"
 
 
 class PreparedCall:
@@ -44,7 +46,7 @@ class PreparedCall:
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.
     keeps_structured: its host expects structured results whole.
-    has_flow: the policies have flow rules.
+    hooks: the hooks that concern it.
     extends: the time limit, if progress starts it anew; else None.
     """
 
@@ -53,7 +55,7 @@ class PreparedCall:
         "check",
         "config",
         "extends",
-        "has_flow",
+        "hooks",
         "keeps_structured",
         "needs_task",
         "ruling",
@@ -72,7 +74,7 @@ class PreparedCall:
         needs_task: NeedsTask | None,
         *,
         keeps_structured: bool,
-        has_flow: bool,
+        hooks: tuple[CallHook, ...] = (),
         called: "PreparedCall | None" = None,
     ) -> None:
         self.tool = tool
@@ -83,7 +85,7 @@ class PreparedCall:
         self.terms = terms
         self.needs_task = needs_task
         self.keeps_structured = keeps_structured
-        self.has_flow = has_flow
+        self.hooks = hooks
         self.called = called
         self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
 
@@ -98,6 +100,7 @@ class CallPlans:
         views: Views,
         failover: Failover,
         checker: Checker,
+        hooks: CallHooks,
         *,
         tells_schemas: bool,
     ) -> None:
@@ -106,6 +109,7 @@ class CallPlans:
         self._views = views
         self._failover = failover
         self._checker = checker
+        self._hooks = hooks
         # Whether lists have the output schemas of tools: hosts then expect structured results.
         self._tells_schemas = tells_schemas
         # The snapshots behind `_same_terms`.
@@ -119,16 +123,16 @@ class CallPlans:
         """Return the plan for calls of a resolved tool. `via` is the meta tool that the calls come by."""
         told = self._tells_schemas and via is None and frontend != OF_MODELS
         upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
-        check = self._checker.quick(upstream.config, tool, ruling.tightening)
+        check, hooks = self._checker.quick(upstream.config, tool, ruling.tightening), self._hooks.concerning(view, tool)
         return PreparedCall(
             tool,
             ruling,
             upstream,
             check,
             self._terms(),
-            self._reason(view.principal, tool, ruling, check),
+            self._reason(view.principal, tool, ruling, check, hooks),
             keeps_structured=told and "outputSchema" in tool.definition,
-            has_flow=view.has_flow,
+            hooks=hooks,
         )
 
     def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:
@@ -142,7 +146,7 @@ class CallPlans:
             self._terms(),
             NeedsTask.STAND_INS,
             keeps_structured=called.keeps_structured,
-            has_flow=called.has_flow,
+            hooks=called.hooks,
             called=called,
         )
 
@@ -156,7 +160,12 @@ class CallPlans:
         )
 
     def _reason(
-        self, principal: Principal, tool: ToolRecord, ruling: Ruling, check: QuickCheck | None
+        self,
+        principal: Principal,
+        tool: ToolRecord,
+        ruling: Ruling,
+        check: QuickCheck | None,
+        hooks: tuple[CallHook, ...],
     ) -> NeedsTask | None:
         """Return why calls of a tool need a task, or None."""
         if ruling.decision.verdict != "allow":
@@ -171,6 +180,8 @@ class CallPlans:
             return NeedsTask.HEADERS
         if tool.timeout < _SHORTEST_LIMIT:
             return NeedsTask.SHORT_LIMIT
+        if not all(hook.at_once for hook in hooks):
+            return NeedsTask.HOOK
         return NeedsTask.SCHEMA if check is None else None
 
     def _terms(self) -> object:

@@ -70,9 +70,9 @@ class Progress:
     def _send(self, params: dict[str, Any]) -> None:
         self._held = None
         self._credit -= 1.0
-        flow, pass_on = self._caller.flow, partial(self._pass_on, params)
-        if "message" in params or flow.holds:
-            flow.say(pass_on)
+        questions, pass_on = self._caller.questions, partial(self._pass_on, params)
+        if "message" in params or questions.holds:
+            questions.say(pass_on)
         else:
             pass_on()
 

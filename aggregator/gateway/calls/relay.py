@@ -24,8 +24,7 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.missing import LoginRequired
-from aggregator.domain.records import ItemKind, ToolRecord
-from aggregator.flow.gateway.questions import NO_QUESTIONS, Questions
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.ask.input_required import (
     STATE_LIFETIME,
     InputRequests,
@@ -42,12 +41,13 @@ from aggregator.gateway.calls.rate_limits import FREE, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.stages import Checked
 from aggregator.gateway.eras import received
+from aggregator.gateway.hooks import NO_QUESTIONS, Questions
 from aggregator.gateway.recording.timing import attempted
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.policy.limits import Limits
 from aggregator.upstream.sessions.negotiate import version_of
 from aggregator.upstream.sessions.request import UpstreamRequest
-from aggregator.upstream.upstream import Upstream
 from aggregator.wire.headers import mirror
 
 log = logging.getLogger(__name__)
@@ -66,30 +66,6 @@ _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 # A call is sent under the upstream's own name, with validated arguments.
 _NOT_FORWARDED_OF_CALL: Final = _NOT_FORWARDED | {"name", "arguments"}
 _UNLIMITED: Final = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedItem:
-    """A resource, prompt or template of one upstream that a host named.
-
-    `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
-    they are unknown. `listed`, `also` and `skills` are facts of a resource for the rulebook
-    (`AgentRules.decide_resource`).
-    """
-
-    kind: ItemKind
-    upstream: Upstream
-    own: str
-    requested: str
-    takes: tuple[str, ...] | None = None
-    listed: bool = False
-    also: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The item's name for operators: its server and its own name."""
-        return f"{self.upstream.config.id} {self.own:.200}"
 
 
 @dataclass(slots=True)
@@ -197,7 +173,7 @@ class Relay:
         """Send a read, a get or a completion; `params` have the upstream's name of the item.
 
         Return the upstream's result, without the members of its own hop, or a question to the host (`is_complete`).
-        `confirm`: the approver, if the read needed an approval. `questions`: the flow of questions of the upstream.
+        `confirm`: the approver, if the read needed an approval. `questions`: the decisions about its questions.
 
         Raises:
             HostError: the host came back with a bad answer for this request.
@@ -208,7 +184,7 @@ class Relay:
         assert request.entry is not None, "every request that reaches an upstream is on record"
         upstream = item.upstream
         caller = RequestCaller(request.host, request.version, params, request.channel)
-        caller.flow = questions
+        caller.questions = questions
         target = CallTarget(upstream, method, item.own, request.host.principal, request.arguments())
         sent = {key: value for key, value in params.items() if key not in _NOT_FORWARDED}
         progress = Progress(caller) if caller.token is not None else None
@@ -264,7 +240,7 @@ class Relay:
                         result = await self._send(outgoing, {**outgoing.params, **more} if more else outgoing.params)
                     except UpstreamRpcError as error:
                         # First of all: any error that follows contains text of the upstream.
-                        await caller.flow.ask()
+                        await caller.questions.ask()
                         asked = round_of_error(target, caller, error)
                     except LoginRequired as error:
                         wanted = await self._accounts.obtain(target, caller, error, resumed=asked_to_connect)
@@ -275,7 +251,7 @@ class Relay:
                     else:
                         if is_complete(result):
                             break
-                        await caller.flow.ask()
+                        await caller.questions.ask()
                         asked = next_round(target, caller, result)
                     target.upstream.keep_alive(STATE_LIFETIME)
                     if caller.modern:
@@ -294,7 +270,7 @@ class Relay:
                     error.settle(harmless=outgoing.harmless, begun=len(record.steps) - before > 1)
                 if progress is not None:
                     progress.drop()
-                caller.flow.end()
+                caller.questions.end()
                 if isinstance(error, Exception):
                     refuse_unanswered(caller)
                 raise
@@ -302,9 +278,9 @@ class Relay:
         if progress is not None:
             progress.flush()
         try:
-            await caller.flow.settle()
+            await caller.questions.settle()
         finally:
-            caller.flow.end()
+            caller.questions.end()
         return result
 
     async def _send(self, outgoing: _Outgoing, params: dict[str, Any]) -> dict[str, Any]:
@@ -368,5 +344,5 @@ def refuse_unanswered(caller: RequestCaller) -> None:
     Raises:
         CallRefused: they did.
     """
-    if caller.flow.refused is not None:
-        raise caller.flow.refused
+    if caller.questions.refused is not None:
+        raise caller.questions.refused

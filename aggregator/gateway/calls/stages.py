@@ -4,23 +4,22 @@ from typing import Any, NamedTuple
 
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
-from aggregator.flow.gateway.call_flow import CallFlow
 from aggregator.gateway.calls.plan import PreparedCall
+from aggregator.gateway.hooks import Guards
 from aggregator.policy.rulebook import Ruling
 
 
 class Permitted(NamedTuple):
     """A call that the policy allows, perhaps once a person has agreed. Only the pipeline makes one.
 
-    `ruling` is that of the plan, or a stricter one by what the conversation has read. `flow` is what its result brings
-    to its conversation, None if no policy has flow rules.
+    `ruling` is the plan's, or a stricter one of a hook. `guards` are the parts of features in the call.
     """
 
     call: ToolCall
     plan: PreparedCall
     ruling: Ruling
     record: CallRecord
-    flow: CallFlow | None = None
+    guards: Guards = ()
 
 
 class Checked(NamedTuple):

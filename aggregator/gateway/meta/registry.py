@@ -11,7 +11,6 @@ from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
-from aggregator.flow.kept_results import KeptFlow
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
@@ -23,6 +22,7 @@ from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
+from aggregator.results.kept_reads import KeptReads
 from aggregator.results.meta_tool import READ_RESULT, without_handle
 from aggregator.results.meta_tool import TOOL as READ_RESULT_TOOL
 from aggregator.skills.finder import SKILL, as_tool
@@ -53,10 +53,11 @@ def load_meta_tools() -> Mapping[str, MetaTool]:
 class MetaToolSet:
     """The configured meta tools. Their definitions are imported when they are first needed."""
 
-    def __init__(self, *, read_tool: bool, keeps_results: bool) -> None:
+    def __init__(self, *, read_tool: bool, keeps_results: bool, left_out: frozenset[str] = frozenset()) -> None:
         names = (*META_TOOLS, READ) if read_tool else META_TOOLS
         self.keeps_results = keeps_results
-        self.names = tuple(name for name in names if keeps_results or name != READ_RESULT)
+        hidden = left_out if keeps_results else left_out | {READ_RESULT}
+        self.names = tuple(name for name in names if name not in hidden)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.names
@@ -109,7 +110,7 @@ class MetaTools:
         self._pipeline = pipeline
         self._call_log = call_log
         self.programs = programs
-        self._kept_flow = KeptFlow(pipeline.flow, resolver.current)
+        self._kept_reads = KeptReads(pipeline.hooks, resolver.current)
         self._checker = pipeline.checker
         self._keeper = pipeline.large_results.keeper
 
@@ -199,7 +200,7 @@ class MetaTools:
         _refuse_unknown(tool.record, arguments)
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
-        note_kept = partial(self._kept_flow.note, view, host, record, call.within)
+        note_kept = partial(self._kept_reads.note, view, host, record, call.within)
         text = await tool.answer(
             MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
         )

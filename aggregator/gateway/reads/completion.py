@@ -9,11 +9,12 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, OverLimit, UpstreamRpcError
 from aggregator.domain.missing import ItemRefused
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.prompts import Prompts
 from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.upstream.sessions.negotiate import Negotiated
 
 # S/server/utilities/completion.
@@ -55,7 +56,7 @@ class Completion:
             raise HostError(INVALID_PARAMS, "`completion/complete` needs `ref` and `argument` as objects.")
         found, key = await self._find(ref, request)
         request.about(found.upstream.config.id, found.own)
-        flow = await self._permission.without_asking(found, self._agent_items.view(request), request)
+        guards = await self._permission.without_asking(found, self._agent_items.view(request), request)
         negotiated = found.upstream.negotiated
         if negotiated is not None and not self._may_complete(found.upstream.config.id, negotiated):
             return dict(_NOTHING)
@@ -63,9 +64,9 @@ class Completion:
         params = {**request.params, "ref": {**ref, key: found.own}}
         try:
             answer = self._relay.read_item(
-                found, "completion/complete", params, request, questions=self._permission.questions(flow, request)
+                found, "completion/complete", params, request, questions=self._permission.questions(guards, request)
             )
-            return _bounded(await self._permission.noted(flow, request, answer))
+            return _bounded(await self._permission.noted(guards, request, answer))
         except UpstreamRpcError as error:
             if error.code == METHOD_NOT_FOUND:
                 if negotiated is not None:

@@ -2,8 +2,8 @@
 
 from aggregator.catalog.templates import fits
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.answers import item_held
 from aggregator.pins.gateway.book import rules_of

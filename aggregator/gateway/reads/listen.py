@@ -9,12 +9,12 @@ from aggregator.domain.errors import INVALID_PARAMS, CallRefused, HostError
 from aggregator.domain.missing import ItemRefused
 from aggregator.domain.versions import META_SUBSCRIPTION_ID
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
 from aggregator.gateway.reads.permission import ItemPermission, may_have
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.reads.subscriptions import UPDATED, Subscriber, Subscriptions, can_tell
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, ListKind, notification
 from aggregator.gateway.views.views import View

@@ -10,19 +10,23 @@ from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.trace_context import begin
-from aggregator.flow.decide.decide_flow import ToolFlow
-from aggregator.flow.gateway.call_flow import CallFlow
-from aggregator.flow.gateway.guard import ANSWERED, FlowGuard
-from aggregator.flow.gateway.questions import Questions
-from aggregator.flow.gateway.refusals import FlowDenied
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.calls.relay import ResolvedItem
+from aggregator.gateway.hooks import (
+    ANSWERED,
+    CallHooks,
+    Guards,
+    Questions,
+    Subject,
+    note,
+    permit,
+    questions_of,
+)
 from aggregator.gateway.host import Host
 from aggregator.gateway.recording.timing import timed
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
 
 log = logging.getLogger(__name__)
@@ -32,20 +36,20 @@ class ItemPermit(NamedTuple):
     """The permission to read an item.
 
     `interim` is the result that carries a question to the host, if confirmation is required; `confirm` names the
-    confirmers. `flow` has the item's flow labels, None if no policy has flow rules.
+    confirmers. `guards` are the parts of features in the read.
     """
 
     interim: dict[str, object] | None
     confirm: ConfirmBy | None
-    flow: CallFlow | None
+    guards: Guards
 
 
 class ItemPermission:
-    """The check before every read, get and completion, and the flow labels of the answer."""
+    """The check before every read, get and completion, and the notes of the answer."""
 
-    def __init__(self, approval: ApprovalStep, guard: FlowGuard) -> None:
+    def __init__(self, approval: ApprovalStep, hooks: CallHooks) -> None:
         self._approval = approval
-        self.guard = guard
+        self.hooks = hooks
 
     def check(self, found: ResolvedItem, view: View) -> Decision:
         """Return the decision, unless it is a denial.
@@ -73,54 +77,44 @@ class ItemPermission:
         raise UnknownResource(found.requested, blame=blame)
 
     async def in_conversation(
-        self, found: ResolvedItem, view: View, request: Request
-    ) -> tuple[Decision, CallFlow | None]:
-        """Return the decision about an item in the conversation of a request, unless it is a denial, and the item's
-        flow.
+        self, found: ResolvedItem, view: View, request: Request, *, may_ask: bool = True
+    ) -> tuple[Decision, Guards]:
+        """Return the decision about an item in the conversation of a request, unless it is a denial, and the guards of
+        the read.
 
         Raises:
             UnknownResource, UnknownPrompt, ItemRefused: it is a denial.
         """
         decision = self.check(found, view)
-        if view.rulebook is None or not view.rulebook.has_flow:
-            return decision, None
+        hooks = self.hooks.concerning(view, found)
+        if not hooks:
+            return decision, ()
         assert request.entry is not None, "whatever gets here is on record"
-        record = request.entry.record
-        flow = _item_flow(found, view)
-        call = self.guard.begin(view.rulebook, flow, request.host, record.trace, found.name)
-        asked = request.input_requests.asked_flow(request.params, request.version)
+        waited = request.input_requests.waited(request.params, request.version)
+        record, params = request.entry.record, request.params
+        subject = Subject(view, request.host, record, params, decision, found, waited, may_ask=may_ask)
         try:
-            return await self.guard.decide(decision, flow, call, record, request.params, asked=asked)
+            return await permit(hooks, subject)
         except CallRefused as refused:
             request.input_requests.give_up(request.params, request.host.principal)
             raise ItemRefused.by(refused) from refused
 
-    async def without_asking(self, found: ResolvedItem, view: View, request: Request) -> CallFlow | None:
-        """Return the flow of an item that is read without confirmation: values for its arguments, which hosts request
+    async def without_asking(self, found: ResolvedItem, view: View, request: Request) -> Guards:
+        """Return the guards of an item that is read without confirmation: values for its arguments, which hosts request
         at every keystroke, the entry of a skill, the content of a directory.
 
         Raises:
-            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied, or a flow rule requires
+            UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied, or a hook requires
                 confirmation.
         """
-        decision, flow = await self.in_conversation(found, view, request)
-        if decision.told:
-            refused = FlowDenied.by(found.name, decision)
-            raise ItemRefused.by(refused)
-        return flow
+        _, guards = await self.in_conversation(found, view, request, may_ask=False)
+        return guards
 
     async def watched(self, found: ResolvedItem, view: View, host: Host) -> Decision | None:
-        """Return the denial for a subscription under the flow rules, or None. The server sees the URI, and nobody
+        """Return the decision of a hook against a subscription, or None. The server sees the URI, and nobody
         confirms.
         """
-        if view.rulebook is None or not view.rulebook.has_flow:
-            return None
-        flow = _item_flow(found, view)
-        if not flow.rules:
-            return None
-        # Without a trace: nothing of the request says which one it belongs to.
-        call = self.guard.begin(view.rulebook, flow, host, begin(), found.name)
-        return await self.guard.stricter(decided(found, view), flow, call)
+        return await self.hooks.forbids_watching(view, host, found, decided(found, view))
 
     async def obtain(self, found: ResolvedItem, view: View, request: Request) -> ItemPermit:
         """Return the permission to read an item, or the question for the host.
@@ -131,12 +125,12 @@ class ItemPermission:
             UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied.
         """
         goes_on = request.modern and request.input_requests.claims(request.params)
-        decision, flow = await self.in_conversation(found, view, request)
+        decision, guards = await self.in_conversation(found, view, request)
         if decision.verdict != "confirm":
-            return ItemPermit(None, None, flow)
+            return ItemPermit(None, None, guards)
         confirm = confirmers(decision, view.confirming.by)
         if goes_on:
-            return ItemPermit(None, confirm, flow)
+            return ItemPermit(None, confirm, guards)
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
         record.rule, record.rule_source = decision.rule, decision.source
@@ -150,37 +144,37 @@ class ItemPermission:
                 )
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
-        return ItemPermit(interim, confirm, flow)
+        return ItemPermit(interim, confirm, guards)
 
-    def questions(self, flow: CallFlow | None, request: Request) -> Questions:
-        """Return the questions of an item's server, with what flow rules say of them."""
+    def questions(self, guards: Guards, request: Request) -> Questions:
+        """Return the questions of an item's server, with the decisions of the guards about them."""
         assert request.entry is not None, "whatever gets here is on record"
-        return self.guard.questions(flow, request.entry.record)
+        return questions_of(guards, request.entry.record)
 
-    async def noted(self, flow: CallFlow | None, request: Request, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Return an upstream's answer, after recording its flow labels.
+    async def noted(self, guards: Guards, request: Request, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """Return an upstream's answer, after the guards have noted it.
 
         Raises:
-            ItemRefused: recording failed, and the operator wants no answer without a record.
+            ItemRefused: the host must not get it.
             Exception: any error of `answer`.
         """
-        if flow is None:
+        if not guards:
             return await answer
         try:
             result = await answer
         except ANSWERED:
-            await self._note(flow, request, None)
+            await self._note(guards, request, None)
             raise
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
         if is_complete(result):
-            await self._note(flow, request, result)
+            await self._note(guards, request, result)
         return result
 
-    async def _note(self, flow: CallFlow, request: Request, result: Mapping[str, Any] | None) -> None:
+    async def _note(self, guards: Guards, request: Request, result: Mapping[str, Any] | None) -> None:
         assert request.entry is not None, "whatever gets here is on record"
         try:
-            await self.guard.note(flow, result, request.entry.record)
+            await note(guards, result, request.entry.record)
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
 
@@ -208,11 +202,6 @@ def require_scopes(found: ResolvedItem, view: View) -> None:
     """
     server = found.upstream.config
     view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
-
-
-def _item_flow(found: ResolvedItem, view: View) -> ToolFlow:
-    server = found.upstream.config
-    return view.item_flow(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

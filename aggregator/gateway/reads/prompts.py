@@ -10,9 +10,10 @@ from aggregator.domain.names import spellings
 from aggregator.domain.uris.links import in_prompt
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
-from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.answers import item_held
@@ -54,7 +55,7 @@ class Prompts:
         try:
             params = {**request.params, "name": found.own}
             result = await self._permission.noted(
-                permit.flow,
+                permit.guards,
                 request,
                 self._relay.read_item(
                     found,
@@ -62,7 +63,7 @@ class Prompts:
                     params,
                     request,
                     confirm=permit.confirm,
-                    questions=self._permission.questions(permit.flow, request),
+                    questions=self._permission.questions(permit.guards, request),
                 ),
             )
         except UpstreamRpcError as error:

@@ -9,9 +9,9 @@ from aggregator.domain.missing import OddSpelling
 from aggregator.domain.uris.exposed import unwrapped
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
 from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
 from aggregator.skills.uris import skill_name
 from aggregator.upstream.upstream import Upstream

@@ -17,19 +17,20 @@ from aggregator.domain.missing import RESOURCE_NOT_FOUND, ItemRefused, UnknownRe
 from aggregator.domain.uris.links import in_contents
 from aggregator.domain.versions import era_of
 from aggregator.flow.gateway.refusals import FlowDenied
-from aggregator.flow.kept_results import KeptFlow
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
-from aggregator.gateway.calls.relay import Relay, ResolvedItem
+from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.reads.held import refuse_held
 from aggregator.gateway.reads.permission import ItemPermission, decided
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.cache_hints import narrowed
 from aggregator.gateway.views.views import View
 from aggregator.results.gateway.handles import URI_HEAD
 from aggregator.results.gateway.keeper import NoSuchResult, ResultKeeper, whole_as_contents
+from aggregator.results.kept_reads import KeptReads
 from aggregator.skills.files import SkillFiles
 from aggregator.upstream.upstream import Upstream
 
@@ -60,7 +61,7 @@ class Resources:
         self._permission = permission
         self._relay = relay
         self._keeper = keeper
-        self._kept_flow = KeptFlow(permission.guard, agent_items.current)
+        self._kept_reads = KeptReads(permission.hooks, agent_items.current)
         self._files = files
 
     async def read(self, request: Request) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Resources:
         try:
             params = {**request.params, "uri": found.own}
             result = await self._permission.noted(
-                permit.flow,
+                permit.guards,
                 request,
                 self._relay.read_item(
                     found,
@@ -90,7 +91,7 @@ class Resources:
                     params,
                     request,
                     confirm=permit.confirm,
-                    questions=self._permission.questions(permit.flow, request),
+                    questions=self._permission.questions(permit.guards, request),
                 ),
             )
         except UpstreamRpcError as error:
@@ -126,7 +127,7 @@ class Resources:
             raise UnknownResource(URI_HEAD, "A policy bounds the size of this result: read it in pages by read_result.")
         assert request.entry is not None, "whatever gets here is on record"
         try:
-            await self._kept_flow.note(view, request.host, request.entry.record, None, kept)
+            await self._kept_reads.note(view, request.host, request.entry.record, None, kept)
         except CallRefused as refused:
             raise ItemRefused.by(refused) from refused
         result = {"contents": await asyncio.to_thread(whole_as_contents, kept.document, uri)}

@@ -19,9 +19,9 @@ from aggregator.domain.errors import (
     is_hop_local,
 )
 from aggregator.domain.uris.exposed import wrapped
-from aggregator.gateway.calls.relay import ResolvedItem
 from aggregator.gateway.host import Host
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
+from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)

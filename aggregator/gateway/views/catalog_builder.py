@@ -107,6 +107,8 @@ class CatalogBuilder:
         self._upstreams = upstreams
         self._pins = pins
         self._reserved = reserved
+        # Whether skills are left out of the program.
+        self.hides_skills = False
         self._failover = failover
         self.slices = slices or Slices()
         self._naming = _naming(prefixes, name_limit)
@@ -302,6 +304,8 @@ class CatalogBuilder:
         self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
     ) -> Steps[tuple[tuple[Any, ...], list[str]]]:
         """Return the records of a list, and warnings about the rest of it."""
+        if kind == "skill" and self.hides_skills:
+            return (), []
         ambiguous = config.prefix in naming.shadowed
         found: tuple[Any, ...]
         if kind == "tool":

@@ -1,0 +1,30 @@
+"""A resource, prompt or template that a host named, with its server."""
+
+from dataclasses import dataclass
+
+from aggregator.domain.records import ItemKind
+from aggregator.upstream.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedItem:
+    """A resource, prompt or template of one upstream that a host named.
+
+    `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
+    they are unknown. `listed`, `also` and `skills` are facts of a resource for the rulebook
+    (`AgentRules.decide_resource`).
+    """
+
+    kind: ItemKind
+    upstream: Upstream
+    own: str
+    requested: str
+    takes: tuple[str, ...] | None = None
+    listed: bool = False
+    also: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The item's name for operators: its server and its own name."""
+        return f"{self.upstream.config.id} {self.own:.200}"

@@ -1,0 +1,1 @@
+"""The program without each feature, and with one more."""

@@ -1,0 +1,122 @@
+"""The hooks of several features in one call: each decides, and each notes."""
+
+from typing import Any, Final
+
+from aggregator.domain.call_record import CallRecord, RecordedCaller
+from aggregator.domain.errors import CallRefused
+from aggregator.domain.trace_context import begin
+from aggregator.gateway.hooks import NO_QUESTIONS, CallGuard, Deliver, Questions, note, questions_of
+
+RECORD: Final = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "shop.order")
+
+
+class Asked(Questions):
+    """Questions that keep what happens, and messages until `settle`."""
+
+    def __init__(self, name: str, log: list[str], *, keeps: bool = False) -> None:
+        super().__init__()
+        self.name, self.log, self.keeps = name, log, keeps
+        self.kept: list[Deliver] = []
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.kept)
+
+    def to_wire(self) -> dict[str, Any]:
+        return {self.name: len(self.log)}
+
+    def outside(self) -> Questions:
+        return Asked(f"{self.name} outside", self.log)
+
+    async def ask(self) -> None:
+        self.log.append(f"{self.name} ask")
+
+    async def answer(self) -> None:
+        self.log.append(f"{self.name} answer")
+
+    async def question(self) -> None:
+        self.log.append(f"{self.name} question")
+
+    async def reply(self) -> None:
+        self.log.append(f"{self.name} reply")
+
+    def say(self, deliver: Deliver) -> None:
+        self.log.append(f"{self.name} say")
+        if self.keeps:
+            self.kept.append(deliver)
+        else:
+            deliver()
+
+    async def settle(self) -> None:
+        kept, self.kept = self.kept, []
+        for deliver in kept:
+            deliver()
+
+    def end(self) -> None:
+        self.log.append(f"{self.name} end")
+        self.kept.clear()
+
+
+class Guard(CallGuard):
+    """A guard with these questions, and labels of results."""
+
+    __slots__ = ("_asked", "_labels")
+
+    def __init__(self, asked: Questions, *labels: str) -> None:
+        self._asked = asked
+        self._labels = frozenset(labels)
+
+    def questions(self, record: CallRecord) -> Questions:
+        return self._asked
+
+    async def note(self, result: object, record: CallRecord) -> frozenset[str]:
+        return self._labels
+
+
+def test_without_a_feature_that_asks_there_are_no_questions() -> None:
+    assert questions_of((), RECORD) is NO_QUESTIONS
+    assert questions_of((CallGuard(), CallGuard()), RECORD) is NO_QUESTIONS
+
+
+def test_questions_of_one_feature_are_its_own() -> None:
+    own = Asked("one", [])
+    assert questions_of((CallGuard(), Guard(own)), RECORD) is own
+
+
+async def test_every_feature_decides_about_a_question() -> None:
+    log: list[str] = []
+    both = questions_of((Guard(Asked("one", log)), Guard(Asked("two", log))), RECORD)
+    for step in (both.ask, both.answer, both.question, both.reply):
+        await step()
+    both.end()
+    steps = ("ask", "answer", "question", "reply", "end")
+    assert log == [f"{name} {step}" for step in steps for name in ("one", "two")]
+    assert both.to_wire() == {"one": 10, "two": 10}
+    await both.outside().ask()
+    assert log[10:] == ["one outside ask", "two outside ask"]
+
+
+async def test_a_message_waits_for_every_feature() -> None:
+    log: list[str] = []
+    both = questions_of((Guard(Asked("one", log, keeps=True)), Guard(Asked("two", log, keeps=True))), RECORD)
+    assert not both.holds
+    both.say(lambda: log.append("said"))
+    assert both.holds
+    assert log == ["one say"]
+    await both.settle()
+    assert log == ["one say", "two say", "said"]
+    assert not both.holds
+
+
+def test_the_refusal_of_any_feature_ends_the_call() -> None:
+    one, two = Asked("one", []), Asked("two", [])
+    both = questions_of((Guard(one), Guard(two)), RECORD)
+    assert both.refused is None
+    two.refused = CallRefused("shop.order", "No.")
+    assert both.refused is two.refused
+
+
+async def test_labels_of_all_features_stay_with_a_result() -> None:
+    guards = (Guard(NO_QUESTIONS, "private"), CallGuard(), Guard(NO_QUESTIONS, "untrusted"))
+    assert await note(guards, {}, RECORD) == {"private", "untrusted"}
+    assert all(guard.note_at_once({}, begin()) for guard in guards)
