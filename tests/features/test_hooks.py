@@ -10,7 +10,7 @@ from aggregator.gateway.hooks import NO_QUESTIONS, CallGuard, Deliver, Questions
 RECORD: Final = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "shop.order")
 
 
-class Asked(Questions):
+class LoggedQuestions(Questions):
     """Questions that keep what happens, and messages until `settle`."""
 
     def __init__(self, name: str, log: list[str], *, keeps: bool = False) -> None:
@@ -26,7 +26,7 @@ class Asked(Questions):
         return {self.name: len(self.log)}
 
     def outside(self) -> Questions:
-        return Asked(f"{self.name} outside", self.log)
+        return LoggedQuestions(f"{self.name} outside", self.log)
 
     async def ask(self) -> None:
         self.log.append(f"{self.name} ask")
@@ -79,13 +79,13 @@ def test_without_a_feature_that_asks_there_are_no_questions() -> None:
 
 
 def test_questions_of_one_feature_are_its_own() -> None:
-    own = Asked("one", [])
+    own = LoggedQuestions("one", [])
     assert questions_of((CallGuard(), Guard(own)), RECORD) is own
 
 
 async def test_every_feature_decides_about_a_question() -> None:
     log: list[str] = []
-    both = questions_of((Guard(Asked("one", log)), Guard(Asked("two", log))), RECORD)
+    both = questions_of((Guard(LoggedQuestions("one", log)), Guard(LoggedQuestions("two", log))), RECORD)
     for step in (both.ask, both.answer, both.question, both.reply):
         await step()
     both.end()
@@ -98,7 +98,9 @@ async def test_every_feature_decides_about_a_question() -> None:
 
 async def test_a_message_waits_for_every_feature() -> None:
     log: list[str] = []
-    both = questions_of((Guard(Asked("one", log, keeps=True)), Guard(Asked("two", log, keeps=True))), RECORD)
+    both = questions_of(
+        (Guard(LoggedQuestions("one", log, keeps=True)), Guard(LoggedQuestions("two", log, keeps=True))), RECORD
+    )
     assert not both.holds
     both.say(lambda: log.append("said"))
     assert both.holds
@@ -109,7 +111,7 @@ async def test_a_message_waits_for_every_feature() -> None:
 
 
 def test_the_refusal_of_any_feature_ends_the_call() -> None:
-    one, two = Asked("one", []), Asked("two", [])
+    one, two = LoggedQuestions("one", []), LoggedQuestions("two", [])
     both = questions_of((Guard(one), Guard(two)), RECORD)
     assert both.refused is None
     two.refused = CallRefused("shop.order", "No.")

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from aggregator.accounts.connect.browser_cookie import set_browser_cookie
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import AggregatorError
+from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.console.guard import (
     ConsoleGuard,
     IdentifiedRequest,
@@ -275,8 +276,8 @@ class ConsoleFrontend:
         status, title = next(_FAILURES[kind] for kind in type(error).__mro__ if kind in _FAILURES)
         said = str(error)
         if status == 503:
-            log.warning("the console cannot use the database: %s", error)
-            said = f"The database cannot be used now. {error}"
+            log.warning("the console cannot use the database: %s", error_text(error))
+            said = f"The database cannot be used now. {error_text(error)}"
         elif status == 500:
             log.exception("the console page %s failed", _path(request))
             said = "Internal error in the aggregator; its log says more."
