@@ -274,7 +274,7 @@ class ConsoleFrontend:
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Return an error as JSON or as a page, with navigation for a signed-in user."""
         status, title = next(_FAILURES[kind] for kind in type(error).__mro__ if kind in _FAILURES)
-        said = str(error)
+        said = error_text(error)
         if status == 503:
             log.warning("the console cannot use the database: %s", error_text(error))
             said = f"The database cannot be used now. {error_text(error)}"
