@@ -71,7 +71,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("connection_admission", "spare_answers"),
     ),
     "frontends.web": (
-        ("streamable_http", "sse", "known_posts", "connection_limits"),
+        ("streamable_http", "sse", "request_cache", "connection_limits"),
         ("forwarder",),
         ("sessions",),
         (".",),

@@ -115,11 +115,11 @@ def _related(senses: Mapping[str, Sense], orders: Mapping[str, list[str]], stems
     forms: dict[str, list[str]] = defaultdict(list)
     for word in orders:
         forms[stem(word)].append(word)
-    likeness = _likeness(senses, known)
+    similarities = _likeness(senses, known)
     found: dict[str, list[str]] = defaultdict(list)
     candidates = [term for term in stems if term not in known and term not in unsaid and len(term) > 2]
-    for term in [term for term in candidates if term in forms or term in likeness][:_CANDIDATES]:
-        like = likeness.get(term, {})
+    for term in [term for term in candidates if term in forms or term in similarities][:_CANDIDATES]:
+        like = similarities.get(term, {})
         scores = {
             mark: score
             for mark, score in like.items()

@@ -1,4 +1,4 @@
-"""The likeness of tools to queries by the sentence model, all vectors made at once."""
+"""The similarities of tools to queries by the sentence model, all vectors made at once."""
 
 from collections.abc import Container, Iterable, Sequence
 
@@ -27,6 +27,6 @@ class KnownMeanings:
         latin = [query for query in dict.fromkeys(queries) if is_latin(query)]
         self._vectors = dict(zip(latin, encoder.encode(latin, OF_QUERY), strict=True))
 
-    def likeness(self, query: str, visible: Container[str]) -> dict[str, float]:
+    def similarities(self, query: str, visible: Container[str]) -> dict[str, float]:
         """Return how similar each of these tools is to a query; nothing for one that the model does not read."""
-        return self._index.likeness(self._vectors[query], visible) if query in self._vectors else {}
+        return self._index.similarities(self._vectors[query], visible) if query in self._vectors else {}

@@ -71,10 +71,10 @@ def _ask(
 ) -> tuple[int, bool]:
     """Return the place of the first tool that will do, 0 for none, and whether the answer is called weak."""
     visible = index.visible_to(by_name.keys())
-    likeness = meanings.likeness(query, by_name) if meanings is not None else {}
-    found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), likeness, by_name, _DEPTH)]
+    similarities = meanings.similarities(query, by_name) if meanings is not None else {}
+    found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), similarities, by_name, _DEPTH)]
     rank = next((place for place, name in enumerate(found, 1) if name in tools), 0)
-    return rank, not found or bool(check_relevance(visible, query, found, likeness).weak)
+    return rank, not found or bool(check_relevance(visible, query, found, similarities).weak)
 
 
 def _index(catalogs: Path) -> tuple[SearchIndex, list[ToolRecord]]:

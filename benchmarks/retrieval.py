@@ -118,7 +118,7 @@ def _by_both(tools: dict[str, str], queries: list[str]) -> Finder:
     sight = SearchIndex().with_server("tools", "", records).visible_to(_everything)
 
     def find(query: str) -> list[str]:
-        hits = merge_hits(search(sight, query, _DEPTH), meanings.likeness(query, by_name), by_name, _DEPTH)
+        hits = merge_hits(search(sight, query, _DEPTH), meanings.similarities(query, by_name), by_name, _DEPTH)
         return [hit.tool.own_name for hit in hits]
 
     return find

@@ -11,7 +11,7 @@ from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.fields import ConfigModel, Seconds, TextMap, Texts
 from aggregator.config.health import HealthConfig
 from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, LimitsConfig, ToolsConfig
-from aggregator.secret_sources.reference import LateText
+from aggregator.secret_sources.reference import DeferredText
 
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
@@ -211,7 +211,7 @@ class ServerConfig(ConfigModel):
         default=None,
         description="Why the aggregator itself switched the server off, such as a variable that is not set.",
     )
-    references: SkipJsonSchema[tuple[LateText, ...]] = Field(
+    references: SkipJsonSchema[tuple[DeferredText, ...]] = Field(
         default=(), repr=False, description="The texts with secrets in them that are completed for each connection."
     )
     entry: SkipJsonSchema[str] = Field(

@@ -17,7 +17,7 @@ _KEPT: Final = {"config_open": 0o700, "database_open": 0o700, "vault_key_open": 
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class AppliedFix:
     """An applied fix, as one sentence; `done` is False if the system refused it."""
 
     code: str
@@ -25,7 +25,7 @@ class Mended:
     done: bool
 
 
-def mend(findings: Iterable[CheckFinding]) -> Iterator[Mended]:
+def mend(findings: Iterable[CheckFinding]) -> Iterator[AppliedFix]:
     """Apply the safe fixes of the findings, and yield each."""
     for finding in findings:
         if not finding.safe or finding.where is None:
@@ -36,18 +36,18 @@ def mend(findings: Iterable[CheckFinding]) -> Iterator[Mended]:
             yield _made(finding.code, Path(finding.where))
 
 
-def _made(code: str, path: Path) -> Mended:
+def _made(code: str, path: Path) -> AppliedFix:
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
-        return Mended(code, f"{path}: the folder cannot be made: {error.strerror}.", done=False)
-    return Mended(code, f"{path}: the folder was made; it is empty.", done=True)
+        return AppliedFix(code, f"{path}: the folder cannot be made: {error.strerror}.", done=False)
+    return AppliedFix(code, f"{path}: the folder was made; it is empty.", done=True)
 
 
-def _narrowed(code: str, path: Path, kept: int) -> Mended:
+def _narrowed(code: str, path: Path, kept: int) -> AppliedFix:
     try:
         before = stat.S_IMODE(path.stat().st_mode)
         os.chmod(path, before & kept)
     except OSError as error:
-        return Mended(code, f"{path}: its mode cannot be changed: {error.strerror}.", done=False)
-    return Mended(code, f"{path}: its mode is {before & kept:o} now; it was {before:o}.", done=True)
+        return AppliedFix(code, f"{path}: its mode cannot be changed: {error.strerror}.", done=False)
+    return AppliedFix(code, f"{path}: its mode is {before & kept:o} now; it was {before:o}.", done=True)

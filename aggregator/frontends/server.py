@@ -39,10 +39,10 @@ from aggregator.frontends.web.host_guard import (
     source_in,
     values,
 )
-from aggregator.frontends.web.known_posts import BEGUN, DirectPost, KnownPosts
 from aggregator.frontends.web.metrics_page import METRICS_PATH, MetricsPage, MetricsText
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.repeated_fields import memory_of
+from aggregator.frontends.web.request_cache import BEGUN, DirectPost, RequestCache
 from aggregator.frontends.web.resumable import KeptEvents
 from aggregator.frontends.web.sessions.kept_sessions import KeptSessions
 from aggregator.frontends.web.sessions.session_ids import SessionIds
@@ -127,7 +127,7 @@ class WebServer:
             question_ids=forwarder.questions.numbers,
             kept_events=KeptEvents(limits.unread, group.membership.id),
         )
-        self._posts = KnownPosts(gateway, access, limits, self._sessions, self._tasks)
+        self._posts = RequestCache(gateway, access, limits, self._sessions, self._tasks)
         self._http = StreamableHttpFrontend(
             gateway, http.names, limits, self._sessions, self._posts, self._tasks, forwarder
         )

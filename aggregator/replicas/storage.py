@@ -19,7 +19,7 @@ from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, OnChangesWritten
 from aggregator.storage.engine.postgres_wake import ChangeWake, OnWoken
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.records import LEASES, Beat, Change, LeaseRecord, ReplicaRecord, UsageRow, UsageTimes
+from aggregator.storage.records import LEASES, Change, Heartbeat, LeaseRecord, ReplicaRecord, UsageRow, UsageTimes
 from aggregator.storage.tables import changes, leases, limit_usage, replicas, shared_keys
 
 # Rows read at once.
@@ -119,7 +119,7 @@ class ReplicaRows:
         self._group = group
         self._lease = lease
 
-    async def beat(self, me: ReplicaRecord) -> Beat:
+    async def beat(self, me: ReplicaRecord) -> Heartbeat:
         """Record that this replica is alive; it gets the smallest free slot if it has none, or lost its own.
 
         Raises:
@@ -138,7 +138,7 @@ class ReplicaRows:
             # Another one took the slot at this moment: the next heartbeat takes another.
             raise StorageBusy("Another replica took the same slot at this moment.") from error
         there = tuple(one for one in found if one.seen > now - self._lease)
-        return Beat(now, there, tuple(one for one in found if one not in there))
+        return Heartbeat(now, there, tuple(one for one in found if one not in there))
 
     async def leave(self, id: str) -> None:
         """Take a replica out: its slot is free at once.

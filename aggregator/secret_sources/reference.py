@@ -49,7 +49,7 @@ class SecretReference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LateText:
+class DeferredText:
     """A text of an entry with references in it that are resolved for each connection.
 
     where: its place in the entry, under our names.
@@ -60,7 +60,7 @@ class LateText:
     parts: tuple[str | SecretReference, ...]
 
     def __repr__(self) -> str:
-        return f"<LateText {self.where}>"
+        return f"<DeferredText {self.where}>"
 
     @property
     def references(self) -> tuple[SecretReference, ...]:

@@ -304,7 +304,7 @@ class ReplicaRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """The answer to one heartbeat: the database's time, and every replica of the group that is there.
 
     `silent` are those that have not been heard of for a lease, and have not left.

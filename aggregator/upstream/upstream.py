@@ -65,7 +65,7 @@ class Upstream:
     faults: the faults of its lists and messages, which are used nevertheless.
     redaction: removes secrets from texts about it.
     switched_off: set if an operator switched it off until the next start.
-    last_words: its last lines on stderr, and the failures of its connections.
+    stderr_tail: its last lines on stderr, and the failures of its connections.
     calls, in_flight, refused: numbers of requests sent, in flight, and over `limits.max_pending`.
     """
 
@@ -96,8 +96,8 @@ class Upstream:
         self.health = Health(current, observer.changed)
         self.lifecycle = UpstreamState(current, first, observer.changed, redaction)
         self._idle = IdleStop(current)
-        self.last_words = reaper.words.of(config.id)
-        self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.last_words)
+        self.stderr_tail = reaper.words.of(config.id)
+        self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.stderr_tail)
         connector = self._connector = Connector(
             config, reaper, self._on_notification, redaction, secrets, accounts, self.faults
         )

@@ -26,7 +26,7 @@ _LAST_SECONDS: Final = 10.0
 _PR_SET_PDEATHSIG: Final = 1
 
 # Follows one order of the supervisor.
-Act = Callable[[], None]
+Action = Callable[[], None]
 
 
 class InheritedWorker:
@@ -63,7 +63,7 @@ class InheritedWorker:
         except OSError:
             return
 
-    async def run(self, reload: Act, stop: Act, drain_seconds: float) -> None:
+    async def run(self, reload: Action, stop: Action, drain_seconds: float) -> None:
         """Report and follow orders until cancelled."""
         loop = asyncio.get_running_loop()
         if hasattr(signal, "SIGUSR1"):
@@ -77,7 +77,7 @@ class InheritedWorker:
             await asyncio.sleep(BEAT_EVERY)
 
     def _obey(
-        self, loop: asyncio.AbstractEventLoop, acts: MutableMapping[str, Act], stop: Act, patience: float
+        self, loop: asyncio.AbstractEventLoop, acts: MutableMapping[str, Action], stop: Action, patience: float
     ) -> None:
         reader = orders.OrderReader()
         try:

@@ -114,7 +114,7 @@ async def test_a_long_message_is_read_once(tmp_path: Path, monkeypatch: pytest.M
         read.append(len(data))
         return decode_from_host(data)
 
-    for place in ("known_posts", "streamable_http"):
+    for place in ("request_cache", "streamable_http"):
         monkeypatch.setattr(f"aggregator.frontends.web.{place}.decode_from_host", counted)
     async with web_harness(tmp_path) as it, it.connect() as connection:
         for _ in range(2):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.config.difference import difference
-from aggregator.upstream.last_words import LINES, SIZE
+from aggregator.upstream.stderr_tail import LINES, SIZE
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.console.console_harness import SHOP, ConsoleHarness, post
@@ -146,7 +146,7 @@ async def test_last_words_are_kept_without_secrets_and_inert(own: ConsoleHarness
         assert "isError" not in await host.call("talker.look").result()
         assert (await host.call("talker.die").result())["isError"]
     found = await shown(own, "talker")
-    words = [one["text"] for one in found["last_words"]]
+    words = [one["text"] for one in found["stderr_tail"]]
     assert "<script>alert(1)</script>\x1b[31m" in words
     assert "key [redacted]" in words
     assert "its process ended with exit code 3" in found["failure"]["text"]
@@ -165,10 +165,10 @@ async def test_last_words_are_kept_without_secrets_and_inert(own: ConsoleHarness
 async def test_last_words_outlive_a_restart_and_stay_small(background: BackgroundLoop, tmp_path: Path) -> None:
     lines = [f"line {number} " + "x" * 300 for number in range(200)]
     own = ConsoleHarness(background, tmp_path, {"talker": talking(tmp_path, *lines)}, POLICY)
-    await until(lambda: any("line 199" in one.text for one in own.app.upstreams["talker"].last_words.lines(str)))
+    await until(lambda: any("line 199" in one.text for one in own.app.upstreams["talker"].stderr_tail.lines(str)))
     async with own.signed_in() as maria:
         assert (await post(maria, "/console/servers/talker/restart")).status_code == 303
-    kept = (await shown(own, "talker"))["last_words"]
+    kept = (await shown(own, "talker"))["stderr_tail"]
     assert len(kept) <= LINES
     assert 0 < sum(len(one["text"]) for one in kept) <= SIZE
 

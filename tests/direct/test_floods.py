@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from aggregator.frontends.web.connection_limits import BoundedConnection
-from aggregator.frontends.web.known_posts import HEAD_KEPT, HEADS_KEPT
+from aggregator.frontends.web.request_cache import HEAD_KEPT, HEADS_KEPT
 from tests.bounds.web_harness import RawConnection
 from tests.direct.direct_harness import (
     DIRECT,

@@ -10,14 +10,14 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.principal import Principal, TokenFacts
-from aggregator.frontends.web.known_posts import (
+from aggregator.frontends.web.request_cache import (
     BODY_READ,
     HEADS_KEPT,
+    CachedRequest,
     CallHeads,
     KnownHead,
-    KnownPost,
-    KnownPosts,
     PostFailed,
+    RequestCache,
 )
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.calls.known_host import constant_part
@@ -32,10 +32,10 @@ HEAD: Final = (
 BODY: Final = b'{"jsonrpc":"2.0"}'
 
 
-def post(**more: Any) -> KnownPost:
+def post(**more: Any) -> CachedRequest:
     given: Json = {"name": None, "session": None, "headers": {}, **more}
     host = SimpleNamespace(host=SimpleNamespace(principal=KEY, log_level=None), modern=True)
-    return KnownPost(SimpleNamespace(principal=KEY), given.pop("host", host), given.pop("headers"), **given)  # type: ignore[arg-type]
+    return CachedRequest(SimpleNamespace(principal=KEY), given.pop("host", host), given.pop("headers"), **given)  # type: ignore[arg-type]
 
 
 # -- the bytes of a head
@@ -165,7 +165,7 @@ class Here:
         gateway = SimpleNamespace(direct=SimpleNamespace(send_at_once=self._begin), revocation=self.revocation)
         access = SimpleNamespace(repeated=lambda before: self.principal)
         self.limits = SimpleNamespace(admission=self.admission, max_body=4 * 2**20, unread=None)
-        self.posts = KnownPosts(gateway, access, self.limits, self.sessions, None)  # type: ignore[arg-type]
+        self.posts = RequestCache(gateway, access, self.limits, self.sessions, None)  # type: ignore[arg-type]
         self.answers: list[tuple[int, bytes]] = []
 
     def _begin(self, known: object, params: Json, answer: object) -> object:
@@ -180,7 +180,7 @@ class Here:
     def resume(self) -> None:
         self.answers.append((0, b"resumed"))
 
-    def begin(self, known: KnownPost, message: object = None) -> Any:
+    def begin(self, known: CachedRequest, message: object = None) -> Any:
         body = message if isinstance(message, bytes) else json.dumps(message or call()).encode()
         return self.posts.try_direct(known, body, self)
 
@@ -199,7 +199,7 @@ def _another_token(here: Here) -> None:
 
 
 SESSION: Final = Session()
-BEGUN: Final[dict[str, tuple[Callable[[Here], object], KnownPost, Any, bool]]] = {
+BEGUN: Final[dict[str, tuple[Callable[[Here], object], CachedRequest, Any, bool]]] = {
     "the same": (lambda here: None, post(), None, True),
     "the credentials count no more": (lambda here: setattr(here, "principal", None), post(), None, False),
     "no place": (_no_place, post(), None, False),

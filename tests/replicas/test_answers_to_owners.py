@@ -18,7 +18,7 @@ from aggregator.frontends.web import forwarder
 from aggregator.replicas.group.hop_client import HopClient, HopFailed, HopResponse
 from aggregator.replicas.group.membership import HeartbeatTable
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.records import Beat, ReplicaRecord
+from aggregator.storage.records import Heartbeat, ReplicaRecord
 from tests.peers.serving import serving
 from tests.peers.toolbox import Json
 from tests.polling import until
@@ -60,7 +60,7 @@ class View:
         """Let heartbeats through again."""
         self._open.set()
 
-    async def beat(self, me: ReplicaRecord) -> Beat:
+    async def beat(self, me: ReplicaRecord) -> Heartbeat:
         self._held = not self._open.is_set()
         await self._open.wait()
         self._held = False

@@ -17,9 +17,9 @@ from aggregator.replicas.group.hops import GOOD_FOR, HopRefused, HopSigner
 from aggregator.replicas.group.membership import Membership
 from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.replicas.group.shared_usage import SharedUsage
-from aggregator.replicas.group.usage import MINUTE, UsageWindow, Used
+from aggregator.replicas.group.usage import MINUTE, CountedCalls, UsageWindow
 from aggregator.storage.errors import StorageBusy
-from aggregator.storage.records import Beat, Change, ReplicaRecord, UsageRow
+from aggregator.storage.records import Change, Heartbeat, ReplicaRecord, UsageRow
 from tests.replicas.limit_simulation import simulated
 
 LEASE: Final = 6.0
@@ -50,14 +50,14 @@ class Beats:
         self.slot = 0
         self.seen: dict[str, float] = {}
 
-    async def beat(self, me: ReplicaRecord) -> Beat:
+    async def beat(self, me: ReplicaRecord) -> Heartbeat:
         await self.open.wait()
         records = {
             id: ReplicaRecord(id, self.slot, None, "1", 0.0, self.time.now, {})
             for id in (*self.others, *self.silent, me.id)
         }
         silent = tuple(records.pop(id) for id in self.silent)
-        return Beat(self.time.now, tuple(records.values()), silent)
+        return Heartbeat(self.time.now, tuple(records.values()), silent)
 
     async def leave(self, id: str) -> None: ...
 
@@ -330,7 +330,11 @@ def test_a_window_tells_each_call_until_its_minute_is_over(most: int) -> None:
     made = UsageWindow("k")
     for at in (0.0, 0.5, 30.0):
         made.add(at, most)
-    told = (Used(60.5, 2), Used(90.0, 1)) if most > 64 else (Used(60.0, 1), Used(60.5, 1), Used(90.0, 1))
+    told = (
+        (CountedCalls(60.5, 2), CountedCalls(90.0, 1))
+        if most > 64
+        else (CountedCalls(60.0, 1), CountedCalls(60.5, 1), CountedCalls(90.0, 1))
+    )
     assert made.send(30.0) == (3, told)
     assert made.send(60.4)[0] == made.own(60.4) + (most > 64)
     assert made.send(60.5) == (1, told[-1:])
@@ -345,14 +349,16 @@ def test_a_window_tells_each_call_until_its_minute_is_over(most: int) -> None:
         ([0.0, 10.0, 20.0], [], 1, 80.0),
         ([0.0, 10.0, 20.0], [], 4, 30.0),
         ([0.0, 10.0, 20.0], [], 0, 90.0),
-        ([0.0], [Used(50.0, 1)], 2, 50.0),
-        ([0.0], [Used(50.0, 1)], 1, 60.0),
-        ([0.0], [Used(65.0, 4), Used(40.0, 1)], 2, 65.0),
-        ([0.0, 10.0], [Used(80.0, 1)], 3, 60.0),
-        ([], [Used(80.0, 3)], 3, 80.0),
+        ([0.0], [CountedCalls(50.0, 1)], 2, 50.0),
+        ([0.0], [CountedCalls(50.0, 1)], 1, 60.0),
+        ([0.0], [CountedCalls(65.0, 4), CountedCalls(40.0, 1)], 2, 65.0),
+        ([0.0, 10.0], [CountedCalls(80.0, 1)], 3, 60.0),
+        ([], [CountedCalls(80.0, 3)], 3, 80.0),
     ],
 )
-def test_when_a_window_has_room_again(own: Sequence[float], others: Sequence[Used], most: int, free: float) -> None:
+def test_when_a_window_has_room_again(
+    own: Sequence[float], others: Sequence[CountedCalls], most: int, free: float
+) -> None:
     made = UsageWindow("k")
     for at in own:
         made.add(at, most)
@@ -422,7 +428,7 @@ async def test_room_in_a_limit_of_four(kind: str, own: int, others: int, away: b
     usages.away = away
     usage = usages.window("t") if kind == "window" else usages.level("t")
     now = asyncio.get_running_loop().time()
-    usage.acknowledge(now, [Used(now + 30.0, others)] if others else [])
+    usage.acknowledge(now, [CountedCalls(now + 30.0, others)] if others else [])
     for _ in range(own):
         usage.add(now, 4)
     assert usages.has_room(usage, 4, now) is room

@@ -15,7 +15,7 @@ import pytest
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.lease_rules import RENEW_EVERY, STOPS_AFTER, Observation, OwnTime
-from aggregator.replicas.group.leases import Held, Leases
+from aggregator.replicas.group.leases import HeldLease, Leases
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import LeaseRecord
 from tests.replicas.limit_simulation import simulated
@@ -93,7 +93,7 @@ def owner(table: MemoryTable, name: str = "thing") -> str | None:
     return table.rows[name].owner
 
 
-async def taken(leases: Leases, name: str = "thing") -> Held:
+async def taken(leases: Leases, name: str = "thing") -> HeldLease:
     leases.want(name)
     await asyncio.sleep(LOOK)
     held = leases.held(name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from aggregator.replicas.group.shared_usage import SharedUsage
-from aggregator.replicas.group.usage import MINUTE, UsageLevel, UsageWindow, Used
+from aggregator.replicas.group.usage import MINUTE, CountedCalls, UsageLevel, UsageWindow
 from aggregator.storage.records import UsageRow
 from tests.replicas.limit_simulation import SimulatedReplica, SimulatedTable, simulated
 
@@ -81,7 +81,7 @@ def test_calls_of_a_minute_that_come_while_a_report_is_under_way_are_unknown() -
         made.add(0.0, 100)
     made.send(0.0)
     made.add(0.1, 100)
-    made.acknowledge(0.2, [Used(30.0, 4)])
+    made.acknowledge(0.2, [CountedCalls(30.0, 4)])
     assert made.unknown(0.2) == 1
     assert made.used(29.9) == 8
     assert made.used(30.0) == 4

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.schemas.workers.turns import OF_ONE, Turn, WorkerQueueFull, WorkerTurns
+from aggregator.schemas.workers.turns import OF_ONE, CheckQueue, QueuedCheck, WorkerQueueFull
 
 NAMES = st.sampled_from("abc")
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, st.booleans()), max_size=60), st.integers(1, 4))
 def test_places_are_kept_and_none_is_left_free(steps: list[tuple[str, str, bool]], places: int) -> None:
-    turns, running, asked = WorkerTurns(places), list[Turn](), 0
+    turns, running, asked = CheckQueue(places), list[QueuedCheck](), 0
     share = max(1, places - 1)
     for server, agent, ends in steps:
         if ends and running:
@@ -30,7 +30,7 @@ def test_places_are_kept_and_none_is_left_free(steps: list[tuple[str, str, bool]
 
 
 def test_a_server_that_asks_for_much_leaves_a_place_and_every_other_turn() -> None:
-    turns = WorkerTurns(2)
+    turns = CheckQueue(2)
     flood = [turns.enqueue("loud", "a") for _ in range(10)]
     assert turns.admit() == flood[:1], "the other place is for others"
     quiet = [turns.enqueue("quiet", "b") for _ in range(3)]
@@ -41,7 +41,7 @@ def test_a_server_that_asks_for_much_leaves_a_place_and_every_other_turn() -> No
 
 
 def test_agents_of_one_server_take_turns() -> None:
-    turns = WorkerTurns(1)
+    turns = CheckQueue(1)
     first, *_ = many = [turns.enqueue("s", "busy") for _ in range(5)]
     assert turns.admit() == [first]
     other = turns.enqueue("s", "idle")
@@ -52,7 +52,7 @@ def test_agents_of_one_server_take_turns() -> None:
 
 
 def test_a_line_has_an_end_for_each_server_and_each_agent() -> None:
-    turns = WorkerTurns(1)
+    turns = CheckQueue(1)
     waiting = [turns.enqueue("s", f"agent {n}") for n in range(OF_ONE)]
     with pytest.raises(WorkerQueueFull):
         turns.enqueue("s", "one more")

@@ -53,7 +53,7 @@ def found(query: str, *seen: str) -> list[str]:
     index.add(dict(zip(missing, encoder.encode(list(missing.values())), strict=True)))
     index.publish()
     hits = search(build_index(*ALL).visible_to(tools), query, 10)
-    return [hit.tool.name for hit in merge_hits(hits, index.likeness(encoder.encode([query])[0], tools), tools, 10)]
+    return [hit.tool.name for hit in merge_hits(hits, index.similarities(encoder.encode([query])[0], tools), tools, 10)]
 
 
 def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
@@ -74,8 +74,8 @@ def test_a_name_that_is_asked_for_stays_in_front() -> None:
     index = build_index(SUN, CAR, tool("a.zorblex", "Nothing else."))
     hits = search(index.visible_to({each.name for each in (SUN, CAR)} | {"a.zorblex"}), "zorblex", 10)
     by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
-    likeness = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.zorblex": 0.0}
-    answer = merge_hits(hits, likeness, by_name, 10)
+    similarities = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.zorblex": 0.0}
+    answer = merge_hits(hits, similarities, by_name, 10)
     assert [hit.tool.name for hit in answer] == ["a.zorblex", "maps.forecast"]
     assert [hit.name_match for hit in answer] == [3, 0]
 
@@ -150,9 +150,9 @@ async def test_vectors_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     store = InMemory()
     encoder, meanings = await learnt(monkeypatch, store, (SUN, CAR, PAY), (SUN, CAR))
     assert len(encoder.asked) == len(store.rows) == 3
-    likeness = await meanings.likeness_to("debt")
-    assert likeness is not None
-    assert likeness({each.name for each in ALL}).keys() == {"maps.forecast", "maps.drive"}
+    similarities = await meanings.similarities_to("debt")
+    assert similarities is not None
+    assert similarities({each.name for each in ALL}).keys() == {"maps.forecast", "maps.drive"}
     again, _ = await learnt(monkeypatch, store, (SUN, CAR, PAY, tool("shop.owe", "Says who is in debt.")))
     assert again.asked == ["shop owe. Says who is in debt."]
 
@@ -163,9 +163,9 @@ async def test_a_broken_database_stops_no_search_by_meaning(
     """Proves: F5. Vectors are made anew then; it is logged once."""
     many = [tool(f"files.read_{number}", "Rain.") for number in range(40)]
     _, meanings = await learnt(monkeypatch, InMemory(broken=True), many)
-    likeness = await meanings.likeness_to("zorblex")
-    assert likeness is not None
-    assert len(likeness({each.name for each in many})) == 40
+    similarities = await meanings.similarities_to("zorblex")
+    assert similarities is not None
+    assert len(similarities({each.name for each in many})) == 40
     assert len(caplog.records) <= 12, [record.message for record in caplog.records]
 
 
@@ -174,20 +174,20 @@ async def test_a_query_is_encoded_once_and_only_where_it_is_read(monkeypatch: py
     encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
     encoder.asked.clear()
     for _ in range(2):
-        assert await meanings.likeness_to("zorblex") is not None
-    assert await meanings.likeness_to("今天天气怎么样") is None
+        assert await meanings.similarities_to("zorblex") is not None
+    assert await meanings.similarities_to("今天天气怎么样") is None
     assert encoder.asked == ["zorblex"]
     meanings.set_tools(None)
-    assert await meanings.likeness_to("zorblex") is None
+    assert await meanings.similarities_to("zorblex") is None
 
 
 async def test_too_many_queries_at_once_go_by_keywords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5. The threads that encode are bounded, and so is the row of those who wait for one."""
     encoder, meanings = await learnt(monkeypatch, InMemory(), ALL)
-    asked = [asyncio.create_task(meanings.likeness_to(f"zorblex {number}")) for number in range(100)]
+    asked = [asyncio.create_task(meanings.similarities_to(f"zorblex {number}")) for number in range(100)]
     answers = await asyncio.gather(*(asyncio.shield(each) for each in asked))
     assert sum(answer is None for answer in answers) == 100 - 16
-    assert await meanings.likeness_to("zorblex 99") is not None
+    assert await meanings.similarities_to("zorblex 99") is not None
     assert len(encoder.asked) == len(ALL) + 17
 
 

@@ -11,7 +11,7 @@ import pytest
 from aggregator.config.difference import difference
 from aggregator.config.load import Loaded, load
 from aggregator.config.server_config import ServerConfig
-from aggregator.secret_sources.reference import LateText
+from aggregator.secret_sources.reference import DeferredText
 from tests.peers.file_keyring import keep
 
 Json = dict[str, Any]
@@ -215,7 +215,7 @@ def test_inputs_of_vs_code_stay_as_they_were(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_text_are_not_printed() -> None:
-    assert CANARY not in repr(LateText(("env", "A"), (CANARY,)))
+    assert CANARY not in repr(DeferredText(("env", "A"), (CANARY,)))
 
 
 # -- settings outside of entries, which are read when the program starts

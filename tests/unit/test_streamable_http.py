@@ -13,7 +13,7 @@ from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.forwarder import Forwarder
 from aggregator.frontends.web.host_guard import Message
-from aggregator.frontends.web.known_posts import KnownPosts
+from aggregator.frontends.web.request_cache import RequestCache
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.frontends.web.streamable_http import StreamableHttpFrontend
@@ -54,7 +54,7 @@ class FrontendUnderTest:
         sessions = Sessions(ListChanges(Lists()), RevocableTasks(), tasks, room, 100.0)
         self.gateway = EmptyGateway()
         gateway, limits = cast(Dispatcher, self.gateway), BodyLimits(room)
-        posts = KnownPosts(gateway, cast(Access, None), limits, sessions, tasks)
+        posts = RequestCache(gateway, cast(Access, None), limits, sessions, tasks)
         forwarder = Forwarder(group_of_one(), Drain())
         self.frontend = StreamableHttpFrontend(gateway, "canonical", limits, sessions, posts, tasks, forwarder)
         self.session: HttpSession = sessions.open(self._host())

@@ -56,11 +56,11 @@ class _NeedCoverage:
 
 
 def check_relevance(
-    visible: VisibleTools, text: str, names: Sequence[str], likeness: Mapping[str, float] | None = None
+    visible: VisibleTools, text: str, names: Sequence[str], similarities: Mapping[str, float] | None = None
 ) -> Relevance:
     """Judge the tools found for a query, given by name, best first; takes about as long as the search.
 
-    `likeness`: the similarity of the best of them to the query, if known.
+    `similarities`: the similarity of the best of them to the query, if known.
     """
     query = read(text)
     weighted = weigh(query, visible)
@@ -77,8 +77,8 @@ def check_relevance(
     best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
     speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
     enough = ENOUGH
-    if likeness:
-        speaks += LIKE * max(likeness.get(name, 0.0) for name in names[:_LOOKED_AT])
+    if similarities:
+        speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:_LOOKED_AT])
         enough = ENOUGH_WITH_LIKENESS
     return Relevance(fitting, "" if speaks >= enough else _why(asked, had))
 

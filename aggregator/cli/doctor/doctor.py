@@ -16,7 +16,7 @@ from aggregator.cli.runtime.writer import say
 from aggregator.config.servers.checks import address_fault
 from aggregator.doctor.examine import Examination, examine
 from aggregator.doctor.finding import CheckFinding
-from aggregator.doctor.mend import Mended, mend
+from aggregator.doctor.mend import AppliedFix, mend
 from aggregator.doctor.report import DoctorReport
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.every_host import host_named
@@ -56,7 +56,7 @@ def run(
         shown_starting,
     )
     report = run_loop(examine(wanted))
-    mended: list[Mended] = []
+    mended: list[AppliedFix] = []
     if fix and any(finding.safe for finding in report.findings):
         mended = list(mend(report.findings))
         report = run_loop(examine(wanted))
@@ -68,7 +68,7 @@ def run(
     return report.exit_code
 
 
-def _print(report: DoctorReport, mended: list[Mended]) -> None:
+def _print(report: DoctorReport, mended: list[AppliedFix]) -> None:
     out = Screen(soft_wrap=True)
     out.print(f"configuration: {plain(report.config or 'none')}")
     for one in mended:

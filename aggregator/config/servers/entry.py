@@ -8,13 +8,13 @@ from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, nearest
 from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.server_config import GROUPS
-from aggregator.config.servers.complete import Gap
+from aggregator.config.servers.complete import UnresolvedText
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
 from aggregator.config.servers.late import sort_out, under_our_names
 from aggregator.config.servers.names import usable
 from aggregator.config.servers.own_env import complete_entry
-from aggregator.secret_sources.reference import LateText
+from aggregator.secret_sources.reference import DeferredText
 
 # Each option and the group that it stands in; "" for the entry itself, which goes first.
 _PLACES: Final[Mapping[str, str]] = {
@@ -44,8 +44,8 @@ class ServerEntry:
     where: Where
     report: Report
     translated: Translated
-    gaps: list[Gap]
-    late: tuple[LateText, ...] = ()
+    gaps: list[UnresolvedText]
+    late: tuple[DeferredText, ...] = ()
     changed: set[str] = field(default_factory=set)
     id: str = ""
 
@@ -54,7 +54,7 @@ class ServerEntry:
         """The fields of the entry under our names."""
         return self.translated.fields
 
-    def field_of(self, gap: Gap) -> str:
+    def field_of(self, gap: UnresolvedText) -> str:
         """Return our name of the field that a gap is in."""
         key = str(gap.where[0])
         if key == ENV_FILE:

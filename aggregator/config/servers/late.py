@@ -6,11 +6,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from aggregator.config.files.report import Where
-from aggregator.config.servers.complete import Gap
+from aggregator.config.servers.complete import UnresolvedText
 from aggregator.config.servers.expand import ExpandError
 from aggregator.config.servers.foreign import RENAMED
 from aggregator.config.servers.secrets import AUTH_SECRETS, secrets_in_address
-from aggregator.secret_sources.reference import LateText
+from aggregator.secret_sources.reference import DeferredText
 
 # Fields whose texts may have a secret in them, and those of `launch` and `auth`.
 _FIELDS: Final = frozenset({"args", "env", "url", "headers", "proxy"})
@@ -20,10 +20,10 @@ _ADDRESSES: Final = frozenset({"url", "proxy"})
 _PLACEHOLDER: Final = "x"
 
 
-def sort_out(found: Iterable[LateText]) -> tuple[list[LateText], list[Gap]]:
+def sort_out(found: Iterable[DeferredText]) -> tuple[list[DeferredText], list[UnresolvedText]]:
     """Return the texts that are completed later, and a gap for each that has to be known at once."""
-    late: list[LateText] = []
-    gaps: list[Gap] = []
+    late: list[DeferredText] = []
+    gaps: list[UnresolvedText] = []
     for text in found:
         field, rest = _field(text), text.where[1:]
         if field in _FIELDS or (rest and rest[0] in _PARTS.get(field, ())):
@@ -32,20 +32,20 @@ def sort_out(found: Iterable[LateText]) -> tuple[list[LateText], list[Gap]]:
             shown = next(reference.shown for reference in text.references if reference.kind != "file")
             said = f"`{shown}` cannot stand in this field, which is read when the program starts."
             fix = "Secrets can stand in `args`, `env`, `url`, `headers` and `proxy`, and as the secrets of `auth`."
-            gaps.append(Gap(text.where, ExpandError(said, fix)))
+            gaps.append(UnresolvedText(text.where, ExpandError(said, fix)))
     return late, gaps
 
 
-def under_our_names(late: Iterable[LateText], written: Mapping[str, str]) -> tuple[LateText, ...]:
+def under_our_names(late: Iterable[DeferredText], written: Mapping[str, str]) -> tuple[DeferredText, ...]:
     """Return the texts by our names of their fields; `written` has the key of the file that each field came from."""
     return tuple(
-        LateText((_field(text), *text.where[1:]), text.parts)
+        DeferredText((_field(text), *text.where[1:]), text.parts)
         for text in late
         if written.get(_field(text)) == text.where[0]
     )
 
 
-def _field(text: LateText) -> str:
+def _field(text: DeferredText) -> str:
     key = str(text.where[0])
     return RENAMED[key][0] if key in RENAMED else key
 
@@ -64,13 +64,13 @@ def put(value: Any, where: Where, text: str | None) -> Any:
     return value
 
 
-def literal_secrets(late: Iterable[LateText]) -> Iterator[str]:
+def literal_secrets(late: Iterable[DeferredText]) -> Iterator[str]:
     """Yield what is secret of addresses beside the references in them."""
     for text in late:
         yield from secrets_in_address("".join(part for part in text.parts if isinstance(part, str)))
 
 
-def without_late(value: Any, late: Iterable[LateText]) -> Any:
+def without_late(value: Any, late: Iterable[DeferredText]) -> Any:
     """Return a copy without the texts that are not known: what is left may be searched for secrets."""
     for text in late:
         if text.unknown:
@@ -78,7 +78,7 @@ def without_late(value: Any, late: Iterable[LateText]) -> Any:
     return value
 
 
-def with_placeholders(fields: Mapping[str, Any], late: Iterable[LateText]) -> dict[str, Any]:
+def with_placeholders(fields: Mapping[str, Any], late: Iterable[DeferredText]) -> dict[str, Any]:
     """Return a copy of fields that can be checked: a letter for each value that is not known.
 
     An address that begins with such a value is left out, since nothing is known of it.

@@ -6,10 +6,10 @@ Rule: what `env` refers to is looked up in the environment first, so that `"TOKE
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aggregator.config.servers.complete import Gap, add_env_file, complete
+from aggregator.config.servers.complete import UnresolvedText, add_env_file, complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, MEANT, RENAMED
-from aggregator.secret_sources.reference import LateText, SecretReference
+from aggregator.secret_sources.reference import DeferredText, SecretReference
 
 _ENV: Final = "env"
 _LAUNCH: Final = "launch"
@@ -19,10 +19,10 @@ Parts = tuple[str | SecretReference, ...]
 
 def complete_entry(
     raw: Mapping[str, object], expander: Expander
-) -> tuple[dict[str, object], list[LateText], list[Gap]]:
+) -> tuple[dict[str, object], list[DeferredText], list[UnresolvedText]]:
     """Return an entry with its references resolved, the texts that are completed later, and those that cannot be."""
-    late: list[LateText] = []
-    gaps: list[Gap] = []
+    late: list[DeferredText] = []
+    gaps: list[UnresolvedText] = []
     given: dict[str, object] = {}
     if ENV_FILE in raw:
         given[ENV_FILE], gaps = complete(raw[ENV_FILE], expander, (ENV_FILE,), late)
@@ -59,11 +59,11 @@ def _is_env(name: str) -> bool:
 
 
 def _launch(
-    value: Mapping[str, object], expander: Expander, late: list[LateText]
-) -> tuple[dict[str, object], list[Gap]]:
+    value: Mapping[str, object], expander: Expander, late: list[DeferredText]
+) -> tuple[dict[str, object], list[UnresolvedText]]:
     """Return `launch` with its references resolved: its own `env` goes first."""
     completed: dict[str, object] = {}
-    gaps: list[Gap] = []
+    gaps: list[UnresolvedText] = []
     if _ENV in value:
         completed[_ENV], found = complete(value[_ENV], expander, (_LAUNCH, _ENV), late)
         gaps += found
@@ -75,8 +75,8 @@ def _launch(
 
 
 def _variables(
-    value: object, expander: Expander, name: str, late: list[LateText], of_file: Mapping[str, Parts]
-) -> tuple[object, list[Gap]]:
+    value: object, expander: Expander, name: str, late: list[DeferredText], of_file: Mapping[str, Parts]
+) -> tuple[object, list[UnresolvedText]]:
     """Return the variables of an entry; one that the environment does not have may be another one of the entry, or of
     its file.
     """
@@ -88,7 +88,7 @@ def _variables(
     while missing:
         plain = {key: text for key, text in completed.items() if key not in missing}
         inner = expander.with_own({**of_file, **_parts(plain, (name,), late)})
-        left: dict[str, Gap] = {}
+        left: dict[str, UnresolvedText] = {}
         for key in missing:
             completed[key], found = complete(value[key], inner, (name, key), late)
             if found:
@@ -99,7 +99,7 @@ def _variables(
     return completed, []
 
 
-def _parts(env: object, where: tuple[str, ...], late: Iterable[LateText]) -> dict[str, Parts]:
+def _parts(env: object, where: tuple[str, ...], late: Iterable[DeferredText]) -> dict[str, Parts]:
     """Return what the variables of an `env` stand for; one that cannot be resolved stands for itself as written."""
     if not isinstance(env, Mapping):
         return {}

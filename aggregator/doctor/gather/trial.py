@@ -146,7 +146,7 @@ def _tried(
         upstream.state,
         tools=tools,
         reason=upstream.reason_for_operator,
-        words=[line.text for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"][-_WORDS:],
+        words=[line.text for line in upstream.stderr_tail.lines(loaded.redactor) if line.kind == "stderr"][-_WORDS:],
         noise=server.id in noisy,
         seconds=upstream.connect_seconds,
         left_out=tuple(said for said in faults if LEFT_OUT in said),

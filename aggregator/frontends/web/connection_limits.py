@@ -20,8 +20,8 @@ from aggregator.frontends.spare_answers import TOO_LARGE, TOO_SLOW
 from aggregator.frontends.tls.server_tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
-from aggregator.frontends.web.known_posts import BEGUN, CallHeads, DirectPost, KnownPosts, PostFailed
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
+from aggregator.frontends.web.request_cache import BEGUN, CallHeads, DirectPost, PostFailed, RequestCache
 
 HEAD_LIMIT: Final = 64 * 1024
 # The least bytes a second of a host that reads, or sends a body; a slower one holds resources that others need.
@@ -41,7 +41,7 @@ class BoundedConnection(HttpToolsProtocol):
     """An HTTP connection with timeouts. `stall_timeout` is in seconds; `refused` counts ended connections by reason."""
 
     def __init__(
-        self, stall_timeout: float, refused: Counter[str], posts: KnownPosts | None, *args: Any, **options: Any
+        self, stall_timeout: float, refused: Counter[str], posts: RequestCache | None, *args: Any, **options: Any
     ) -> None:
         super().__init__(*args, **options)
         self._posts = posts

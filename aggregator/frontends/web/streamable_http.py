@@ -28,8 +28,8 @@ from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.forwarder import HTTP, Forwarder
 from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
-from aggregator.frontends.web.known_posts import BEGUN, KnownPosts
 from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
+from aggregator.frontends.web.request_cache import BEGUN, RequestCache
 from aggregator.frontends.web.resumable import EventId
 from aggregator.frontends.web.sessions.http_session import BatchChannel, HttpSession
 from aggregator.frontends.web.sessions.session_table import ENTERING, KEPT, ROOTS_CHANGED, Sessions
@@ -59,7 +59,7 @@ class StreamableHttpFrontend:
         names: Style | None,
         limits: BodyLimits,
         sessions: Sessions,
-        posts: KnownPosts,
+        posts: RequestCache,
         tasks: Tasks,
         forwarder: Forwarder,
     ) -> None:

@@ -87,7 +87,7 @@ class ToolEmbeddings:
             except Exception as error:  # the next tools are tried again
                 log.error("some tools are found by keywords only, by an error of ours", exc_info=error)
 
-    async def likeness_to(self, query: str) -> Similarity | None:
+    async def similarities_to(self, query: str) -> Similarity | None:
         """Return the similarity of tools to a query; None to use keywords alone.
 
         That is so while the search by meaning is off or has no vectors, for a query without Latin letters, and if too
@@ -108,7 +108,7 @@ class ToolEmbeddings:
                 vector = (await asyncio.to_thread(encoder.encode, [query], OF_QUERY))[0]
             if len(query) <= _QUERY_LENGTH:
                 self._queries.put(query, vector)
-        return lambda visible: index.likeness(vector, visible)
+        return lambda visible: index.similarities(vector, visible)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -173,9 +173,9 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return []
-        likeness = await self.meanings.likeness_to(query)
-        if likeness is not None:
-            return await asyncio.to_thread(_ranked_by_both, visible, query, limit, likeness)
+        similarities = await self.meanings.similarities_to(query)
+        if similarities is not None:
+            return await asyncio.to_thread(_ranked_by_both, visible, query, limit, similarities)
         if len(visible.by_name) > _AT_ONCE:
             return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
         return _ranked(visible, visible.searchable, query, limit)
@@ -189,9 +189,9 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return Relevance(len(found))
-        names, likeness = [tool.name for tool in found], await self.meanings.likeness_to(query)
-        if likeness is not None or len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(_judged, visible.searchable, query, names, likeness)
+        names, similarities = [tool.name for tool in found], await self.meanings.similarities_to(query)
+        if similarities is not None or len(visible.by_name) > _AT_ONCE:
+            return await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
         return _judged(visible.searchable, query, names, None)
 
     async def reasons(
@@ -394,16 +394,18 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
 
 
-def _judged(searchable: "VisibleTools", query: str, names: Sequence[str], likeness: Similarity | None) -> "Relevance":
+def _judged(
+    searchable: "VisibleTools", query: str, names: Sequence[str], similarities: Similarity | None
+) -> "Relevance":
     from aggregator.catalog.search.relevance import check_relevance
 
-    return check_relevance(searchable, query, names, likeness({*names}) if likeness is not None else None)
+    return check_relevance(searchable, query, names, similarities({*names}) if similarities is not None else None)
 
 
-def _ranked_by_both(visible: _SearchableView, query: str, limit: int, likeness: Similarity) -> list[ToolRecord]:
+def _ranked_by_both(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
     """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits
 
     hits = search(visible.searchable, query, max(limit, CANDIDATES))
-    return [hit.tool for hit in merge_hits(hits, likeness(visible.by_name), visible.by_name, limit)]
+    return [hit.tool for hit in merge_hits(hits, similarities(visible.by_name), visible.by_name, limit)]

@@ -49,7 +49,7 @@ class LeaseTable(Protocol):
     async def announce(self) -> None: ...
 
 
-class Held:
+class HeldLease:
     """A lease that this replica holds, or held. `lost` is done once the lease must not be used."""
 
     def __init__(self, name: str, generation: int, time: OwnTime, clock: Monotonic) -> None:
@@ -60,7 +60,7 @@ class Held:
         self._clock = clock
 
     def __repr__(self) -> str:
-        return f"<Held {self.name} generation {self.generation}{'' if self.good else ', lost'}>"
+        return f"<HeldLease {self.name} generation {self.generation}{'' if self.good else ', lost'}>"
 
     @property
     def good(self) -> bool:
@@ -90,7 +90,7 @@ class _Candidate:
         self.observation = Observation(lease)
         # True from the moment it is taken until all work under it has ended.
         self.in_use = False
-        self.held: Held | None = None
+        self.held: HeldLease | None = None
         self.listeners: list[OnLeaseChanged] = []
 
 
@@ -131,7 +131,7 @@ class Leases:
             held.lose("it was given up")
             await self._release({name: held.generation})
 
-    def held(self, name: str) -> Held | None:
+    def held(self, name: str) -> HeldLease | None:
         """Return the lease if this replica holds it now."""
         candidate = self._candidates.get(name)
         return candidate.held if candidate is not None and candidate.held is not None and candidate.held.good else None
@@ -152,7 +152,7 @@ class Leases:
             end()
 
     @asynccontextmanager
-    async def using(self, held: Held) -> AsyncIterator[None]:
+    async def using(self, held: HeldLease) -> AsyncIterator[None]:
         """Run the owner's work inside: this replica does not take the lease again before that work has ended."""
         candidate = self._candidates.get(held.name)
         if candidate is not None:
@@ -269,7 +269,7 @@ class Leases:
                 await self._release({candidate.name: taken.generation})
             return
         if taken is not None:
-            candidate.held = Held(candidate.name, taken.generation, OwnTime(self.lease, sent), self._clock)
+            candidate.held = HeldLease(candidate.name, taken.generation, OwnTime(self.lease, sent), self._clock)
             self._saw(candidate, taken, self._clock())
             log.info("this replica has %s now (generation %d)", candidate.name, taken.generation)
             self._call_listeners(candidate)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from aggregator import __version__
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.storage.errors import StorageError
-from aggregator.storage.records import Beat, ReplicaRecord
+from aggregator.storage.records import Heartbeat, ReplicaRecord
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ EVERY: Final = 1.0
 class HeartbeatTable(Protocol):
     """The table in which replicas write that they are there, such as `storage.group.ReplicaRows`."""
 
-    async def beat(self, me: ReplicaRecord) -> Beat: ...
+    async def beat(self, me: ReplicaRecord) -> Heartbeat: ...
 
     async def leave(self, id: str) -> None: ...
 

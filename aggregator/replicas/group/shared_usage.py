@@ -18,7 +18,7 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.membership import Membership
-from aggregator.replicas.group.usage import MINUTE, Usage, UsageLevel, UsageWindow, Used
+from aggregator.replicas.group.usage import MINUTE, CountedCalls, Usage, UsageLevel, UsageWindow
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import UsageRow
 
@@ -272,10 +272,10 @@ def _row(usage: Usage, now: float, theirs: float) -> UsageRow | None:
     return UsageRow(key, calls, times, times[-1][0] + MINUTE + _MARGIN)
 
 
-def _used(rows: Iterable[UsageRow], shift: float) -> Iterable[Used]:
+def _used(rows: Iterable[UsageRow], shift: float) -> Iterable[CountedCalls]:
     """Return the usage in rows, with times of the event loop: those of the group clock plus `shift`."""
     for row in rows:
         if row.times is None:
-            yield Used(row.expires + shift, row.used)
+            yield CountedCalls(row.expires + shift, row.used)
         else:
-            yield from (Used(at + MINUTE + shift, calls) for at, calls in row.times)
+            yield from (CountedCalls(at + MINUTE + shift, calls) for at, calls in row.times)

@@ -17,7 +17,7 @@ MINUTE: Final = 60.0
 _SPANS: Final = 64
 
 
-class Used(NamedTuple):
+class CountedCalls(NamedTuple):
     """A number of calls, and until when they count: the end of their minute, or of their report."""
 
     until: float
@@ -36,7 +36,7 @@ class Usage(ABC):
 
     def __init__(self, key: str | None = None) -> None:
         self.key = key
-        self._others: deque[Used] = deque()
+        self._others: deque[CountedCalls] = deque()
         self._others_calls = 0
 
     def __repr__(self) -> str:
@@ -55,11 +55,11 @@ class Usage(ABC):
         """Return how many calls of this replica the others may not know of."""
 
     @abstractmethod
-    def send(self, now: float) -> tuple[int, tuple[Used, ...] | None]:
+    def send(self, now: float) -> tuple[int, tuple[CountedCalls, ...] | None]:
         """Return the report for the others: how many calls count, and, if that changes by itself, until when."""
 
     @abstractmethod
-    def acknowledge(self, now: float, others: Iterable[Used]) -> None:
+    def acknowledge(self, now: float, others: Iterable[CountedCalls]) -> None:
         """Record that the last `send` was written at `now` or later, and the usage of the others after that."""
 
     def used(self, now: float) -> int:
@@ -82,7 +82,7 @@ class Usage(ABC):
         """Return whether what was reported counts no more at `when`, though there is something to count."""
         return False
 
-    def _learn(self, others: Iterable[Used]) -> None:
+    def _learn(self, others: Iterable[CountedCalls]) -> None:
         self._others = deque(sorted(others))
         self._others_calls = sum(one.calls for one in self._others)
 
@@ -127,13 +127,13 @@ class UsageWindow(Usage):
         """Return how many calls were made since the last report that the database surely has."""
         return self._made - self._known
 
-    def send(self, now: float) -> tuple[int, tuple[Used, ...]]:
+    def send(self, now: float) -> tuple[int, tuple[CountedCalls, ...]]:
         """Return the calls of the last minute."""
         self._sent = self._made
         found = self._counted(now)
         return sum(one.calls for one in found), found
 
-    def acknowledge(self, now: float, others: Iterable[Used]) -> None:
+    def acknowledge(self, now: float, others: Iterable[CountedCalls]) -> None:
         """Take in what the others have used."""
         self._known = self._sent
         self._learn(others)
@@ -152,8 +152,8 @@ class UsageWindow(Usage):
                 return until
         return now
 
-    def _counted(self, now: float) -> tuple[Used, ...]:
-        return tuple(Used(last + MINUTE, int(calls)) for _, last, calls in self._spans if last > now - MINUTE)
+    def _counted(self, now: float) -> tuple[CountedCalls, ...]:
+        return tuple(CountedCalls(last + MINUTE, int(calls)) for _, last, calls in self._spans if last > now - MINUTE)
 
 
 class UsageLevel(Usage):
@@ -204,7 +204,7 @@ class UsageLevel(Usage):
         self._lowest = min(self._lowest, self.calls)
         return self.calls, None
 
-    def acknowledge(self, now: float, others: Iterable[Used]) -> None:
+    def acknowledge(self, now: float, others: Iterable[CountedCalls]) -> None:
         """Take in what the others have used."""
         self._lowest, self._until = self._sent, self._sent_at + self.lease
         self._learn(others)

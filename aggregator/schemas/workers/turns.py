@@ -14,7 +14,7 @@ class WorkerQueueFull(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Turn:
+class QueuedCheck:
     """One check in the queue: the server of the schema, and the agent of the call."""
 
     server: str
@@ -22,21 +22,21 @@ class Turn:
     number: int = field(default=0)
 
 
-class WorkerTurns:
+class CheckQueue:
     """A fair queue. `places` checks may run at once, and of one server or one agent at most all but one of them."""
 
     def __init__(self, places: int) -> None:
         self._places = places
         self._share = max(1, places - 1)
-        self._waiting: list[Turn] = []
-        self._running: set[Turn] = set()
+        self._waiting: list[QueuedCheck] = []
+        self._running: set[QueuedCheck] = set()
         self._served: dict[tuple[str, str], int] = {}
         self._count = 0
 
     def __repr__(self) -> str:
         return f"<Turns: {len(self._running)} of {self._places} taken, {len(self._waiting)} waiting>"
 
-    def enqueue(self, server: str, agent: str) -> Turn:
+    def enqueue(self, server: str, agent: str) -> QueuedCheck:
         """Put one more check into the queue.
 
         Raises:
@@ -47,13 +47,13 @@ class WorkerTurns:
         if len(self._waiting) >= IN_ALL or same_server >= OF_ONE or same_agent >= OF_ONE:
             raise WorkerQueueFull
         self._count += 1
-        turn = Turn(server, agent, self._count)
+        turn = QueuedCheck(server, agent, self._count)
         self._waiting.append(turn)
         return turn
 
-    def admit(self) -> list[Turn]:
+    def admit(self) -> list[QueuedCheck]:
         """Return the checks that may run now and could not before."""
-        admitted: list[Turn] = []
+        admitted: list[QueuedCheck] = []
         while len(self._running) < self._places:
             servers = Counter(turn.server for turn in self._running)
             agents = Counter(turn.agent for turn in self._running)
@@ -72,7 +72,7 @@ class WorkerTurns:
             admitted.append(turn)
         return admitted
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: QueuedCheck) -> None:
         """Take out a check that is over, or is not wanted any more."""
         self._running.discard(turn)
         if turn in self._waiting:
@@ -80,7 +80,7 @@ class WorkerTurns:
         if not self._waiting:
             self._served.clear()
 
-    def _rank(self, turn: Turn) -> tuple[int, int, int]:
+    def _rank(self, turn: QueuedCheck) -> tuple[int, int, int]:
         """Return the sort key by which the one served longest ago comes first."""
         of_server = self._served.get(("server", turn.server), 0)
         return of_server, self._served.get(("server " + turn.server, turn.agent), 0), turn.number

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from aggregator.config.settings import ChecksConfig
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.structure.measure import DEPTH_LIMIT
-from aggregator.schemas.workers.turns import Turn, WorkerQueueFull, WorkerTurns
+from aggregator.schemas.workers.turns import CheckQueue, QueuedCheck, WorkerQueueFull
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.pieces import encode_in_pieces
 
@@ -64,8 +64,8 @@ class CheckWorkers:
     def __init__(self, config: ChecksConfig | None = None) -> None:
         config = config or ChecksConfig()
         self._limit = config.timeout
-        self._turns = WorkerTurns(WORKERS)
-        self._admitted: dict[Turn, asyncio.Future[None]] = {}
+        self._turns = CheckQueue(WORKERS)
+        self._admitted: dict[QueuedCheck, asyncio.Future[None]] = {}
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._closed = False

@@ -12,12 +12,12 @@ from typing import Protocol
 
 from aggregator.domain.reasons import Reason, for_operator, said_in
 from aggregator.upstream.current_config import CurrentConfig
-from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.lifecycle.backoff import Attempts
 from aggregator.upstream.lifecycle.failures import Failure
 from aggregator.upstream.lifecycle.idle import EAGER_WAIT, IdleStop, lazy_delay
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import Event, event_of_failure
+from aggregator.upstream.stderr_tail import StderrTail
 
 
 class Connections(Protocol):
@@ -44,10 +44,10 @@ class ReconnectLoop:
     """
 
     def __init__(
-        self, config: CurrentConfig, state: UpstreamState, idle: IdleStop, words: LastWords | None = None
+        self, config: CurrentConfig, state: UpstreamState, idle: IdleStop, words: StderrTail | None = None
     ) -> None:
         self.state = state
-        self.words = words if words is not None else LastWords()
+        self.words = words if words is not None else StderrTail()
         self.reconnects = 0
         self._config = config
         self._idle = idle

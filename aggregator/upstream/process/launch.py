@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.checks import FREE_PORT
-from aggregator.secret_sources.reference import LateText
+from aggregator.secret_sources.reference import DeferredText
 from aggregator.upstream.process.process import ChildProcess, run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 
@@ -41,10 +41,10 @@ async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[
         yield placed, child
 
 
-def _placed(text: LateText, port: str) -> LateText:
+def _placed(text: DeferredText, port: str) -> DeferredText:
     """Return a text that is completed later, with the port filled in."""
     parts = (part.replace(FREE_PORT, port) if isinstance(part, str) else part for part in text.parts)
-    return LateText(text.where, tuple(parts))
+    return DeferredText(text.where, tuple(parts))
 
 
 def _free_port() -> int:

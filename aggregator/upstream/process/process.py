@@ -15,7 +15,6 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.reasons import Reason
 from aggregator.domain.text.error_text import error_text
-from aggregator.upstream.last_words import LastWords
 from aggregator.upstream.process.containers import ContainerRun
 from aggregator.upstream.process.environment import environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
@@ -23,6 +22,7 @@ from aggregator.upstream.process.reaper import VARIABLE
 from aggregator.upstream.process.reaper_pipe import CLOSE_GRACE, TERM_GRACE, Reaper
 from aggregator.upstream.process.spawn import spawn
 from aggregator.upstream.process.stderr import StderrLog
+from aggregator.upstream.stderr_tail import StderrTail
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     stderr: what it wrote to stderr.
     """
 
-    def __init__(self, server: str, on_stdout: TakeOutput | None, words: LastWords | None = None) -> None:
+    def __init__(self, server: str, on_stdout: TakeOutput | None, words: StderrTail | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.silent: asyncio.Future[None] = self._loop.create_future()

@@ -10,11 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from aggregator.upstream.last_words import SpokenByServer
 from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
 from aggregator.upstream.process.memory import MemoryReader
 from aggregator.upstream.process.orphans import Orphans
 from aggregator.upstream.process.reaper import VARIABLE
+from aggregator.upstream.stderr_tail import SpokenByServer
 
 # Seconds that a server may take to end after its stdin closed, and after SIGTERM (S/basic/transports/stdio, Shutdown).
 CLOSE_GRACE: Final = 2.0

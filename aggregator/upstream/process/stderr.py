@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from aggregator.domain.bounds.token_bucket import TokenBucket
-from aggregator.upstream.last_words import LastWords
+from aggregator.upstream.stderr_tail import StderrTail
 
 LINES_KEPT: Final = 20
 # Lines that are logged a minute, also in one burst; the rest is counted.
@@ -29,8 +29,8 @@ class StderrLog:
     words: the last words of the server, which all its children write.
     """
 
-    def __init__(self, server: str, words: LastWords | None = None) -> None:
-        self._words = words if words is not None else LastWords()
+    def __init__(self, server: str, words: StderrTail | None = None) -> None:
+        self._words = words if words is not None else StderrTail()
         self.tail: deque[str] = deque(maxlen=LINES_KEPT)
         self._loop = asyncio.get_running_loop()
         self._log = logging.getLogger(f"aggregator.server.{server}")

@@ -7,7 +7,7 @@ Terms:
   encoder: the model; it computes the vector of each text
   vector: 384 numbers, of length 1; the product of two says how similar the texts are, from -1 to 1
   piece: a word, or part of a word, in the model's vocabulary; see `pieces.py`
-  likeness: the similarity of a tool to a query
+  similarity: a number from -1 to 1 by which a tool fits a query, whatever its words
   digest: SHA-256 of the text of a tool that the model reads; the key of the vector cache
 
 Entry point: `index.MeaningIndex`, with an encoder of `installed.open_encoder`.

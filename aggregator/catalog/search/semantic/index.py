@@ -61,7 +61,7 @@ class MeaningIndex:
             self._vectors.update((self._digests[name], row) for name, row in zip(names, matrix, strict=True))
             self._published = names, matrix
 
-    def likeness(self, vector: Any, visible: Container[str]) -> dict[str, float]:
+    def similarities(self, vector: Any, visible: Container[str]) -> dict[str, float]:
         """Return how similar each tool that the agent sees is to a query's vector, by canonical name: -1 to 1."""
         names, matrix = self._published
         if not names:

@@ -122,7 +122,7 @@ def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
 
 
 def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:
-    spoken = [one_line(line.text) for line in upstream.last_words.lines(loaded.redactor) if line.kind == "stderr"]
+    spoken = [one_line(line.text) for line in upstream.stderr_tail.lines(loaded.redactor) if line.kind == "stderr"]
     # A program is started more than once to find out its protocol, and says the same each time.
     return tuple(dict.fromkeys(line[:_LONGEST_LINE] for line in spoken if line))[-_LAST_LINES:]
 

@@ -75,7 +75,7 @@ class ServersPage:
     async def show(self, request: ConsoleRequest) -> PageView:
         """Return the page of one server."""
         upstream = self._upstream(request)
-        server, negotiated, words = upstream.config.id, upstream.negotiated, upstream.last_words
+        server, negotiated, words = upstream.config.id, upstream.negotiated, upstream.stderr_tail
         info = negotiated.server_info if negotiated is not None else {}
         database = await self._parts.opened()
         off = upstream.switched_off
@@ -110,7 +110,7 @@ class ServersPage:
             "description": bounded(upstream.config.description, _TEXT),
             # What a server wrote may hold values of calls.
             "may_read": may_read,
-            "last_words": [one._asdict() for one in words.lines(upstream.redaction)] if may_read else [],
+            "stderr_tail": [one._asdict() for one in words.lines(upstream.redaction)] if may_read else [],
             "failure": failure._asdict() if may_read and failure is not None else None,
             "configuration": _configuration(upstream.config),
             "enabled": upstream.config.enabled,

@@ -28,7 +28,7 @@ class SpokenLine(NamedTuple):
     text: str
 
 
-class LastWords:
+class StderrTail:
     """The last lines of one server. They outlive its connections and restarts, and end with its configuration."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class LastWords:
         self._failed: SpokenLine | None = None
 
     def __repr__(self) -> str:
-        return f"<LastWords {len(self._lines)} lines>"
+        return f"<StderrTail {len(self._lines)} lines>"
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -65,7 +65,7 @@ class SpokenByServer:
     """The tails by server id, until `keep_only` drops a server that is no longer configured."""
 
     def __init__(self) -> None:
-        self._of: dict[str, LastWords] = {}
+        self._of: dict[str, StderrTail] = {}
 
     def __repr__(self) -> str:
         return f"<SpokenByServer of {len(self._of)} servers>"
@@ -73,11 +73,11 @@ class SpokenByServer:
     def __iter__(self) -> Iterator[str]:
         return iter(self._of)
 
-    def of(self, server: str) -> LastWords:
+    def of(self, server: str) -> StderrTail:
         """Return the tail of a server, by its id."""
         words = self._of.get(server)
         if words is None:
-            words = self._of[server] = LastWords()
+            words = self._of[server] = StderrTail()
         return words
 
     def keep_only(self, servers: Collection[str]) -> None:

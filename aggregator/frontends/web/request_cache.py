@@ -56,7 +56,7 @@ class AnsweringConnection(Protocol):
         """Hand the bytes of the request that was begun to the HTTP server."""
 
 
-class KnownPost:
+class CachedRequest:
     """The facts from the head of an answered call.
 
     name: the tool in the head; None in the handshake eras. session: the host's, in these eras.
@@ -87,14 +87,14 @@ class KnownHead:
 
     __slots__ = ("_after", "_before", "_start", "post")
 
-    def __init__(self, before: bytes, after: bytes, post: KnownPost) -> None:
+    def __init__(self, before: bytes, after: bytes, post: CachedRequest) -> None:
         self._before = before
         self._after = after
         self._start = len(before)
         self.post = post
 
     @classmethod
-    def of(cls, head: bytes, post: KnownPost) -> "KnownHead | None":
+    def of(cls, head: bytes, post: CachedRequest) -> "KnownHead | None":
         """Return the head in a form that is quick to compare; None if it is not to be remembered."""
         lower = head.lower()
         if lower.count(_LENGTH) != 1 or any(field in lower for field in _NOT_KNOWN):
@@ -139,7 +139,7 @@ class CallHeads:
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def find(self, data: bytes) -> tuple[KnownPost, bytes] | None:
+    def find(self, data: bytes) -> tuple[CachedRequest, bytes] | None:
         """Return the call with the head of a message, and its body, empty if only the head has come; None for another
         head.
         """
@@ -168,7 +168,7 @@ class CallHeads:
 
     def remember(self, head: bytes | None, post: object) -> None:
         """Remember the head of a call, if both are known."""
-        known = KnownHead.of(head, post) if isinstance(post, KnownPost) and head is not None else None
+        known = KnownHead.of(head, post) if isinstance(post, CachedRequest) and head is not None else None
         if known is not None:
             self._known = [known, *(other for other in self._known if not other.is_same(known))][:HEADS_KEPT]
 
@@ -182,7 +182,7 @@ class PostFailed(Exception):
         self.body = body
 
 
-class KnownPosts:
+class RequestCache:
     """The calls of all connections that need no task."""
 
     def __init__(
@@ -204,9 +204,9 @@ class KnownPosts:
         known = self._gateway.direct.known(host, params)
         if known is not None:
             name = params.get("name") if session is None else None
-            memory.post = KnownPost(memory.authentication, known, memory.headers, name=name, session=session)
+            memory.post = CachedRequest(memory.authentication, known, memory.headers, name=name, session=session)
 
-    def try_direct(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+    def try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, if it is not plain.
 
         Raises:
@@ -219,7 +219,7 @@ class KnownPosts:
         except Exception as error:
             raise PostFailed(*refused(None, error, modern=known.host.modern)) from error
 
-    def _try_direct(self, known: KnownPost, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+    def _try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         principal = self._access.repeated(known.authentication)
         if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
             return None
