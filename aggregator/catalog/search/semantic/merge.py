@@ -9,7 +9,7 @@ from aggregator.domain.records import ToolRecord
 
 # The gain of the most similar tool, as a share of the best score by keywords.
 WEIGHT: Final = 1.0
-# The similarities from which a tool is found without any keyword, and how many of these there may be.
+# The similarity from which a tool is found without any keyword, and how many of these there may be.
 ALIKE: Final = 0.35
 _NEAREST: Final = 64
 # Keyword hits that are reordered; the hits after them keep their place.
