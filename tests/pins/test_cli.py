@@ -28,7 +28,7 @@ class Shop(ChangingServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.path = folder / "aggregator.json"
-        self.lock = folder / "aggregator.pins.decide"
+        self.lock = folder / "aggregator.pins"
         self.configure()
 
     def configure(self, **fields: Any) -> None:
@@ -171,19 +171,19 @@ def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.Capture
     shop.says(tool("order", "Other."), tool("invoice"))
     assert check.check(shop.path, ["shop"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "shop: 3 items, 1 differs from aggregator.pins.decide, 1 held by its settings.",
+        "shop: 3 items, 1 differs from aggregator.pins, 1 held by its settings.",
         "  shop.order: held: its description changed (description)",
     ]
     assert shop.is_seen() == ["invoice"]
     assert approval.approve(shop.path, None, [], every=True) == 0
-    assert "Wrote aggregator.pins.decide." in capsys.readouterr().out
+    assert "Wrote aggregator.pins." in capsys.readouterr().out
     assert (
         json.loads(shop.lock.read_bytes())["servers"]["shop"]["tools"]["order"]["definition"]["description"] == "Other."
     )
     assert check.check(shop.path) == 0
     assert shop.is_seen() == ["invoice", "order"]
     assert approval.reset(shop.path, "shop") == 0
-    assert "aggregator.pins.decide has shop, and counts before the database" in capsys.readouterr().out
+    assert "aggregator.pins has shop, and counts before the database" in capsys.readouterr().out
 
 
 def test_the_check_goes_by_the_settings(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

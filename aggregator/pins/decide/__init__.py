@@ -5,7 +5,7 @@ Terms (docs/glossary.md):
   pin: the approved definition of an item, by its digest
   class of change: the effect of a change on models and hosts, such as `wider` or `description`
   held: not listed and not callable, until an operator approves the current definition
-  lock file: `aggregator.pins.decide`, the pins of a configuration as a file for version control
+  lock file: `aggregator.pins`, the pins of a configuration as a file for version control
 
 Entry points: `pinned_item` makes the digest, `compare` finds the changes of one server, `is_held` decides.
 Must not import: storage, the gateway, or any other service; nothing here awaits or reads a clock

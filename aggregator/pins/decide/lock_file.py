@@ -1,4 +1,4 @@
-"""The lock file `aggregator.pins.decide`: the pins of a configuration as JSON for version control. This file decides.
+"""The lock file `aggregator.pins`: the pins of a configuration as JSON for version control. This file decides.
 
 Each item stands with its digest and its definition, so that a review of the file shows the words that changed. Rule:
 schema versions are not in it. A reviewer could not see that one of them belongs to another definition.
@@ -17,7 +17,7 @@ from aggregator.pins.decide.findings import one_line
 from aggregator.pins.decide.values import ItemKey, PinKind, PinnedItem
 from aggregator.wire.codec import TooDeep, decode, encode_sorted
 
-LOCK_FILE: Final = "aggregator.pins.decide"
+LOCK_FILE: Final = "aggregator.pins"
 """The name of a lock file; it is beside the configuration."""
 
 _VERSION: Final = 1
