@@ -7,7 +7,6 @@ import ssl
 import sys
 from functools import cache
 from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -49,21 +48,27 @@ def copy_new_databases(patch: pytest.MonkeyPatch, folder: Path) -> None:
     if opening is None:
         return
     make = opening._ready
-    template = folder / "template.db"
+    template: list[bytes] = []
 
     async def ready(url: str, path: Path | None, *more: Any) -> Any:
         if path is not None and is_empty(path):
-            if not template.exists():
-                unfinished = folder / "unfinished.db"
+            # Tests that give up the administrator's rights cannot use the folder.
+            if not template and os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+                unfinished = folder / "template.db"
                 opening.make_file(unfinished)
                 engine = await make(f"{opening.SQLITE}{unfinished}", unfinished)
                 await engine.close()
-                unfinished.rename(template)
-            copyfile(template, path)
+                template.append(unfinished.read_bytes())
+            if template:
+                _fill(path, template[0])
         return await make(url, path, *more)
 
     ready.made = make  # type: ignore[attr-defined]
     patch.setattr(opening, "_ready", ready)
+
+
+def _fill(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 def make_databases(patch: pytest.MonkeyPatch) -> None:

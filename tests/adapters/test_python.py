@@ -45,7 +45,7 @@ def test_the_package_loads_nothing() -> None:
     assert done.stdout.splitlines() == ["['aggregator']", str(sorted(aggregator.__all__)), "False"]
     stub = (ROOT / "aggregator" / "__init__.pyi").read_text(encoding="utf-8")
     named = set(re.findall(r"import \w+ as (\w+)", stub)) | set(re.findall(r"^(\w+):", stub, re.MULTILINE))
-    assert named == {*aggregator.__all__, "__all__", "DISTRIBUTION", "INNER_LAYERS", "LAYERS"}
+    assert named == {*aggregator.__all__, "__all__", "DISTRIBUTION", "FEATURES", "INNER_LAYERS", "LAYERS"}
 
 
 async def test_each_agent_lists_finds_and_calls_what_it_may(tmp_path: Path) -> None:
