@@ -1,4 +1,4 @@
-"""What a feature gets to build its hook, and what it gives back."""
+"""The parts from which a feature builds its hook, and the built hook."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""Flow rules: what a conversation has read decides what it may send.
+"""Flow rules: earlier reads of a conversation limit its later calls.
 
 Parts:
   decide: labels and rules of the policy; awaits nothing

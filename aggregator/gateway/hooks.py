@@ -104,6 +104,17 @@ class Subject(NamedTuple):
     may_ask: bool = True
 
 
+class KeptRead(NamedTuple):
+    """A read of a kept result of a tool. `tool` is None for a result of a program; `labels` were kept with it."""
+
+    view: View
+    host: Host
+    record: CallRecord
+    within: TraceContext | None
+    tool: ToolRecord | None
+    labels: frozenset[str]
+
+
 class CallGuard:
     """The part of a feature in one call or read. Every method does nothing unless a feature says otherwise."""
 
@@ -177,16 +188,8 @@ class CallHook:
         """Return the labels of what a conversation has read so far, for a result that a program made of it."""
         return _NO_LABELS
 
-    async def read_kept(
-        self,
-        view: View,
-        host: Host,
-        record: CallRecord,
-        within: TraceContext | None,
-        tool: ToolRecord | None,
-        labels: frozenset[str],
-    ) -> None:
-        """Note that a kept result of a tool, with these labels, is about to be read.
+    async def read_kept(self, read: KeptRead) -> None:
+        """Note that a kept result is about to be read.
 
         Raises:
             CallRefused: the host must not get it.
@@ -222,18 +225,10 @@ class CallHooks:
         """See `CallHook`."""
         return _NO_LABELS.union(*(hook.labels_now(rulebook, host, trace) for hook in self._hooks))
 
-    async def read_kept(
-        self,
-        view: View,
-        host: Host,
-        record: CallRecord,
-        within: TraceContext | None,
-        tool: ToolRecord | None,
-        labels: frozenset[str],
-    ) -> None:
+    async def read_kept(self, read: KeptRead) -> None:
         """See `CallHook`."""
         for hook in self._hooks:
-            await hook.read_kept(view, host, record, within, tool, labels)
+            await hook.read_kept(read)
 
 
 async def permit(hooks: Sequence[CallHook], subject: Subject) -> tuple[Decision, Guards]:

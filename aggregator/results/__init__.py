@@ -2,9 +2,9 @@
 
 Parts:
   read: paths, searches and pages of a kept result; awaits nothing
-  gateway: keeps results, and makes what is shown of them
+  gateway: keeps results, and shortens them for models
   meta_tool: `read_result`
-  kept_reads: what is noted when a kept result is read
+  kept_reads: tells the hooks of reads of kept results
   storage: the rows in the database
   config: the section `results`
 

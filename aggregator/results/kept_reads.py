@@ -1,7 +1,7 @@
 """Reads of kept results, before the host gets them."""
 
 from aggregator.domain.call_record import CallRecord, TraceContext
-from aggregator.gateway.hooks import CallHooks
+from aggregator.gateway.hooks import CallHooks, KeptRead
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View
@@ -9,7 +9,7 @@ from aggregator.results.gateway.keeper import KeptResult
 
 
 class KeptReads:
-    """The notes of what is read of kept results."""
+    """Tells the hooks of reads of kept results."""
 
     def __init__(self, hooks: CallHooks, current: CurrentCatalog) -> None:
         self._hooks = hooks
@@ -24,4 +24,4 @@ class KeptReads:
             CallRefused: the host must not get it.
         """
         tool = self._current.tools.of_server(*kept.source) if kept.source is not None else None
-        await self._hooks.read_kept(view, host, record, within, tool, frozenset(kept.labels))
+        await self._hooks.read_kept(KeptRead(view, host, record, within, tool, frozenset(kept.labels)))

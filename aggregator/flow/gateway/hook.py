@@ -12,7 +12,7 @@ from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
 from aggregator.flow.gateway.guard import FlowGuard, labels_told
 from aggregator.flow.gateway.questions import QuestionFlow
 from aggregator.flow.gateway.refusals import FlowDenied
-from aggregator.gateway.hooks import CallGuard, CallHook, Questions, Subject
+from aggregator.gateway.hooks import CallGuard, CallHook, KeptRead, Questions, Subject
 from aggregator.gateway.host import Host
 from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View, Views
@@ -139,26 +139,19 @@ class FlowHook(CallHook):
         """See `CallHook`."""
         return self._guard.known(rulebook, host, trace)
 
-    async def read_kept(
-        self,
-        view: View,
-        host: Host,
-        record: CallRecord,
-        within: TraceContext | None,
-        tool: ToolRecord | None,
-        labels: frozenset[str],
-    ) -> None:
+    async def read_kept(self, read: KeptRead) -> None:
         """See `CallHook`. Reading a kept result counts as reading its source, with the source's present labels.
 
         Raises:
             FlowWithheld, NotRecorded: as of `FlowGuard.bring`.
         """
-        if view.rulebook is None or not view.has_flow:
+        view, tool, rulebook = read.view, read.tool, read.view.rulebook
+        if rulebook is None or not view.has_flow:
             return
         flow = view.ruling(tool).flow if tool is not None else NO_FLOW
         name = tool.name if tool is not None else _PROGRAM
-        call = self._guard.begin(view.rulebook, flow, host, record.trace, name, within)
-        await self._guard.bring(call, flow.labels.union(labels), record)
+        call = self._guard.begin(rulebook, flow, read.host, read.record.trace, name, read.within)
+        await self._guard.bring(call, flow.labels.union(read.labels), read.record)
 
 
 def _flow_of(view: View, target: ToolRecord | ResolvedItem) -> ToolFlow:

@@ -111,8 +111,8 @@ class ItemPermission:
         return guards
 
     async def watched(self, found: ResolvedItem, view: View, host: Host) -> Decision | None:
-        """Return the decision of a hook against a subscription, or None. The server sees the URI, and nobody
-        confirms.
+        """Return the decision of a hook against a subscription, or None. The server sees the URI, and no
+        user can confirm the subscription.
         """
         return await self.hooks.forbids_watching(view, host, found, decided(found, view))
 
