@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.accounts.oauth.challenges import bearer_challenge
+from aggregator.frontends.web.address_wishes import plain_path
 from aggregator.frontends.web.host_guard import (
     RESOURCE_METADATA,
     Receive,
@@ -58,6 +59,8 @@ class ProtectedResources:
         if prefix and f"{asked}/".startswith(f"{prefix}/"):
             # RFC 9728, 3.1: the well-known part stands before the whole path, prefixes too.
             asked = asked[len(prefix) :]
+        # A client may derive the place of the document from the address that it uses.
+        asked = plain_path(asked, self._mcp, *self._others)
         resource = self._resource(asked) if asked else ""
         if resource != asked:
             await respond(send, 404, {"error": "There is no such protected resource here."})

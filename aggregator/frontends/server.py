@@ -22,6 +22,7 @@ from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
 from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import ROUTES, V1_CALLS_PATH, V1_PATH, V1Frontend, failure, refusal
+from aggregator.frontends.web.address_wishes import take_out_wishes
 from aggregator.frontends.web.answer import Answer
 from aggregator.frontends.web.body_limits import limits_of
 from aggregator.frontends.web.connection_limits import BoundedConnection
@@ -288,6 +289,7 @@ class WebServer:
             self._cut_off.discard(task)
 
     async def _serve(self, task: "asyncio.Task[Any]", scope: Scope, receive: Receive, answer: Answer) -> None:
+        take_out_wishes(scope, self._http_path, SSE_PATH)
         path, agent, send = scope["path"], None, answer
         if self._console is not None and (path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")):
             scope[CHALLENGE] = partial(self._resources.challenge, scope)

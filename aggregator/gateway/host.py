@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.names import Style
@@ -41,6 +41,15 @@ class CountCall(Protocol):
     async def __call__(self) -> bool: ...
 
 
+class AddressWishes(NamedTuple):
+    """What the address that a host connected to asks for; None leaves it to the settings. Rights never depend on it."""
+
+    names: Style | None = None
+
+
+NO_WISHES: Final = AddressWishes()
+
+
 @dataclass(slots=True, eq=False)
 class Host:
     """One connection or session of an MCP client; for 2026-07-28 over HTTP, one request.
@@ -48,8 +57,9 @@ class Host:
     `version` is None until the handshake, and set per request by a modern envelope. `connection` sends notifications
     and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
-    to `client_info`. `style` is the resulting spelling, unless the policy sets one for the agent. `headers` are the
-    headers of the HTTP request, if the host is one of 2026-07-28. `copied_from` is the host that this one is a copy of,
+    to `client_info`. `wishes` are those of the host's address, and outdo `names`. `style` is the resulting spelling,
+    unless the policy sets one for the agent. `headers` are the headers of the HTTP request, if the host is one of
+    2026-07-28. `copied_from` is the host that this one is a copy of,
     for requests with one token. `listed`: this process has sent it a list with tools. `count_call` counts the calls of
     a program, if the frontend counts calls.
     """
@@ -68,9 +78,11 @@ class Host:
     copied_from: "Host | None" = None
     listed: bool = False
     count_call: CountCall | None = None
+    wishes: AddressWishes = NO_WISHES
     style: Style = field(init=False)
 
     def __post_init__(self) -> None:
+        self.names = self.wishes.names or self.names
         self.style = self.names or "canonical"
 
     def of_request(self, method: str, principal: Principal) -> "Host":

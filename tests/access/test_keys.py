@@ -123,6 +123,9 @@ async def test_an_endpoint_takes_the_keys_of_its_agent_only(harness: SecuredHarn
         assert (await listed(client, "/mcp/one")).status_code == 200
         for other in ("two", "nobody", "ONE", "one%20", "one/", "one/two", "../mcp/two", "%6Fne%00"):
             assert (await listed(client, f"/mcp/{other}")).status_code in (403, 404), other
+        assert (await listed(client, "/mcp/one/compatible")).status_code == 200
+        assert (await listed(client, "/mcp/two/compatible")).status_code == 403
+        assert (await listed(client, "/mcp/compatible")).status_code == 200
         hello = await client.post("/mcp/one", json=HELLO, headers=ACCEPT)
         session = {"mcp-session-id": hello.headers["mcp-session-id"]}
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}

@@ -16,7 +16,11 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 RESOURCES: Final = {
     "/mcp": "/mcp",
     "/mcp/clerk": "/mcp/clerk",
+    "/mcp?names=compatible": "/mcp",
+    "/mcp/compatible": "/mcp",
+    "/mcp/clerk/compatible": "/mcp/clerk",
     "/sse": "/sse",
+    "/sse/compatible": "/sse",
     "/messages?session_id=x": "/sse",
     "/v1/tools": "/v1",
 }
@@ -116,6 +120,23 @@ def test_document_is_where_clients_look_for_it(path: str, gateway: ResourceHarne
     assert found.status_code == 200
     assert found.json()["resource"] == f"{gateway.url}{path.rstrip('/')}"
     assert found.headers["access-control-allow-origin"] in ("*", "https://inspector.example.com")
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [("/mcp/compatible", "/mcp"), ("/mcp/clerk/compatible/", "/mcp/clerk"), ("/sse/compatible", "/sse")],
+)
+def test_an_address_with_a_spelling_is_no_resource_of_its_own(
+    path: str, resource: str, issuers: Issuers, gateway: ResourceHarness, client: httpx2.Client
+) -> None:
+    """4 of issue 32: audience and metadata are those of the plain address, and its tokens are good there."""
+    assert client.get(f"{WELL_KNOWN}{path}").json()["resource"] == f"{gateway.url}{resource}"
+    token = good(issuers["one"])
+    for address in ("/mcp", "/mcp?names=compatible", "/mcp/compatible"):
+        headers = {**MODERN_HEADERS, "authorization": f"Bearer {token}"}
+        answer = client.post(address, json=LIST, headers=headers)
+        assert answer.status_code == 200, (address, answer.text)
+        assert ("shop__put" in answer.text) is ("compatible" in address)
 
 
 def test_agents_documents_tell_nothing_of_agents(client: httpx2.Client) -> None:

@@ -187,6 +187,7 @@ def test_the_list_of_hosts(home: Path, config: Path, cursor: Path, install: Inst
     shown = {line.split()[0]: line for line in install().splitlines()}
     assert "yes" in shown["cursor"]
     assert "yes" not in shown["zed"]
+    assert "http://127.0.0.1:8642/mcp?names=compatible" in shown["Agent"]
     install("cursor", "--write")
     shown = {line.split()[0]: line for line in install().splitlines()}
     assert str(cursor) in shown["cursor"]

@@ -81,7 +81,8 @@ def _refused(seen: ToolsSeen, limits: HostLimits) -> Iterator[CheckFinding]:
             "host_refuses_names",
             f"{seen.title} refuses names with a dot, and may hide the whole list: {_some(dotted)}.",
             'Set "names": "compatible" (or take "names" out) under "stdio" or "http" in the configuration, '
-            "under the agent in the policies, and leave `--names` out of the host's file.",
+            "under the agent in the policies, and leave `--names` out of the host's file. Over HTTP, "
+            "`?names=compatible` behind the address in that file does the same.",
             seen.place,
         )
     if long:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import AnswerLost, OwnerNotReached, StaleState
 from aggregator.domain.principal import Principal
+from aggregator.frontends.web.address_wishes import query_of
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.gateway.drain import Drain
@@ -200,7 +201,7 @@ class Forwarder:
         lost = AnswerLost("The replica that runs this call ended, or the one on the way to it")
         body, last = encode(message), encode(error_message(request_id, lost))
         try:
-            await self.pass_on(owner, f"/{HTTP}", body, principal, scope, receive, send, last)
+            await self.pass_on(owner, f"/{HTTP}{query_of(scope)}", body, principal, scope, receive, send, last)
         except HopFailed as failed:
             wrong = lost if failed.sent else StaleState(f"what waited for the answer cannot be reached, as {failed}")
             await respond(send, 200, error_message(request_id, wrong))

@@ -16,6 +16,7 @@ from aggregator.domain.errors import OwnerNotReached
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
+from aggregator.frontends.web.address_wishes import WrongAddress, wishes_of
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_small
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
 from aggregator.frontends.web.forwarder import MESSAGES, Forwarder
@@ -23,7 +24,7 @@ from aggregator.frontends.web.header_context import headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.gateway.host import Host
+from aggregator.gateway.host import AddressWishes, Host
 from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire.codec import decode_from_host
 from aggregator.wire.message import method_of, sane_id
@@ -74,16 +75,21 @@ class SseFrontend:
             return
         admission = self._limits.admission
         try:
+            wishes = wishes_of(scope)
             with admission.acquire("sessions", principal), admission.acquire("streams", principal):
-                await self._stream(principal, scope, receive, send)
+                await self._stream(principal, scope, receive, send, wishes)
+        except WrongAddress as wrong:
+            await respond(send, 400, {"error": str(wrong)})
         except TooMany as full:
             await _no_space(send, full)
 
-    async def _stream(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _stream(
+        self, principal: Principal, scope: Scope, receive: Receive, send: Send, wishes: AddressWishes
+    ) -> None:
         # The id names the replica that has the stream.
         session_id = f"{secrets.token_urlsafe(24)}{_OWNED_BY}{self._gateway.group.membership.id}"
         stream = self._limits.unread.open()
-        host = Host("sse", self._names, principal, session=session_id)
+        host = Host("sse", self._names, principal, session=session_id, wishes=wishes)
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
             asked = host.of_request(method, _sender.get(principal))

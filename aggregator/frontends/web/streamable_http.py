@@ -21,6 +21,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
 from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
+from aggregator.frontends.web.address_wishes import WrongAddress, wishes_of
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, UnreadableMessage, is_small
 from aggregator.frontends.web.credentials import refuse_for_now
 from aggregator.frontends.web.event_stream import end_when_gone
@@ -37,7 +38,7 @@ from aggregator.gateway.admission import Slot, TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.eras import unsupported
 from aggregator.gateway.handshake import take_initialize
-from aggregator.gateway.host import Host
+from aggregator.gateway.host import AddressWishes, Host
 from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import decode_from_host, encode
@@ -79,6 +80,7 @@ class StreamableHttpFrontend:
             if BEGUN in scope:
                 await self._posts.take_over(scope[BEGUN], receive, send)
                 return
+            wishes = wishes_of(scope)
             if scope["method"] != "POST":
                 await self._serve_session(principal, scope, headers, receive, send)
                 return
@@ -96,12 +98,14 @@ class StreamableHttpFrontend:
                     if owner is not None:
                         await self._forwarder.resume(owner, message, principal, scope, receive, send)
                         return
-                    await self._post_modern(principal, message, headers, receive, send, memory_of(scope))
+                    await self._post_modern(principal, message, headers, wishes, receive, send, memory_of(scope))
                 else:
-                    await self._post_legacy(principal, message, headers, receive, send, memory_of(scope))
+                    await self._post_legacy(principal, message, headers, wishes, receive, send, memory_of(scope))
         except TooMany as refused:
             wait = {b"retry-after": b"%d" % refused.retry_after}
             await respond(send, refused.code, error_message(None, refused), wait)
+        except WrongAddress as wrong:
+            await respond(send, 400, error_message(None, HostError(INVALID_REQUEST, str(wrong))))
         except UnreadableMessage as unreadable:
             await respond(send, unreadable.status, unreadable.body)
         except OwnerNotReached as missed:
@@ -181,6 +185,7 @@ class StreamableHttpFrontend:
         principal: Principal,
         message: dict[str, Any],
         headers: Headers,
+        wishes: AddressWishes,
         receive: Receive,
         send: Send,
         memory: FieldMemory | None,
@@ -199,7 +204,7 @@ class StreamableHttpFrontend:
         if method is None or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
-        host = Host("http", self._names, principal, headers=headers)
+        host = Host("http", self._names, principal, headers=headers, wishes=wishes)
         async with Exchange(
             request_id, receive, send, self._tasks, modern=True, slow=self._slow, unread=self._limits.unread
         ) as exchange:
@@ -215,12 +220,13 @@ class StreamableHttpFrontend:
         principal: Principal,
         message: Any,
         headers: Headers,
+        wishes: AddressWishes,
         receive: Receive,
         send: Send,
         memory: FieldMemory | None,
     ) -> None:
         if isinstance(message, dict) and method_of(message) == "initialize":
-            await self._initialize(Host("http", self._names, principal), message, receive, send)
+            await self._initialize(Host("http", self._names, principal, wishes=wishes), message, receive, send)
             return
         session = await self._session(principal, headers, send)
         if session is None:

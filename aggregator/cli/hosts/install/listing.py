@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from aggregator.app.health_page import address
 from aggregator.cli.hosts.install.entry import pointing
 from aggregator.cli.hosts.install.host_files import SCOPES
 from aggregator.cli.runtime.setup import environment
@@ -15,6 +16,8 @@ from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import find_config, own_file
 from aggregator.config.load import load
+from aggregator.config.settings import HttpConfig
+from aggregator.frontends.web.address_wishes import framework_path
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.machine import this_machine
@@ -24,7 +27,8 @@ from aggregator.hosts.model import HostProgram, Machine
 def list_hosts(config: Path | None, as_json: bool) -> int:
     """Print every host: whether it is on this machine, and the files that point to the configuration."""
     machine = this_machine()
-    path, ports = _configuration(config)
+    path, http = _configuration(config)
+    ports = {http.port} - {0} if http is not None else ()
     found = discover(machine)
     rows = [_row(host, machine, [file for file in found if file.host is host], path, ports) for host in HOSTS]
     if as_json:
@@ -45,19 +49,22 @@ def list_hosts(config: Path | None, as_json: bool) -> int:
         ]
     )
     say("`aggregator install HOST` shows what would be written, and asks.")
+    if http is not None and http.enabled and http.port:
+        base = (http.public_url or address(http)).rstrip("/")
+        say(f"Agent frameworks connect to {base}{framework_path(http)} while `aggregator serve` runs.")
     return 0
 
 
-def _configuration(config: Path | None) -> tuple[Path, Collection[int]]:
-    """Return the configuration that entries may point to, with its ports; one that is not there yet has none."""
+def _configuration(config: Path | None) -> tuple[Path, HttpConfig | None]:
+    """Return the configuration that entries may point to, with its web address; one that is not there yet has none."""
     try:
         path = find_config(config, Path.cwd(), os.environ).path
-        port = load(path, environment()).config.http.port
+        http = load(path, environment()).config.http
     except ConfigError:
         if config is not None:
             raise
-        return own_file(os.environ), ()
-    return path, {port} - {0}
+        return own_file(os.environ), None
+    return path, http
 
 
 def _row(

@@ -15,6 +15,7 @@ from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.frontends.console.parts import CONSOLE_PATH, ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, PageRoute, PageView
+from aggregator.frontends.web.address_wishes import framework_path
 from aggregator.pins.gateway.answers import held_note
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.storage.audit.query import CallQuery, quoted
@@ -153,8 +154,9 @@ class OverviewPage:
         here = request.origin + request.base.removesuffix(CONSOLE_PATH)
         stdio = json.dumps({"mcpServers": {"aggregator": {"command": "aggregator", "args": ["stdio"]}}})
         found: dict[str, Any] = {"url": None, "needs_key": not self._parts.access.keyless, "lines": []}
-        if config.http.enabled:
-            url = found["url"] = f"{here}{config.http.path}"
+        http = config.http
+        if http.enabled:
+            url = found["url"] = f"{here}{http.path}"
             key = ' --header "Authorization: Bearer agk_..."' if found["needs_key"] else ""
             headers = {"headers": {"Authorization": "Bearer agk_..."}} if found["needs_key"] else {}
             entry = {"name": "aggregator", "type": "http", "url": url, **headers}
@@ -163,6 +165,7 @@ class OverviewPage:
                 {"host": "Claude Code", "line": f"claude mcp add --transport http aggregator {url}{key}"},
                 {"host": "VS Code", "line": f"code --add-mcp '{json.dumps(entry)}'"},
                 {"host": "Hosts with a file of servers", "line": served},
+                {"host": "Agent frameworks, which pass names to a model API", "line": f"{here}{framework_path(http)}"},
             ]
         found["lines"].append({"host": "Hosts that start programs, such as Claude Desktop", "line": stdio})
         return found

@@ -17,7 +17,7 @@ from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS
 from aggregator.gateway.dotless_hosts import refuses_dots
-from aggregator.gateway.host import Host
+from aggregator.gateway.host import NO_WISHES, AddressWishes, Host
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.wire.codec import decode, encode
@@ -37,7 +37,8 @@ _PARTS: Final = 3
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
     """The facts that an id states. `name` names the session; `made_by` is the replica that opened it; `created` is in
-    seconds since 1970. `bearer` is a digest of the person and the program whose token opened it.
+    seconds since 1970. `wishes` are those of the address that it was opened at. `bearer` is a digest of the person and
+    the program whose token opened it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class SessionFacts:
     created: float
     made_by: str
     bearer: str | None = None
+    wishes: AddressWishes = NO_WISHES
 
     def is_of(self, principal: Principal) -> bool:
         """Return whether the session was opened by this agent, with this key or a token of this person and program."""
@@ -61,10 +63,10 @@ class SessionFacts:
 
     def host(self, names: Style | None, principal: Principal) -> Host:
         """Return the host of the session, as after its handshake."""
-        host = Host("http", names, principal, version=self.version, initialized=True)
+        host = Host("http", names, principal, version=self.version, initialized=True, wishes=self.wishes)
         host.capabilities = declared(self.abilities, alone=True)
         host.client_info = self.client_info
-        if names is None:
+        if host.names is None:
             # Not by `client_info`, which may have been cut.
             host.style = "compatible" if self.dotless else "canonical"
         return host
@@ -81,18 +83,19 @@ class SessionIds:
 
     def issue(self, host: Host) -> tuple[str, SessionFacts]:
         """Return a new id for the session of a host, and what it says."""
-        principal, version = host.principal, host.version or LATEST_LEGACY
+        principal, version, wished = host.principal, host.version or LATEST_LEGACY, host.wishes.names
         facts = SessionFacts(
             name=secrets.token_urlsafe(16),
             agent_id=principal.agent_id,
             key_id=principal.key_id,
             version=version,
             abilities=abilities_of(version, host.capabilities),
-            dotless=refuses_dots(host.client_info),
+            dotless=refuses_dots(host.client_info) if wished is None else wished == "compatible",
             client_info=_short(host.client_info),
             created=float(int(self._clock.now())),
             made_by=self._me,
             bearer=_bearer(principal),
+            wishes=host.wishes,
         )
         stated = f"{facts.name}.{_base64(encode(_listed(facts)))}"
         return f"{stated}.{_signature(self._key.derive('sessions'), stated)}", facts
@@ -132,7 +135,9 @@ def _short(client_info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _listed(facts: SessionFacts) -> list[Any]:
-    can = sum(able << place for place, able in enumerate((*facts.abilities, facts.dotless)))
+    # Processes of earlier versions read the first bits, and so spell names alike.
+    flags = (*facts.abilities, facts.dotless, facts.wishes.names is not None)
+    can = sum(able << place for place, able in enumerate(flags))
     named = [facts.client_info.get(member) for member in ("name", "version")]
     listed = [facts.agent_id, facts.key_id, facts.version, can, *named, int(facts.created), facts.made_by]
     return [_GENERATION, *listed] if facts.bearer is None else [_OF_A_TOKEN, *listed, facts.bearer]
@@ -145,19 +150,21 @@ def _read(name: str, listed: Any) -> SessionFacts | None:
     _, agent_id, key_id, version, can, client, client_version, created, made_by, *bearer = listed
     if version not in LEGACY_VERSIONS:
         return None
-    able = [bool(can >> place & 1) for place in range(len(HostCapabilities._fields) + 1)]
+    *able, dotless, wished = (bool(can >> place & 1) for place in range(len(HostCapabilities._fields) + 2))
+    names: Style | None = ("compatible" if dotless else "canonical") if wished else None
     said = {"name": client, "version": client_version}
     return SessionFacts(
         name=name,
         agent_id=agent_id,
         key_id=key_id,
         version=version,
-        abilities=HostCapabilities(*able[:-1]),
-        dotless=able[-1],
+        abilities=HostCapabilities(*able),
+        dotless=dotless,
         client_info={member: text for member, text in said.items() if text is not None},
         created=float(created),
         made_by=made_by,
         bearer=bearer[0] if bearer else None,
+        wishes=AddressWishes(names),
     )
 
 

@@ -1,0 +1,148 @@
+"""The spelling of names by the address of a host: `?names=compatible`, and `/compatible` behind the path."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import httpx2
+import pytest
+from mcp import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from aggregator.domain.names import Style
+from aggregator.domain.principal import Principal
+from aggregator.frontends.web.address_wishes import query_of, take_out_wishes, wishes_of
+from aggregator.frontends.web.sessions.session_ids import SessionIds
+from aggregator.gateway.host import AddressWishes, Host
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.shared_key import SharedKey
+from tests.end_to_end.conftest import OpenHarness
+from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, VERSIONS, routing_headers
+from tests.end_to_end.server_harness import ServerHarness, local_entry
+from tests.end_to_end.test_sdk_hosts import greet
+from tests.peers.toolbox import Json
+
+TRANSPORTS: Final[dict[str, Callable[[str], Any]]] = {"/mcp": streamable_http_client, "/sse": sse_client}
+COMPATIBLE: Final = ["?names=compatible", "/compatible", "/compatible/", "?a=b&names=compatible&names=compatible"]
+WRONG: Final = ["?names=dotless", "?names=", "?names=canonical&names=compatible", "/compatible?names=canonical"]
+
+
+async def spelled(url: str, path: str, address: str, version: str) -> set[str]:
+    """List the tools at an address, call one by its listed name, and return the separators of the names."""
+    async with TRANSPORTS[path](f"{url}{path}{address}") as streams, ClientSession(*streams) as session:
+        await greet(session, version)
+        names = [tool.name for tool in (await session.list_tools()).tools]
+        (echo,) = (name for name in names if re.fullmatch(r"local_modern(\.|__)echo", name))
+        for _ in range(3):
+            assert not (await session.call_tool(echo, {"text": "x"})).is_error
+    return {found[1] for name in names if (found := re.fullmatch(r"local_modern(\.|__)\w+", name))}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("address", COMPATIBLE)
+async def test_an_address_asks_for_the_spelling(harness: ServerHarness, version: str, address: str) -> None:
+    """4 of issue 32: both forms, every era; the plain address is as before, and a session keeps what it began with."""
+    assert await spelled(harness.url, "/mcp", address, version) == {"__"}
+    assert await spelled(harness.url, "/mcp", "", version) == {"."}
+
+
+@pytest.mark.parametrize("address", ["?names=compatible", "/compatible"])
+async def test_sse_has_such_addresses_too(harness: ServerHarness, address: str) -> None:
+    assert await spelled(harness.url, "/sse", address, "2025-11-25") == {"__"}
+    assert await spelled(harness.url, "/sse", "?names=canonical", "2025-11-25") == {"."}
+
+
+async def test_the_address_outdoes_the_setting(open_harness: OpenHarness) -> None:
+    harness = open_harness({"local_modern": local_entry()}, http={"names": "compatible"})
+    assert await spelled(harness.url, "/mcp", "?names=canonical", MODERN) == {"."}
+    assert await spelled(harness.url, "/mcp", "", MODERN) == {"__"}
+
+
+def modern(method: str, **params: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": ENVELOPE, **params}}
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+@pytest.mark.parametrize("address", WRONG)
+async def test_an_unknown_value_is_refused_with_words(harness: ServerHarness, path: str, address: str) -> None:
+    """4 of issue 32: 400, and the words name the values that there are."""
+    async with httpx2.AsyncClient(base_url=harness.url) as client:
+        if path == "/sse":
+            answer = await client.get(f"{path}{address}", headers={"accept": "text/event-stream"})
+        else:
+            answer = await client.post(f"{path}{address}", json=modern("tools/list"), headers=ACCEPT)
+    assert answer.status_code == 400
+    assert "`names=compatible`" in answer.text
+    assert "`names=canonical`" in answer.text
+
+
+async def test_one_connection_may_use_both_addresses(harness: ServerHarness) -> None:
+    """4 of issue 32: what a connection remembers of a repeated call is remembered with the whole address."""
+    call = modern("tools/call", name="local_modern.ecko", arguments={})
+    echo = modern("tools/call", name="local_modern.echo", arguments={"text": "x"})
+    async with httpx2.AsyncClient(base_url=harness.url) as client:
+        for _ in range(3):
+            for address, nearest in (("/mcp", "local_modern.echo"), ("/mcp?names=compatible", "local_modern__echo")):
+                good = await client.post(address, json=echo, headers={**ACCEPT, **headers_of(echo)})
+                assert good.json()["result"]["structuredContent"]["received"]["name"] == "echo"
+                missed = await client.post(address, json=call, headers={**ACCEPT, **headers_of(call)})
+                assert nearest in missed.json()["error"]["data"]["nearest"]
+
+
+def headers_of(message: Json) -> dict[str, str]:
+    return {"mcp-protocol-version": MODERN, **routing_headers(message)}
+
+
+async def test_a_session_keeps_its_spelling_whatever_later_addresses_say(harness: ServerHarness) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
+    async with httpx2.AsyncClient(base_url=harness.url) as client:
+        begun = await client.post(
+            "/mcp/compatible", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, headers=ACCEPT
+        )
+        headers = {**ACCEPT, "mcp-session-id": begun.headers["mcp-session-id"]}
+        listed = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=headers)
+    assert "local_modern__echo" in listed.text
+
+
+@pytest.mark.parametrize("wished", ["compatible", "canonical", None])
+@pytest.mark.parametrize("setting", ["compatible", "canonical", None])
+def test_another_replica_spells_names_as_the_first_one(wished: Style | None, setting: Style | None) -> None:
+    """4 of issue 32: the id of a session says what its address asked for."""
+    key = SharedKey()
+    key.use("s" * 32)
+    ids = SessionIds(key, GroupClock(), 60.0)
+    host = Host("http", setting, Principal("ada"), version="2025-11-25", wishes=AddressWishes(wished))
+    host.set_client_info({"name": "x"})
+    facts = ids.read(ids.issue(host)[0])
+    assert facts is not None
+    again = facts.host(setting, Principal("ada"))
+    assert (again.style, again.names, again.wishes) == (host.style, host.names, host.wishes)
+    assert host.style == (wished or setting or "canonical")
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "plain", "asked"),
+    [
+        ("/mcp/compatible", b"", "/mcp", "compatible"),
+        ("/mcp/compatible", b"a=b", "/mcp", "compatible"),
+        ("/mcp/shop/compatible", b"", "/mcp/shop", "compatible"),
+        ("/mcp/compatible/compatible", b"", "/mcp/compatible", "compatible"),
+        ("/mcp", b"names=canonical", "/mcp", "canonical"),
+        ("/mcp/shop", b"a=b", "/mcp/shop", None),
+        ("/mcpx/compatible", b"", "/mcpx/compatible", None),
+        ("/v1/compatible", b"", "/v1/compatible", None),
+    ],
+)
+def test_what_an_address_asks_for(path: str, query: bytes, plain: str, asked: str | None) -> None:
+    scope = {"path": path, "query_string": query}
+    take_out_wishes(scope, "/mcp", "/sse")
+    assert (scope["path"], wishes_of(scope).names) == (plain, asked)
+    # The part that goes along with a request to another replica.
+    assert query_of(scope) == (f"?names={asked}" if asked else "")
+
+
+def test_an_endpoint_at_the_root_has_the_path_too() -> None:
+    scope = {"path": "/compatible", "query_string": b""}
+    take_out_wishes(scope, "/", "/sse")
+    assert (scope["path"], scope["query_string"]) == ("/", b"names=compatible")
