@@ -30,7 +30,7 @@ AT_ONCE: Final = frozenset(
     | {"shutdown_delay"}
     | {"http.expose", "sse.expose", "stdio.expose", "search.semantic", "audit.capture", "audit.max_captured_bytes"}
     | {"redact.patterns", "redact.fields", "redact.also", "log.level", "log.levels", "notify", "registry"}
-    | {"results.max_tokens", "results.keep", "results.max_bytes"}
+    | {"results.max_tokens", "results.direct", "results.keep", "results.max_bytes"}
     | {"secrets.commands", "secrets.timeout", "auth.issuers", "auth.scopes"}
 )
 

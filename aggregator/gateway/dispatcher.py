@@ -148,7 +148,7 @@ class Dispatcher:
         self._host_lists.reconfigure(config)
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
-        self._exposure.reconfigure(config.pinned, config.expose_budget, config.results.max_tokens)
+        self._exposure.reconfigure(config.pinned, config.expose_budget, config.results)
         self._subscriptions.reconfigure()
 
     def upstreams_replaced(self) -> None:

@@ -22,7 +22,7 @@ from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import OF_RESULTS, Limits, limits_of
 from aggregator.policy.patterns import Target
-from aggregator.policy.rules import Body, Documents, Key, Place, RuleField, Setting, body_of
+from aggregator.policy.rules import Body, Documents, Key, Place, Rule, RuleField, Setting, body_of
 from aggregator.policy.who import WhoDecision, decide_who, names_taken
 
 # Rulings remembered by one rulebook: a bound on what many agents, or a server that renames its tools, can cost.
@@ -97,6 +97,7 @@ class SharedRules(NamedTuple):
     claims: Mapping[str, tuple[str, Place]]  # server id -> the tenant that claims it, and where
     memory: dict[tuple[object, ...], Ruling]
     flow: FlowBook
+    limiting: frozenset[str]  # owners of rules that limit the size of results
 
 
 class AgentRules:
@@ -112,6 +113,8 @@ class AgentRules:
         self.steps: Final = chain(body, documents)
         self.roles: Final = tuple(step.body.name for step in self.steps if step.body.kind == "role")
         self.keys: Final = body.keys
+        # True if a rule limits the size of results, which are then read on.
+        self.limits_results: Final = any(step.body.owner in shared.limiting for step in self.steps)
         # The body of an agent that a rule `who` makes is in no file, and has no rules of its own.
         self._indexes = tuple((step, shared.indexes.get(step.body.owner, _NO_RULES)) for step in self.steps)
 
@@ -297,15 +300,10 @@ class Rulebook:
         self.decay: Final = self.flow.decay
         # All that comes with one key is one conversation.
         self.one_conversation: Final = documents.conversation is not None and documents.conversation.value == "key"
-        shared = self._shared = SharedRules(documents, indexes, _claims(documents), {}, self.flow)
+        limiting = frozenset(body.owner for body in bodies if any(map(_limits_results, body.rules)))
+        shared = self._shared = SharedRules(documents, indexes, _claims(documents), {}, self.flow, limiting)
         self.agents: Final[Mapping[str, AgentRules]] = MappingProxyType(
             {name: AgentRules(body, shared) for name, body in sorted(documents.agents.items())}
-        )
-        # True if a rule of any agent limits the size of results, which are then read on.
-        self.limits_results: Final = any(
-            rule.field == "limits" and not rule.value.keys().isdisjoint(OF_RESULTS)
-            for body in bodies
-            for rule in body.rules
         )
         self._taken = names_taken(documents.who, self.agents)
         self._known_tokens: LruCache[tuple[object, ...], WhoDecision] = LruCache(_TOKENS)
@@ -382,6 +380,10 @@ def unknown_agent(agent_id: str) -> Decision:
 def target_of(tool: ToolRecord) -> Target:
     """Return a tool as patterns see it: one without a prefix by the id of its server."""
     return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
+
+
+def _limits_results(rule: Rule) -> bool:
+    return rule.field == "limits" and not rule.value.keys().isdisjoint(OF_RESULTS)
 
 
 def _scopes(rules: tuple[MatchedRule, ...]) -> tuple[str, ...]:

@@ -6,15 +6,22 @@ from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
 
 
 class ResultsConfig(ConfigModel):
-    """Results over `max_tokens` are shown in part, and kept for `read_result`."""
+    """Results over `max_tokens` are shown to models in part, and kept for `read_result`."""
 
     max_tokens: Whole = Field(
         default=10_000,
         ge=0,
-        description="The text of a result with more tokens than this, as estimated, is shown in part: its beginning, "
-        "how much there is, and a handle by which the model reads on with `read_result`. Errors, images and sound are "
-        "never cut. Policy files may say less for an agent or a tool (`result_tokens`). `0`: never.",
+        description="The text of a result with more tokens than this, as estimated, is shown to a model in part: its "
+        "beginning, how much there is, and a handle by which the model reads on with `read_result`. It counts for "
+        "`call_tool`, `read_tool`, `run_code` and `/v1`; a host's own calls of tools get results whole, unless "
+        "`direct` is set. Errors, images and sound are never cut. Policy files may say less for an agent or a tool "
+        "(`result_tokens`). `0`: never.",
         examples=[25_000],
+    )
+    direct: bool = Field(
+        default=False,
+        description="`true`: `max_tokens` also counts for tools that a host calls by their own names. Programs call so "
+        "too, and cannot read a part of a JSON text.",
     )
     keep: Seconds = Field(
         default=3600.0,

@@ -193,13 +193,13 @@ SCENARIOS: Final[dict[str, Scenario]] = {
             Step("old.any", "shown in part", TAKEN_OVER, said(result(content=[BLOCK, {"type": "text", "text": LONG}]))),
             Step("old.any"),
         ],
-        settings={"results": {"max_tokens": 1_000}},
+        settings={"results": {"max_tokens": 1_000, "direct": True}},
         stores=True,
     ),
     "large results, with nowhere to keep the rest": Scenario(
         rules(),
         [Step("old.any"), Step("old.any", "ok", DIRECT, said(text(LONG)))],
-        settings={"results": {"max_tokens": 1_000}},
+        settings={"results": {"max_tokens": 1_000, "direct": True}},
     ),
     "a parameter in a header": Scenario(
         rules(),

@@ -115,7 +115,7 @@ async def pins(it: Shop) -> None:
 
 
 async def results(it: Shop) -> None:
-    handle = handle_of(await it.call("shop.report"))
+    handle = handle_of(await it.call("call_tool", name="shop.report"))
     assert "3999 a line" in await it.meta("read_result", handle=handle, grep="3999 ")
 
 

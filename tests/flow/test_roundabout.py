@@ -31,7 +31,8 @@ def clock() -> MovedClock:
 async def kept(tmp_path: Path, clock: MovedClock) -> AsyncIterator[FlowHarness]:
     """A gateway that keeps large results in a database."""
     storage = f"sqlite+aiosqlite:///{tmp_path}/kept.db"
-    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+    results = {"direct": True}
+    async with FlowHarness(tmp_path, clock, storage=storage, results=results) as harness, harness.app.database:
 
         async def answer(params: Json) -> Json:
             return {"content": [text(LONG)]}

@@ -77,12 +77,16 @@ def storage(tmp_path: Path) -> str:
 
 @pytest.fixture
 def open_large(tmp_path: Path, storage: str) -> OpenLarge:
-    """Open a gateway over the database of the test; several are replicas of each other."""
+    """Open a gateway over the database of the test; several are replicas of each other.
+
+    Tools called by their own names are shown in part too: `test_roads.py` has what counts otherwise.
+    """
 
     @asynccontextmanager
     async def opened(
         policies: object | None = None, storage: str | None = storage, **settings: Any
     ) -> AsyncIterator[LargeHarness]:
+        settings["results"] = {"direct": True, **settings.get("results", {})}
         config = make_config(tmp_path, {"shop": {"command": "played"}}, startup_wait=0.1, **settings)
         async with LargeHarness(config, TOOLS, policies, storage) as harness, harness.app.database:
             harness.answer_with(content=[text_block(LONG)])

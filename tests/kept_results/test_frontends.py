@@ -24,7 +24,7 @@ LONG: Final = "\n".join(f"line {number} of a long report, with words" for number
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("large")
-    return write_config(folder, SERVERS, storage=f"sqlite:///{folder}/kept.db")
+    return write_config(folder, SERVERS, storage=f"sqlite:///{folder}/kept.db", results={"direct": True})
 
 
 @pytest.fixture(scope="module")

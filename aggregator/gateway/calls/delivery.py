@@ -80,15 +80,16 @@ class ResultDelivery:
         if called.check is None or called.config is not config or not called.check.result_fits(result):
             result = yield partial(self._checker.result, config, called.tool, result, host.principal.agent_id)
             alone = False
+        large = self._large_results
         if is_bounded:
             small = False
+        elif not (plan.by_model or large.cuts_direct):
+            small = not is_long(content)
         elif alone and (plan.keeps_structured or "structuredContent" not in result):
             # Most results end here, without a call.
-            small = len(content[0]["text"]) <= self._large_results.most_characters
+            small = len(content[0]["text"]) <= large.most_characters
         else:
-            small = not is_long(result.get("content")) and self._large_results.is_small(
-                result, structured=not plan.keeps_structured
-            )
+            small = not is_long(result.get("content")) and large.is_small(result, structured=not plan.keeps_structured)
         if not small:
             result = yield partial(fit, result)
             if is_long(result.get("content")):
@@ -109,6 +110,7 @@ class ResultDelivery:
             call.principal,
             ResultSource(plan.tool.server, plan.tool.own_name),
             keeps_structured=plan.keeps_structured,
+            counts_tokens=plan.by_model or self._large_results.cuts_direct,
             links=knows_links(host.frontend, call.version),
             for_program=call.within is not None,
             labels=labels,

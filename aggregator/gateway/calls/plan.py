@@ -42,6 +42,7 @@ class PreparedCall:
 
     called: the plan for the tool that the agent named, if this one stands in for it; else None.
     check: the part of the check that takes little time; None if a schema cannot be used.
+    by_model: its calls come by a meta tool or over `/v1`, so that a model reads the results.
     config: the configuration of the server that the check was made with.
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.
@@ -51,6 +52,7 @@ class PreparedCall:
     """
 
     __slots__ = (
+        "by_model",
         "called",
         "check",
         "config",
@@ -73,6 +75,7 @@ class PreparedCall:
         terms: object,
         needs_task: NeedsTask | None,
         *,
+        by_model: bool,
         keeps_structured: bool,
         hooks: tuple[CallHook, ...] = (),
         called: "PreparedCall | None" = None,
@@ -84,6 +87,7 @@ class PreparedCall:
         self.check = check
         self.terms = terms
         self.needs_task = needs_task
+        self.by_model = by_model
         self.keeps_structured = keeps_structured
         self.hooks = hooks
         self.called = called
@@ -121,7 +125,7 @@ class CallPlans:
 
     def prepare(self, view: View, tool: ToolRecord, frontend: str, via: str | None = None) -> PreparedCall:
         """Return the plan for calls of a resolved tool. `via` is the meta tool that the calls come by."""
-        told = self._tells_schemas and via is None and frontend != OF_MODELS
+        by_model = via is not None or frontend == OF_MODELS
         upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
         check, hooks = self._checker.quick(upstream.config, tool, ruling.tightening), self._hooks.concerning(view, tool)
         return PreparedCall(
@@ -131,7 +135,8 @@ class CallPlans:
             check,
             self._terms(),
             self._reason(view.principal, tool, ruling, check, hooks),
-            keeps_structured=told and "outputSchema" in tool.definition,
+            by_model=by_model,
+            keeps_structured=self._tells_schemas and not by_model and "outputSchema" in tool.definition,
             hooks=hooks,
         )
 
@@ -145,6 +150,7 @@ class CallPlans:
             self._checker.quick(upstream.config, tool, ruling.tightening),
             self._terms(),
             NeedsTask.STAND_INS,
+            by_model=called.by_model,
             keeps_structured=called.keeps_structured,
             hooks=called.hooks,
             called=called,

@@ -22,6 +22,7 @@ from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, tightened
+from aggregator.results.config import ResultsConfig
 from aggregator.results.meta_tool import RECORD as READ_RESULT_RECORD
 
 
@@ -55,20 +56,20 @@ class Exposure:
     """
 
     def __init__(
-        self, meta: MetaToolSet, pinned: Iterable[str], budget: int, most_tokens: int, current: CurrentCatalog
+        self, meta: MetaToolSet, pinned: Iterable[str], budget: int, results: ResultsConfig, current: CurrentCatalog
     ) -> None:
         self._meta = meta
         self._current = current
         self._pinned = tuple(pinned)
         self._budget = budget
-        # The bound on the tokens of results, beyond which there is something to read on.
-        self._most_tokens = most_tokens
+        # The bounds on results, beyond which there is something to read on.
+        self._results = results
         self._kept: LruCache[tuple[str, Expose], _KeptList] = LruCache(_KEPT)
         self._instructions: LruCache[str, int] = LruCache(_KEPT)
 
-    def reconfigure(self, pinned: Iterable[str], budget: int, most_tokens: int) -> None:
-        """Take the pinned patterns, the budget and the bound on results of a new configuration."""
-        self._pinned, self._budget, self._most_tokens = tuple(pinned), budget, most_tokens
+    def reconfigure(self, pinned: Iterable[str], budget: int, results: ResultsConfig) -> None:
+        """Take the pinned patterns, the budget and the bounds on results of a new configuration."""
+        self._pinned, self._budget, self._results = tuple(pinned), budget, results
         self._kept.clear()
 
     @property
@@ -78,7 +79,7 @@ class Exposure:
 
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
-        if expose == "all" and not (len(whole) and self._reads_on(view)):
+        if expose == "all" and not (len(whole) and self._reads_on(view, whole=True)):
             return whole
         kept = self._kept.get((view.key, expose))
         if kept is None or not kept.is_made_of(whole, self._current.absent):
@@ -130,14 +131,19 @@ class Exposure:
         """Return whether a list holds the meta tools in place of all tools."""
         return any(tool.server == SOURCE for tool in listing.tools[:1])
 
-    def _reads_on(self, view: View) -> bool:
-        """Return whether the agent can come by a handle, so that `read_result` is listed."""
-        return self._meta.keeps_results and (self._most_tokens > 0 or view.limits_results)
+    def _reads_on(self, view: View, *, whole: bool) -> bool:
+        """Return whether the agent can come by a handle, so that `read_result` is listed.
+
+        `whole`: its list has all tools, so that it calls them by their own names.
+        """
+        counts = self._results.max_tokens > 0 and (self._results.direct or not whole)
+        return self._meta.keeps_results and (counts or view.limits_results)
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
-        reads_on = self._reads_on(view)
         if expose == "all" or (expose == "auto" and not (yield from self._too_much(view, whole))):
+            reads_on = self._reads_on(view, whole=True)
             return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
+        reads_on = self._reads_on(view, whole=False)
         pinned: list[ToolRecord] = []
         for tool in whole.tools:
             yield

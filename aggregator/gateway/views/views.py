@@ -77,8 +77,8 @@ class View:
 
     @property
     def limits_results(self) -> bool:
-        """True if a rule of any agent limits the size of results."""
-        return self.rulebook is not None and self.rulebook.limits_results
+        """True if a rule of this agent limits the size of results."""
+        return self._rules is not None and self._rules.limits_results
 
     @property
     def confirming(self) -> ConfirmRule:

@@ -67,8 +67,9 @@ class LimitsPart(PolicyModel):
     )
     result_tokens: Count | None = Field(
         default=None,
-        description="The most tokens of a result's text, as estimated, if that is less than `results.max_tokens` of "
-        "the configuration. Of a longer one the agent gets the beginning, and reads on in pages.",
+        description="The most tokens of a result's text, as estimated, also for tools that a host calls by their own "
+        "names; for models, if that is less than `results.max_tokens` of the configuration. Of a longer one the agent "
+        "gets the beginning, and reads on in pages.",
         examples=[4000],
         json_schema_extra={"minimum": 1},
     )

@@ -35,11 +35,13 @@ class LargeResults:
         self.keeper = keeper
         # A text that is no longer than this is surely within the bound.
         self.most_characters = 0.0
+        # Whether `max_tokens` counts for tools that a host calls by their own names.
+        self.cuts_direct = False
         self.reconfigure(keeper.config)
 
     def reconfigure(self, config: ResultsConfig) -> None:
         """Take the bounds of a new configuration, for results from now on."""
-        self.keeper.config = config
+        self.keeper.config, self.cuts_direct = config, config.direct
         bounded = config.max_tokens and self.keeper.can_keep
         self.most_characters = config.max_tokens / TOKENS_OF_CHARACTER if bounded else sys.maxsize
 
@@ -73,17 +75,19 @@ class LargeResults:
         *,
         keeps_structured: bool,
         links: bool,
+        counts_tokens: bool = True,
         for_program: bool = False,
         labels: Collection[str] = (),
     ) -> dict[str, Any]:
         """Return the result for its caller: whole, or its beginning with a handle to read on.
 
         `source` is its tool, None for a program's result. `keeps_structured`: its host saw an output schema, and so
-        gets the whole structured result. `links`: the host knows links to resources. `for_program`: a program of
-        `run_code` reads it, not a model, so that its tokens do not count. `labels`: its flow labels.
+        gets the whole structured result. `links`: the host knows links to resources. `counts_tokens`: `max_tokens`
+        bounds it, and not only a policy. `for_program`: a program of `run_code` reads it, not a model, so that no bound
+        on tokens counts. `labels`: its flow labels.
         """
         config, keeper = self.keeper.config, self.keeper
-        bounds = [config.max_tokens] if config.max_tokens else []
+        bounds = [config.max_tokens] if config.max_tokens and counts_tokens else []
         bounds += [limits.tokens.most] if limits.tokens is not None else []
         most = min(bounds, default=0) if keeper.can_keep and not for_program else 0
         if limits.result is None and (
