@@ -54,7 +54,7 @@ AREAS: Final[Mapping[str, Area]] = {
         "app/key_sync.py",
         "identity access tokens",
     ),
-    "meta": _area("gateway/meta", "meta levels search access"),
+    "meta": _area("gateway/meta", "meta levels search access direct"),
     "notify": _area("notify", "notify"),
     "oauth": _area("accounts/oauth", "oauth authorization"),
     "packages": _area("packages cli/servers", "adding"),

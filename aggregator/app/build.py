@@ -50,6 +50,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.hooks import CallHooks
+from aggregator.gateway.meta.plain_calls import PlainCalls
 from aggregator.gateway.meta.registry import MetaTools
 from aggregator.gateway.playground.playground import Playground
 from aggregator.gateway.reads.completion import Completion
@@ -310,6 +311,7 @@ def _build_gateway(
         delivery=delivery,
         pipeline=pipeline,
         rate_limits=rate_limits,
+        inner_calls=PlainCalls(lists.meta_tools, resolver),
     )
     programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, hooks)
     permission = ItemPermission(approval, hooks)

@@ -40,6 +40,8 @@ HOST_KINDS: Final = [(frontend, version) for frontend in ("stdio", "http") for v
 # The ways to answer a call: in the pipeline from the start, without a task, and without one until a task took it over.
 PIPELINE, DIRECT, TAKEN_OVER = "pipeline", "direct", "taken over"
 _SEED: Final = 13
+# The meta tool that hosts call every tool by, if one is set: see the fixture `through`.
+THROUGH: str | None = None
 
 
 def child(era: str = "legacy", **fields: Any) -> Json:
@@ -92,6 +94,9 @@ async def ask(host: CallingHost, params: Json, request_id: Any = 7, **headers: s
 
 
 def request(host: CallingHost, params: Json, request_id: Any = 7) -> Json:
+    if THROUGH is not None:
+        inner = {name: params[name] for name in ("name", "arguments") if name in params}
+        params = {**params, "name": THROUGH, "arguments": inner}
     if isinstance(meta := params.get("_meta", {}), dict) and (meta := {**host.envelope(), **meta}):
         params = {**params, "_meta": meta}
     return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}

@@ -24,6 +24,7 @@ TOOLS = [
     {"name": "any", "inputSchema": ANYTHING},
     {"name": "number", "inputSchema": NUMBER},
     {"name": "typed", "inputSchema": ANYTHING, "outputSchema": NUMBER},
+    {"name": "reading", "inputSchema": ANYTHING, "annotations": {"readOnlyHint": True}},
     {"name": "app", "inputSchema": ANYTHING, "_meta": {"ui": {"visibility": ["app"]}}},
     {
         "name": "headed",

@@ -17,6 +17,7 @@ from tests.direct.direct_harness import (
     DirectHarness,
     HostAnswer,
     ask,
+    child,
     direct_harness,
 )
 from tests.end_to_end.scripted_host import BOUND, META
@@ -62,6 +63,17 @@ _ARGUMENTS: Final = [
     *[{"place": "x"}, {"query": "any"}, {"name": "old.any", "arguments": {"n": 1}}, {"a": {"b": [None]}}],
     *[[1], None, "x"],
 ]  # fmt: skip
+# What is in the arguments of `call_tool` and `read_tool`.
+_INNER_NAMES: Final = [
+    *["old.any", "old.any", "new.any", "new.any", "old.number", "new.typed", "new.app", "old.headed", "new.reading"],
+    *["old__any", "any", "OLD.any", "old.any ", "`old.any`", "mcp__aggregator__old__any", "nobody.any", "old"],
+    *["call_tool", "search_tools", "run_code", "mcp__aggregator__call_tool", "skill:any", "skill:", "", None, 7, ["a"]],
+]
+_INNER_ARGUMENTS: Final = [*_ARGUMENTS, None, "{}", '{"n": 1}', "```json\n{}\n```", []]
+_INNER_MORE: Final[dict[str, list[Any]]] = {
+    **{name: ["old", "old.any", {"n": 1}, None] for name in ("server", "tool", "function", "parameters", "args", "n")},
+    **{"Arguments": [{}], "NAME": ["old.any"], "_meta": [{}]},
+}
 _IDS: Final = [7, 7, 7, "7", "", 0, -1, 2**70, True, None, 1.5, [1]]
 _HEADERS: Final = [
     *[{}, {}, {}, {"traceparent": f"{_PARENT}1"}, {"traceparent": "x"}, {"baggage": "a=1"}, {"x_user_id": "u"}],
@@ -86,6 +98,16 @@ _CHANGES: Final[st.SearchStrategy[Json]] = st.one_of(
     _member(_MORE),
     _member(_META).map(lambda member: {"_meta": member}),
 )
+_INNER: Final[st.SearchStrategy[Json]] = st.fixed_dictionaries(
+    {"name": st.sampled_from(_INNER_NAMES)},
+    optional={"arguments": st.sampled_from(_INNER_ARGUMENTS)},
+)
+_THROUGH: Final[st.SearchStrategy[Json]] = st.builds(
+    lambda outer, inner, more: {"name": outer, "arguments": {**inner, **more}},
+    st.sampled_from(["call_tool", "call_tool", "read_tool"]),
+    _INNER,
+    st.just({}) | st.just({}) | _member(_INNER_MORE),
+)
 _REST: Final[st.SearchStrategy[tuple[Any, dict[str, str]]]] = st.tuples(st.sampled_from(_IDS), st.just({})) | st.tuples(
     st.just(7), st.sampled_from(_HEADERS)
 )
@@ -95,7 +117,10 @@ _REST: Final[st.SearchStrategy[tuple[Any, dict[str, str]]]] = st.tuples(st.sampl
 def _calls(draw: st.DrawFn) -> list[tuple[Json, Any, dict[str, str]]]:
     """Params, id and headers of calls that differ in little from the first of them."""
     first = draw(_PLAIN)
-    changes = draw(st.lists(st.tuples(_CHANGES, _REST), min_size=1, max_size=5))
+    if draw(st.booleans()):
+        inner = {name: first[name] for name in ("name", "arguments")}
+        first = {**first, "name": "call_tool", "arguments": inner}
+    changes = draw(st.lists(st.tuples(_CHANGES | _THROUGH, _REST), min_size=1, max_size=5))
     found = [(first, 7, {}), *(({**first, **change}, *rest) for change, rest in changes)]
     # A name that is missing.
     return [({k: v for k, v in params.items() if (k, v) != ("name", None)}, *rest) for params, *rest in found]
@@ -115,9 +140,10 @@ def test_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tup
     # A late answer has another form (`text/event-stream`), on a busy machine too.
     for module in ("frontends.web.exchange", "gateway.calls.direct"):
         monkeypatch.setattr(f"aggregator.{module}.SLOW", BOUND)
-    ways: set[str] = set()
+    ways: set[tuple[Any, str]] = set()
+    servers = {"old": child("legacy"), "new": child("modern", trusted=True)}
     with BackgroundLoop() as background:
-        it = background.open(direct_harness(tmp_path, monkeypatch), leans=True)
+        it = background.open(direct_harness(tmp_path, monkeypatch, servers, read_tool=True), leans=True)
         if traced:
             it.app.telemetry.observers.start_tracing(as_caller)
         session = background.run(it.open_session(kind[1])) if kind == HOST_KINDS[2] else None
@@ -130,8 +156,9 @@ def test_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tup
                 expected = background.run(_once(it, usual, *call, on=False))
                 before = len(it.ways)
                 assert background.run(_once(it, direct, *call, on=True)) == expected
-                ways.update(it.ways[before:])
+                ways.update((str(call[0].get("name")), way) for way in it.ways[before:])
 
         check()
         background.run(it.quiet())
-    assert {PIPELINE, DIRECT} <= ways
+    assert {PIPELINE, DIRECT} <= {way for _, way in ways}
+    assert {("call_tool", DIRECT), ("call_tool", PIPELINE)} <= ways

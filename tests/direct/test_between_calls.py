@@ -51,12 +51,12 @@ async def reload(it: DirectHarness, **fields: Any) -> None:
     app.apply(difference(app.config, loaded.config))
 
 
-async def list_again(it: DirectHarness, *tools: Json) -> None:
-    """Have the old server list other tools."""
+async def list_again(it: DirectHarness, *tools: Json, any_tool: str = "old.any") -> None:
+    """Have the old server, or the one of another tool, list other tools."""
     before = it.app.gateway.catalog
     it.on = False
     async with it.host("http", "2026-07-28") as other:
-        await ask(other, {"name": "old.any", "arguments": {"tools": [ANY, *tools]}})
+        await ask(other, {"name": any_tool, "arguments": {"tools": [ANY, *tools]}})
     await until(lambda: it.app.gateway.catalog is not before, "the catalog is another")
 
 
@@ -66,11 +66,14 @@ NO_TRACE: Final = TraceContext("", "")
 
 
 class Case(NamedTuple):
-    """A change, the arguments of the call after it, and the way in which that is answered."""
+    """A change, the arguments of the call after it, and the way in which that is answered; `way_through`: if it comes
+    through a meta tool, and that makes a difference.
+    """
 
     change: Callable[[DirectHarness], Any]
     way: str = PIPELINE
     arguments: Any = {"n": 1}  # noqa: RUF012 - never changed
+    way_through: str | None = None
 
 
 def _observers(it: DirectHarness, **more: Any) -> None:
@@ -126,7 +129,7 @@ CASES: Final = {
         lambda it: list_again(it, {**NUMBER, "outputSchema": {"type": "object", "required": ["m"]}}), TAKEN_OVER
     ),
     "the tool is for programs": Case(
-        lambda it: list_again(it, {**NUMBER, "_meta": {"ui": {"visibility": ["app"]}}}), DIRECT
+        lambda it: list_again(it, {**NUMBER, "_meta": {"ui": {"visibility": ["app"]}}}), DIRECT, way_through=PIPELINE
     ),
     "calls are traced": Case(lambda it: it.app.telemetry.observers.start_tracing(as_caller), DIRECT),
     "calls are recorded first": Case(lambda it: _observers(it, begun=_recorded)),
@@ -138,9 +141,12 @@ CASES: Final = {
 
 
 @pytest.mark.parametrize("changed", CASES)
-async def test_a_change_between_two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+async def test_a_change_between_two_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, through: str | None
+) -> None:
     """D4, D8: the call after a change is answered as one of a host that is not known, and leaves the same record."""
     case = CASES[changed]
+    way = case.way if through is None else case.way_through or case.way
     async with direct_harness(tmp_path, monkeypatch, policies=tmp_path / "policies") as it, AsyncExitStack() as stack:
         rules(it)
         params = {"name": "old.number", "arguments": {"n": 1}}
@@ -165,9 +171,10 @@ async def test_a_change_between_two_calls(tmp_path: Path, monkeypatch: pytest.Mo
                 records[:] = [replace(record, trace=NO_TRACE) for record in records]
             assert found == expected
             # With other rules, a request over HTTP is authenticated anew.
-            assert ways in ([], [case.way], [PIPELINE] * (kind[0] == "http"))
+            assert ways in ([], [way], [PIPELINE] * (kind[0] == "http"))
 
 
+@pytest.mark.usefixtures("through")
 @pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
 async def test_limits_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """D8: calls a minute, at one time and in a conversation; a call in the pipeline counts as a direct one does."""
@@ -199,6 +206,7 @@ async def test_limits_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
         it.nothing_is_left()
 
 
+@pytest.mark.usefixtures("through")
 async def test_places_among_requests_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D11: a direct call takes a place, and one that finds none is counted as refused once."""
     async with direct_harness(tmp_path, monkeypatch, http={"max_pending": 1}) as it:

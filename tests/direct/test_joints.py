@@ -115,13 +115,17 @@ SIZES: Final[dict[str, tuple[Json, str]]] = {
 
 
 class Scenario(NamedTuple):
-    """Policies and settings, and what is then called on one connection."""
+    """Policies and settings, and what is then called on one connection.
+
+    by_name: calls by the name of the tool alone: headers are about the tool that a request names.
+    """
 
     policies: Json
     steps: list[Step]
     settings: Mapping[str, Any] = {}
     stores: bool = False
     kinds: list[tuple[str, str]] = HOST_KINDS
+    by_name: bool = False
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -212,6 +216,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
             Step("old.any"),
         ],
         kinds=HOST_KINDS[3:],
+        by_name=True,
     ),
     "a parameter in a header, where the revision has none": Scenario(
         rules(), [Step("old.any"), Step("old.headed", "ok", PIPELINE, {"place": "x"})], kinds=HOST_KINDS[2:3]
@@ -256,7 +261,9 @@ GROUPS: Final = sorted({(json.dumps(one.settings), one.stores) for one in SCENAR
 
 
 @pytest.mark.parametrize(("settings", "stores"), GROUPS, ids=lambda one: str(one))
-async def test_joints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, stores: bool) -> None:
+async def test_joints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, stores: bool, through: str | None
+) -> None:
     """D8, B6: a rule holds for a call that is like one before as for the first one."""
     database = f"sqlite+aiosqlite:///{tmp_path}/kept.db" if stores else None
     more = {**json.loads(settings), "policies": tmp_path / "policies", "database": database}
@@ -264,6 +271,8 @@ async def test_joints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings:
         assert it.app.live is not None
         for scenario in SCENARIOS.values():
             if (json.dumps(scenario.settings), scenario.stores) != (settings, stores):
+                continue
+            if scenario.by_name and through is not None:
                 continue
             it.app.live.rulebook = book(scenario.policies)
             for kind in scenario.kinds:
@@ -309,6 +318,7 @@ async def _with_tokens(
             yield it, idp
 
 
+@pytest.mark.usefixtures("through")
 @pytest.mark.parametrize("kind", HTTP, ids="-".join)
 async def test_scopes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """D8: on a connection that calls a tool without scopes all the time, a token calls no tool that it has none for;
@@ -341,6 +351,7 @@ def _lasting(idp: AuthorizationServer, seconds: float) -> dict[str, Any]:
     return {"authorization": f"Bearer {idp.token('alice', audience=AUDIENCE, lifetime=seconds)}"}
 
 
+@pytest.mark.usefixtures("through")
 @pytest.mark.parametrize("kind", HTTP, ids="-".join)
 async def test_a_token_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """D4: the clock goes on while the connection is used; a newer token goes on in its place."""
@@ -365,6 +376,7 @@ async def test_a_token_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
                 await _play(it, host, [Step("old.any", headers=second)], on=on)
 
 
+@pytest.mark.usefixtures("through")
 @pytest.mark.parametrize("kind", HTTP, ids="-".join)
 async def test_whose_token_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """D4, D8: two people on one connection, as through a proxy: each call is by the token that it came with."""

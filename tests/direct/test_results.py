@@ -18,6 +18,8 @@ from tests.direct.direct_harness import (
 )
 from tests.peers.toolbox import Json
 
+pytestmark = pytest.mark.usefixtures("through")
+
 
 class Case(NamedTuple):
     """Lines that answer a call, and the way it is answered."""

@@ -34,6 +34,7 @@ from tests.end_to_end.scripted_host import BOUND, MODERN
 from tests.peers.toolbox import Json
 from tests.polling import until
 
+pytestmark = pytest.mark.usefixtures("through")
 WAYS: Final = {False: PIPELINE, True: DIRECT}
 HOLD: Final = {"keep": "k", "writes": [text("late")]}
 QUESTION: Final = (

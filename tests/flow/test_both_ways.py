@@ -69,15 +69,17 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def seen(self: DirectCalls, known: Any, params: dict[str, Any], answer: Any) -> Any:
         call = begin(self, known, params, answer)
         if call is not None:
-            begun.append(params["name"])
+            begun.append(call.plan.tool.name)
         return call
 
     monkeypatch.setattr(DirectCalls, "send_at_once", seen)
     return begun
 
 
-async def called(host: ScriptedHost, name: str, meta: Json) -> str:
-    return outcome_of(await host.ask("tools/call", {"name": name, "arguments": {}}, meta).message())
+async def called(host: ScriptedHost, name: str, meta: Json, through: str | None = None) -> str:
+    params: Json = {"name": name, "arguments": {}}
+    params = params if through is None else {"name": through, "arguments": params}
+    return outcome_of(await host.ask("tools/call", params, meta).message())
 
 
 def trace(number: int) -> Json:
@@ -86,26 +88,27 @@ def trace(number: int) -> Json:
 
 @pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
 @pytest.mark.parametrize("way", ["direct", "pipeline"])
+@pytest.mark.parametrize("through", [None, "call_tool"], ids=["by name", "call_tool"])
 async def test_what_a_result_brings(
-    background: BackgroundLoop, tmp_path: Path, direct: list[str], way: str, version: str
+    background: BackgroundLoop, tmp_path: Path, direct: list[str], way: str, version: str, through: str | None
 ) -> None:
     harness = opened(background, tmp_path, rules(FLOW))
     if way == "pipeline":
         harness.app.gateway.direct.send_at_once = lambda *_: None  # type: ignore[method-assign]
     async with harness.connect_as(("http", version), "ada") as host:
         for number, _ in enumerate(BRINGS, 1):
-            await called(host, "mail.list", trace(number))
+            await called(host, "mail.list", trace(number), through)
     for number, (name, brings) in enumerate(BRINGS.items(), 1):
         # A conversation of its own: a session, or a trace that was heard of before anything was read.
         async with harness.connect_as(("http", version), "ada") as host:
             await host.list()
             meta = trace(number) if version == MODERN else {}
             for _ in range(2):
-                assert await called(host, "mail.list", meta) == "ok"
-            assert await called(host, "mail.send", meta) == "ok"
+                assert await called(host, "mail.list", meta, through) == "ok"
+            assert await called(host, "mail.send", meta, through) == "ok"
             for _ in range(2):
-                assert await called(host, f"data.{name}", meta) in ("ok", "error")
-            assert await called(host, "mail.send", meta) == ("flow_denied" if brings else "ok"), name
+                assert await called(host, f"data.{name}", meta, through) in ("ok", "error")
+            assert await called(host, "mail.send", meta, through) == ("flow_denied" if brings else "ok"), name
     assert bool(direct) is (way == "direct")
     if way == "direct":
         assert {f"data.{name}" for name in ANSWERS} <= set(direct)

@@ -36,9 +36,10 @@ def harness(
     return ObservedHarness(background, folder, receiver, servers, policy, ["shop"], audit={"capture": "full"})
 
 
+@pytest.mark.parametrize("through", [None, "call_tool"], ids=["by name", "call_tool"])
 @pytest.mark.parametrize("host_kind", [kind for kind in HOST_KINDS if kind[0] == "stdio"], ids="-".join)
 async def test_the_same_is_kept(
-    harness: ObservedHarness, host_kind: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    harness: ObservedHarness, host_kind: tuple[str, str], monkeypatch: pytest.MonkeyPatch, through: str | None
 ) -> None:
     """Proves: D9, F5. But for times and ids, nothing tells how a call was answered."""
     pipeline, begun = harness.app.gateway._pipeline, []
@@ -50,12 +51,13 @@ async def test_the_same_is_kept(
 
     monkeypatch.setattr(pipeline, "call_tool", calling)
     monkeypatch.setattr(provenance, "_written", lambda second: "then")
-    before, conversation = await harness.call_counts(), f"{'-'.join(host_kind)}-direct"
+    before, conversation = await harness.call_counts(), f"{'-'.join(host_kind)}-{through}-direct"
     async with harness.connect_as(host_kind, "shop") as host:
         for server in ("old", "new"):
             for lines in WRITES.values():
                 plain: Json = {"name": f"{server}.any", "arguments": {"writes": [text("plain")]}}
                 for params in (plain, {**plain, "arguments": {"writes": lines}}):
+                    params = params if through is None else {"name": through, "arguments": params}
                     await host.ask("tools/call", params, {CONVERSATION: conversation}).message()
     await harness.flush()
     rows = harness.rows(conversation)
@@ -71,11 +73,13 @@ async def test_the_same_is_kept(
             for lines in WRITES.values():
                 plain = {"name": f"{server}.any", "arguments": {"writes": [text("plain")]}}
                 for params in (plain, {**plain, "arguments": {"writes": lines}}):
+                    params = params if through is None else {"name": through, "arguments": params}
                     await host.ask("tools/call", params, {CONVERSATION: f"{conversation} in the pipeline"}).message()
     await harness.flush()
     usual = harness.rows(f"{conversation} in the pipeline")
     assert len(begun) - begun_before == len(usual) == len(rows)
     assert directly >= len(rows) // 2
+    assert {row.get("via") for row in rows} == {through}
     for row, other in zip(rows, usual, strict=True):
         same = {**row, "conversation_id": other["conversation_id"]}
         assert {name: same[name] for name in same if name not in OWN} == {

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError
+from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin
 from aggregator.gateway import eras
 from aggregator.gateway.ask.next_round import CALL, is_complete
@@ -27,7 +28,7 @@ from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
-from aggregator.gateway.views.views import Views
+from aggregator.gateway.views.views import View, Views
 from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.codec import TooDeep, encode
@@ -47,6 +48,30 @@ _PLANS: Final = 64
 _NO_ARGUMENTS: Final[dict[str, Any]] = {}
 
 
+# The name and the arguments of a call that is in the arguments of another one.
+InnerCall = tuple[str, dict[str, Any]]
+
+
+class InnerCalls(Protocol):
+    """The part of the gateway that finds the call in a call of a meta tool.
+
+    names: the meta tools that call another tool.
+    """
+
+    @property
+    def names(self) -> frozenset[str]: ...
+
+    def inner(self, params: dict[str, Any]) -> InnerCall | None:
+        """Return the call in the params of a call of a meta tool; None if finding it takes more than a look."""
+
+    def tool(self, view: View, outer: str, name: str) -> ToolRecord | None:
+        """Return the tool that is called by this name through a meta tool; None if that may take a wait, or more than
+        one is meant, or none.
+
+        Holds as long as the plans of the tool do.
+        """
+
+
 class DirectCalls:
     """The maker of direct calls."""
 
@@ -62,6 +87,7 @@ class DirectCalls:
         delivery: ResultDelivery,
         pipeline: Pipeline,
         rate_limits: RateLimits,
+        inner_calls: InnerCalls,
     ) -> None:
         self._supervisor = supervisor
         self._views = views
@@ -72,6 +98,7 @@ class DirectCalls:
         self._delivery = delivery
         self._pipeline = pipeline
         self.rate_limits = rate_limits
+        self._inner_calls = inner_calls
         # Calls from after the last turn of the timer, and older ones.
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
@@ -121,11 +148,18 @@ class DirectCalls:
             same_meta or (type(meta) is dict and constant_part(meta) == known.meta)
         ):
             return None
-        plan = self._plan(known, params["name"])
+        name, given, via = params["name"], params.get("arguments", _NO_ARGUMENTS), None
+        if name in self._inner_calls.names:
+            inner = self._inner_calls.inner(params)
+            if inner is None:
+                return None
+            via, (name, given) = name, inner
+        plan = self._plan(known, name, via)
         if plan is None:
             return None
+        if via is not None:
+            params = {**params, "name": plan.tool.name, "arguments": given}
         permitted = perf_counter()
-        given = params.get("arguments", _NO_ARGUMENTS)
         arguments = plan.check.arguments(given) if plan.check is not None and type(given) is dict else None
         if arguments is None:
             return None
@@ -166,13 +200,16 @@ class DirectCalls:
             and (observers.has_space is None or observers.has_space())
         )
 
-    def _plan(self, known: KnownHost, name: str) -> PreparedCall | None:
-        """Return the plan for calls of a host by a name; None if they need a task."""
-        plan = known.plans.get(name)
+    def _plan(self, known: KnownHost, name: str, via: str | None) -> PreparedCall | None:
+        """Return the plan for calls of a host by a name, and by a meta tool; None if they need a task."""
+        plans = known.plans.get(via)
+        if plans is None:
+            plans = known.plans[via] = {}
+        plan = plans.get(name)
         if plan is None or not self._plans.holds(plan):
-            known.plans.pop(name, None)
+            plans.pop(name, None)
             view = self._views.of(known.host.principal)
-            tool = self._resolver.called(view, name)
+            tool = self._resolver.called(view, name) if via is None else self._inner_calls.tool(view, via, name)
             if (
                 tool is None
                 or self._resolver.is_only_remembered(tool)
@@ -180,9 +217,9 @@ class DirectCalls:
                 or view.style(known.host.style) != known.style
             ):
                 return None
-            if len(known.plans) >= _PLANS:
-                known.plans.clear()
-            plan = known.plans[name] = self._plans.prepare(view, tool, known.host.frontend)
+            if len(plans) >= _PLANS:
+                plans.clear()
+            plan = plans[name] = self._plans.prepare(view, tool, known.host.frontend, via)
         if plan.needs_task is not None:
             return None
         negotiated = plan.upstream.negotiated

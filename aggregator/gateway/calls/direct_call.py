@@ -136,7 +136,7 @@ class DirectCall(DirectRequest):
     def record(self) -> CallRecord:
         """Return the record of the call so far."""
         plan, received = self.plan, self.received
-        record = begin_record(self.trace, self.known.recorded, self.params, received, self.started)
+        record = begin_record(self.trace, self.known.recorded(plan.via), self.params, received, self.started)
         enter_tool(record, plan.tool)
         record.upstream_version = self.session.negotiated.version
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
@@ -164,7 +164,8 @@ class DirectCall(DirectRequest):
     def as_call(self) -> ToolCall:
         """Return the call in the form of the pipeline."""
         known = self.known
-        return ToolCall(known.host.principal, self.params, known.version, known.style, known.conversation)
+        principal, conversation = known.host.principal, known.conversation
+        return ToolCall(principal, self.params, known.version, known.style, conversation, self.plan.via)
 
 
 class LateChannel:

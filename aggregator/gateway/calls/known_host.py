@@ -30,12 +30,13 @@ class KnownHost:
     meta: the constant part of the `_meta` of its calls.
     is_plain: whether its calls can do without a task; None until the first repeated call. The facts below are worked
     out then, so that a host with one call does not pay for them.
-    caller: the host for upstreams, without a channel. recorded: the host for records.
+    caller: the host for upstreams, without a channel.
     is_exact: a `_meta` equal to this one has the same JSON onward. (In Python, 1 equals `True` and 1.0.)
     """
 
     __slots__ = (
         "_passed_on",
+        "_recorded",
         "caller",
         "capabilities",
         "conversation",
@@ -47,13 +48,12 @@ class KnownHost:
         "modern",
         "names",
         "plans",
-        "recorded",
         "style",
         "version",
     )
 
     caller: RequestCaller
-    recorded: RecordedCaller
+    _recorded: dict[str | None, RecordedCaller]
     style: Style
     conversation: str | None
     may_be_parked: bool
@@ -68,8 +68,8 @@ class KnownHost:
         self.names = host.style
         self.capabilities = host.capabilities
         self.is_plain: bool | None = None
-        # By the name that the host calls.
-        self.plans: dict[str, PreparedCall] = {}
+        # By the meta tool that is called, if one is, and by the name that the host calls.
+        self.plans: dict[str | None, dict[str, PreparedCall]] = {}
 
     def work_out(self, view: View) -> bool:
         """Work out the facts that a call without a task needs. Return whether such calls can do without one."""
@@ -84,7 +84,7 @@ class KnownHost:
         self.caller = RequestCaller(host, self.version, params, None)
         # As in `InputRequests.parks`: a server of the handshake eras could ask this host by a result alone.
         self.may_be_parked = self.modern and self.caller.abilities != NOTHING
-        self.recorded = CallLog.caller_of(call, host)
+        self._recorded = {None: CallLog.caller_of(call, host)}
         self._passed_on = eras.onward(meta, trusted=False), eras.onward(meta, trusted=True)
         self.is_exact = not _has_numbers(self._passed_on[True])
         return self.caller.level is None
@@ -92,6 +92,13 @@ class KnownHost:
     def holds(self, meta: Mapping[str, Any] | None) -> bool:
         """Return True if all these facts hold for another call, with this `_meta`."""
         return self.is_same() and (meta == self.meta or (type(meta) is dict and constant_part(meta) == self.meta))
+
+    def recorded(self, via: str | None) -> RecordedCaller:
+        """Return the host for records of calls that come by a meta tool, or by none."""
+        found = self._recorded.get(via)
+        if found is None:
+            found = self._recorded[via] = self._recorded[None]._replace(via=via)
+        return found
 
     def passed_on(self, *, trusted: bool) -> dict[str, Any]:
         """Return the part of `meta` for upstreams; do not change it."""

@@ -49,6 +49,7 @@ class PreparedCall:
     keeps_structured: its host expects structured results whole.
     hooks: the hooks that concern it.
     extends: the time limit, if progress starts it anew; else None.
+    via: the meta tool that the calls come by; else None.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class PreparedCall:
         "terms",
         "tool",
         "upstream",
+        "via",
     )
 
     def __init__(
@@ -79,6 +81,7 @@ class PreparedCall:
         keeps_structured: bool,
         hooks: tuple[CallHook, ...] = (),
         called: "PreparedCall | None" = None,
+        via: str | None = None,
     ) -> None:
         self.tool = tool
         self.ruling = ruling
@@ -91,6 +94,7 @@ class PreparedCall:
         self.keeps_structured = keeps_structured
         self.hooks = hooks
         self.called = called
+        self.via = via
         self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
 
 
@@ -138,6 +142,7 @@ class CallPlans:
             by_model=by_model,
             keeps_structured=self._tells_schemas and not by_model and "outputSchema" in tool.definition,
             hooks=hooks,
+            via=via,
         )
 
     def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:
@@ -154,6 +159,7 @@ class CallPlans:
             keeps_structured=called.keeps_structured,
             hooks=called.hooks,
             called=called,
+            via=called.via,
         )
 
     def holds(self, plan: PreparedCall) -> bool:

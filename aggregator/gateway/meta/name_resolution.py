@@ -5,7 +5,7 @@ between two.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
@@ -97,6 +97,12 @@ class WrittenNames:
 def _bare(name: str) -> str:
     """Return a name without backticks around it and without `()` after it."""
     return unfenced(name).removesuffix("()").strip() or name
+
+
+def may_be_written_for(name: str, known: Collection[str]) -> bool:
+    """Tell whether a name may be another spelling of a known one: see `WrittenNames.spellings`."""
+    bare = _bare(name)
+    return any(one in known for one in (name, bare, without_host_prefix(bare)))
 
 
 def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:

@@ -1,0 +1,13 @@
+"""Calls of a tool by its name, and through `call_tool`."""
+
+import pytest
+
+from tests.direct import direct_harness
+
+
+@pytest.fixture(params=[None, "call_tool"], ids=["by name", "call_tool"])
+def through(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """Have hosts call every tool by its name, and again through a meta tool, which changes nothing else."""
+    found: str | None = request.param
+    monkeypatch.setattr(direct_harness, "THROUGH", found)
+    return found
