@@ -102,6 +102,7 @@ CASES: Final = {
     "one at once": Case(lambda it: rules(it, limits={"old.number": {"concurrent": 1}}), DIRECT),
     "a short result": Case(
         lambda it: rules(it, limits={"old.number": {"result_bytes": "1KiB"}}),
+        TAKEN_OVER,
         arguments={"n": 1, "writes": [text("x" * 5000)]},
     ),
     "names without dots": Case(lambda it: rules(it, names="compatible"), DIRECT),

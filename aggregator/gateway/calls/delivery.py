@@ -14,6 +14,7 @@ from aggregator.gateway.calls.provenance import attributed
 from aggregator.gateway.calls.stages import Checked, Permitted
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
+from aggregator.policy.limits import Limits
 from aggregator.results.gateway.keeper import ResultSource
 from aggregator.results.gateway.showing import LargeResults, knows_links
 
@@ -38,7 +39,7 @@ class ResultDelivery:
 
         The plan needs no task.
         """
-        steps = self._steps(plan, host, result, _not_at_once, is_bounded=False)
+        steps = self._steps(plan, host, result, _not_at_once, plan.ruling.limits)
         try:
             next(steps)
         except StopIteration as done:
@@ -53,7 +54,7 @@ class ResultDelivery:
         """Return a result as its host gets it. `labels` are the flow labels that it has."""
         permitted = checked.permitted
         fit = partial(self._fitted, permitted, host, labels)
-        steps = self._steps(permitted.plan, host, result, fit, is_bounded=permitted.ruling.limits.bounds_results)
+        steps = self._steps(permitted.plan, host, result, fit, permitted.ruling.limits)
         try:
             work = next(steps)
             while True:
@@ -62,11 +63,8 @@ class ResultDelivery:
             delivered: dict[str, Any] = done.value
             return delivered
 
-    def _steps(self, plan: PreparedCall, host: Host, result: dict[str, Any], fit: Fit, *, is_bounded: bool) -> Steps:
-        """Yield the work that takes long, for its outcome; return the result as its host gets it.
-
-        is_bounded: the policy limits the size of results.
-        """
+    def _steps(self, plan: PreparedCall, host: Host, result: dict[str, Any], fit: Fit, limits: Limits) -> Steps:
+        """Yield the work that takes long, for its outcome; return the result as its host gets it."""
         tool, upstream, called = plan.tool, plan.upstream, plan.called or plan
         content: Any = result.get("content")
         alone = _is_one_text(content)
@@ -81,8 +79,11 @@ class ResultDelivery:
             result = yield partial(self._checker.result, config, called.tool, result, host.principal.agent_id)
             alone = False
         large = self._large_results
-        if is_bounded:
-            small = False
+        if limits.bounds_results:
+            counts_tokens = plan.by_model or large.cuts_direct
+            small = large.surely_fits(
+                result, limits, keeps_structured=plan.keeps_structured, counts_tokens=counts_tokens
+            )
         elif not (plan.by_model or large.cuts_direct):
             small = not is_long(content)
         elif alone and (plan.keeps_structured or "structuredContent" not in result):

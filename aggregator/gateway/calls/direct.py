@@ -28,7 +28,7 @@ from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
-from aggregator.gateway.views.views import View, Views
+from aggregator.gateway.views.views import View, Views, has_scopes
 from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.wire.codec import TooDeep, encode
@@ -156,6 +156,8 @@ class DirectCalls:
             via, (name, given) = name, inner
         plan = self._plan(known, name, via)
         if plan is None:
+            return None
+        if plan.ruling.scopes and not has_scopes(known.host.principal, plan.ruling.scopes):
             return None
         if via is not None:
             params = {**params, "name": plan.tool.name, "arguments": given}

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.resolve import Resolver
@@ -28,8 +27,6 @@ class NeedsTask(StrEnum):
     """The reason why calls of a tool need a task."""
 
     DECISION = "the policy does not simply allow it"
-    RESULT_LIMITS = "the policy limits the size of its results"
-    SCOPES = "the scopes of the token have to be compared"
     STAND_INS = "another tool may answer in its place"
     HEADERS = "its arguments are sent as headers too"
     SHORT_LIMIT = "its time limit is short"
@@ -138,7 +135,7 @@ class CallPlans:
             upstream,
             check,
             self._terms(),
-            self._reason(view.principal, tool, ruling, check, hooks),
+            self._reason(tool, ruling, check, hooks),
             by_model=by_model,
             keeps_structured=self._tells_schemas and not by_model and "outputSchema" in tool.definition,
             hooks=hooks,
@@ -172,20 +169,11 @@ class CallPlans:
         )
 
     def _reason(
-        self,
-        principal: Principal,
-        tool: ToolRecord,
-        ruling: Ruling,
-        check: QuickCheck | None,
-        hooks: tuple[CallHook, ...],
+        self, tool: ToolRecord, ruling: Ruling, check: QuickCheck | None, hooks: tuple[CallHook, ...]
     ) -> NeedsTask | None:
         """Return why calls of a tool need a task, or None."""
         if ruling.decision.verdict != "allow":
             return NeedsTask.DECISION
-        if ruling.limits.bounds_results:
-            return NeedsTask.RESULT_LIMITS
-        if ruling.scopes and principal.token is not None:
-            return NeedsTask.SCOPES
         if tool.name in self._failover.others:
             return NeedsTask.STAND_INS
         if tool.param_headers:

@@ -110,8 +110,8 @@ class View:
 
     def may_stand_in(self, tool: ToolRecord) -> bool:
         """Tell whether a tool may answer in place of another: it needs no confirmation and no scopes."""
-        ruling, token = self.ruling(tool), self.principal.token
-        return ruling.decision.verdict == "allow" and (token is None or not lacking(ruling.scopes, token.scopes))
+        ruling = self.ruling(tool)
+        return ruling.decision.verdict == "allow" and has_scopes(self.principal, ruling.scopes)
 
     def require_scopes(self, name: str, wanted: tuple[str, ...], meant: ToolRecord | None = None) -> None:
         """Check that the token of the agent, if it came with one, has the scopes that rules require for a tool or an
@@ -245,6 +245,11 @@ class View:
     def expose(self, frontend: Expose) -> Expose:
         """Return how much is listed for this agent, given the setting of the frontend."""
         return self._rules.expose or frontend if self._rules is not None else frontend
+
+
+def has_scopes(principal: Principal, wanted: tuple[str, ...]) -> bool:
+    """Tell whether an agent has the scopes that rules require; an agent without a token needs none."""
+    return principal.token is None or not lacking(wanted, principal.token.scopes)
 
 
 class Views:

@@ -19,6 +19,9 @@ from aggregator.wire.codec import TooDeep, encode
 _WITHOUT_RESOURCES: Final = "v1"
 # The first revision that has links to resources in results.
 _LINKS_SINCE: Final = "2025-06-18"
+# Results with no more values, and no longer texts, are measured at once.
+_VALUES: Final = 64
+_CHARACTERS: Final = 2**14
 # Without a bound on tokens, a page of a result that was too large in bytes has so many at most.
 _PAGE_TOKENS: Final = 10_000
 
@@ -66,6 +69,41 @@ class LargeResults:
                         characters += len(text)
         return characters <= (self.most_characters if most is None else most)
 
+    def surely_fits(
+        self, result: Mapping[str, Any], limits: Limits, *, keeps_structured: bool, counts_tokens: bool
+    ) -> bool:
+        """Return whether a short look shows that `fitted` returns a result whole. The arguments are the same."""
+        if is_long(result.get("content")):
+            return False
+        most = self._most_tokens(limits, counts_tokens=counts_tokens)
+        if not self._fits_tokens(result, most, keeps_structured=keeps_structured):
+            return False
+        if limits.result is None:
+            return True
+        try:
+            return is_small(result, _VALUES, _CHARACTERS) and len(encode(result)) <= limits.result.most
+        except TooDeep:
+            return False
+
+    def _most_tokens(self, limits: Limits, *, counts_tokens: bool) -> int:
+        """Return the tokens that a result may have; 0 for no bound."""
+        most = self.keeper.config.max_tokens
+        bounds = [most] if most and counts_tokens else []
+        bounds += [limits.tokens.most] if limits.tokens is not None else []
+        return min(bounds, default=0) if self.keeper.can_keep else 0
+
+    def _fits_tokens(self, result: Mapping[str, Any], most: int, *, keeps_structured: bool) -> bool:
+        """Return whether a short look shows that no bound on tokens cuts a result."""
+        return (
+            not most
+            or result.get("isError") is True
+            # A long list is gone through in the thread.
+            or (
+                not is_long(result.get("content"))
+                and self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER)
+            )
+        )
+
     async def fitted(
         self,
         result: dict[str, Any],
@@ -87,18 +125,8 @@ class LargeResults:
         on tokens counts. `labels`: its flow labels.
         """
         config, keeper = self.keeper.config, self.keeper
-        bounds = [config.max_tokens] if config.max_tokens and counts_tokens else []
-        bounds += [limits.tokens.most] if limits.tokens is not None else []
-        most = min(bounds, default=0) if keeper.can_keep and not for_program else 0
-        if limits.result is None and (
-            not most
-            or result.get("isError") is True
-            # A long list is gone through in the thread.
-            or (
-                not is_long(result.get("content"))
-                and self.is_small(result, structured=not keeps_structured, most=most / TOKENS_OF_CHARACTER)
-            )
-        ):
+        most = self._most_tokens(limits, counts_tokens=counts_tokens) if not for_program else 0
+        if limits.result is None and self._fits_tokens(result, most, keeps_structured=keeps_structured):
             return result
         preview_tokens = min(keeper.preview_tokens, most) if most else keeper.preview_tokens
         try:
