@@ -23,6 +23,9 @@ GROWTH: Final = 1.03
 # Counts of one way, until so many in a row were no better; background work stands in some of them.
 MOST: Final = 60
 IN_A_ROW: Final = 4
+# The same where calls of functions are counted, which takes less time, and has to be exact.
+MOST_EXACT: Final = 400
+IN_A_ROW_EXACT: Final = 40
 
 
 class Size(NamedTuple):
@@ -37,6 +40,11 @@ class Size(NamedTuple):
 
 FEW: Final = Size(2, 2, 2, 2, 2)
 MANY: Final = Size(50, 50, 50, 50, 50)
+# By number of servers.
+SERVERS: Final = {number: Size(number, 10, 1, 1, 1) for number in (1, 10, 100)}
+# How much more a call through a meta tool may do than a call by name, and how much a search grows with servers.
+THROUGH: Final = 1.3
+SEARCH: Final = 1.1
 ARGUMENTS: Final = {"text": "a line", "limit": 3}
 # By way: the tool that the host calls, with its arguments.
 CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -85,13 +93,15 @@ def _act(host: HttpHost, way: str) -> Callable[[], Awaitable[None]]:
     return call if way in CALLS else read if way in READS else post
 
 
-async def _least(act: Callable[[], Awaitable[None]]) -> Work:
-    """Return the least work of an act, once it has been done before and nothing runs in the background."""
+async def _least(act: Callable[[], Awaitable[None]], *, calls: bool = False) -> Work:
+    """Return the least work of an act, once it has been done before and nothing runs in the background. `calls`: count
+    calls of functions, not byte codes.
+    """
     least: Work | None = None
     worse = 0
-    for _ in range(MOST):
+    for _ in range(MOST_EXACT if calls else MOST):
         work = Work()
-        with work.counted():
+        with work.called() if calls else work.counted():
             await act()
         if not work.is_whole:
             continue
@@ -99,7 +109,7 @@ async def _least(act: Callable[[], Awaitable[None]]) -> Work:
             least, worse = work, 0
             continue
         worse += 1
-        if worse == IN_A_ROW:
+        if worse == (IN_A_ROW_EXACT if calls else IN_A_ROW):
             return least
     raise AssertionError("the work of a call does not settle")
 
@@ -140,3 +150,23 @@ async def test_no_call_pays_for_how_many_there_are(tmp_path: Path, monkeypatch: 
     for way, few in counted[0].items():
         many = counted[1][way]
         assert many.total <= few.total * GROWTH, f"{way}: {many.more_than(few)}"
+
+
+async def test_calls_through_meta_tools_cost_what_direct_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 1, 10 and 100 servers: the same Python calls for a call by name, through `call_tool`, and for a search."""
+    ways = [(way, era) for way in ("direct", "call_tool", "read_tool") for era in (LEGACY[-1], MODERN)]
+    counted: dict[tuple[str, str], list[Work]] = {}
+    for number, size in SERVERS.items():
+        async with _hosts(tmp_path / f"{number}", monkeypatch, size) as hosts:
+            for way, era in (*ways, ("search_tools", MODERN)):
+                work = await _least(_act(hosts[era], way), calls=True)
+                counted.setdefault((way, era), []).append(work)
+    for way in ways:
+        found = counted[way]
+        assert len({work.total for work in found}) == 1, (way, found[-1].more_than(found[0]))
+        assert found[0].total <= counted["direct", way[1]][0].total * THROUGH, way
+    least, *others = sorted(counted["search_tools", MODERN], key=lambda work: work.total)
+    for work in others:
+        assert work.total <= least.total * SEARCH, work.more_than(least)
