@@ -40,7 +40,9 @@ def background() -> Iterator[BackgroundLoop]:
 @pytest.fixture(scope="package")
 def harness(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> ServerHarness:
     """A shared harness, for tests whose additions have names of their own."""
-    made = ServerHarness(background, write_config(tmp_path_factory.mktemp("house"), entries(background)))
+    folder = tmp_path_factory.mktemp("house")
+    path = write_config(folder, entries(background))
+    made = ServerHarness(background, path, storage=f"sqlite+aiosqlite:///{folder}/kept.db")
     assert {name: upstream.state for name, upstream in made.app.upstreams.items()} == dict.fromkeys(UPSTREAMS, "ready")
     # A stdio host that leaves ends the whole program and its notifications; here the other hosts go on.
     made.app.gateway.list_changes.close = lambda: None  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from tests.end_to_end.scripted_host import META, HttpWire
 from tests.passthrough.drives import FeatureCase, drive, drive_in_turn, drive_with_answers, instead
-from tests.passthrough.everything import ASKED, LINES, QUESTIONS
+from tests.passthrough.everything import ASKED, LARGE, LINES, QUESTIONS
 from tests.passthrough.upstreams import subscribed_to
 from tests.peers.toolbox import Json
 from tests.polling import until
@@ -142,6 +142,16 @@ async def roots_changed(case: FeatureCase) -> None:
 
 
 # -- on the way
+
+
+@drive_in_turn
+async def tools_large_results(case: FeatureCase) -> None:
+    """A model that calls the same tool by `call_tool` is shown its beginning."""
+    assert (await case.did("large"))["content"] == LARGE["content"]
+    params = {"name": "call_tool", "arguments": {"name": f"{case.upstream}.large"}}
+    shown = await case.host.ask("tools/call", params).result()
+    assert shown["_meta"]["aggregator/shortened"]["handle"]
+    assert len(str(shown)) < 50_000
 
 
 @drive_in_turn

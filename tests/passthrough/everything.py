@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import warnings
 from collections.abc import Mapping
 from hashlib import sha256
@@ -21,6 +22,13 @@ from tests.peers.toolbox import Json, text, text_result, tool
 
 PLACE: Final[Json] = {"place": {"type": "string", "x-mcp-header": "Place"}}
 ASKED: Final = "demo://item/asked"
+# Some 1 MB of JSON text, half of which does not parse.
+LARGE: Final[Json] = {
+    "content": [
+        text(json.dumps({"rows": ["x" * 98] * 10_000})),
+        {**text("for you"), "annotations": {"audience": ["user"]}},
+    ]
+}
 LINES: Final[list[Json]] = [
     {"level": "debug", "data": "quiet", "logger": "inner"},
     {"level": "error", "data": {"deep": [1, None]}},
@@ -63,6 +71,7 @@ _OWN: Final[list[Json]] = [
     tool("drop", "Takes something out of a list.", {"kind": {"type": "string"}, "name": {"type": "string"}}),
     tool("task", "Runs as a task only.", execution={"taskSupport": "required"}),
     tool("unasked", "Answers with a task."),
+    tool("large", "A large result."),
     tool("app", "For an app alone.", _meta={"ui": {"visibility": ["app"]}}),
 ]
 _ASKING: Final = (("prompts/get", "ask"), ("resources/read", ASKED))
@@ -150,6 +159,8 @@ class Everything(Library):
                 return {"resultType": "task", "taskId": "t", "status": "working"}
             case "any":
                 return {**text_result("3.5"), "structuredContent": 3.5}
+            case "large":
+                return LARGE
             case "place":
                 return text_result(arguments["place"])
             case "page" if arguments["key"] not in self._visited:
