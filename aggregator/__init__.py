@@ -135,7 +135,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "look_alikes",
             "output",
         ),
-        ("structure",),
+        ("structure", "read_text"),
         (".",),
     ),
     "upstream.transports": ((".",), ("http_clients",)),

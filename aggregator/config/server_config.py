@@ -189,9 +189,10 @@ class ServerConfig(ConfigModel):
         examples=["enforce"],
     )
     coerce: bool = Field(
-        default=False,
-        description="`true`: arguments that models often get wrong in form are put right first, such as a number in "
-        "quotes.",
+        default=True,
+        description="Arguments that do not fit are corrected if they have one meaning only, such as a number in "
+        "quotes; `_meta` of the result says what was corrected. `false`: they are refused.",
+        examples=[False],
     )
     health: HealthConfig = Field(
         default=HealthConfig.model_construct(),

@@ -1,39 +1,66 @@
-"""Correct the usual mistakes of models: `"5"` for 5, JSON in a string, a lone value for a list, null for nothing.
+"""Correct the usual mistakes of models: `"5"` for 5, JSON in a text, null for nothing, `maxItems` for `max_items`, the
+arguments of a call inside a member `arguments`.
 
-Law: a value that fits is never touched. A value is changed only if the schema certainly rejects its type, and only to
-its single possible meaning.
+Law: what fits is never touched. A value is changed only if the schema surely does not accept it, and only to its single
+possible meaning. Whether the outcome fits is for the check to say, before anything is sent.
 """
 
-import json
-import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from aggregator.domain.names import loosened
+from aggregator.domain.text.caseless import caseless
 from aggregator.schemas.fault import UnusableSchema, step
+from aggregator.schemas.read_text import UNCLEAR, read_text
 from aggregator.schemas.structure.dialect import Dialect, dialect_of
 from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import type_of, types_of
 
 _ALL: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
-_TRUTH: Final = {"true": True, "false": False, "True": True, "False": False}
+# What models write for the arguments of a call, the right name first, and for the name of the tool beside them.
+HOLDERS: Final = (
+    *("arguments", "parameters", "args", "input", "params", "arguments_json"),
+    *("tool_input", "toolArguments", "tool_arguments", "kwargs", "payload"),
+)
+_NAMES: Final = frozenset({"name", "tool", "tool_name", "toolName", "function"})
+# Levels of such members.
+_HELD: Final = 3
 _TEXT_LIMIT: Final = 100_000
-# Characters of JSON in a text that are read in one step.
+# Characters of JSON in a text that are read, and names that are compared, in one step.
 _CHARACTERS: Final = 200
+_COMPARED: Final = 8
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
 _STEPS: Final = 2_000
+# Larger whole numbers are no longer exact as a float.
+_EXACT: Final = 2**53
 
 
-def coerce(schema: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
-    """Return the corrected value, new if it differs, and the pointers of the changes."""
+class Correction(NamedTuple):
+    """A change: the place in the arguments, as a JSON pointer, and what was done in a few words."""
+
+    pointer: str
+    done: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer or 'the whole'}: {self.done}"
+
+
+def coerce(
+    schema: Mapping[str, Any], value: Any, *, lone: bool = True, tool: str = ""
+) -> tuple[Any, Sequence[Correction]]:
+    """Return the corrected value, new if it differs, and the changes.
+
+    `lone`: a lone value may stand for a list of one. `tool` is the tool's own name, which may stand beside the
+    arguments.
+    """
     try:
         dialect = dialect_of(schema)
     except UnusableSchema:
         return value, []
-    work = _Coercion(schema, dialect)
+    work = _Coercion(schema, dialect, lone=lone)
     try:
-        return work.of(schema, value, "", 0), work.changed
+        return work.of(schema, work.unwrapped(value, tool), "", 0), work.changed
     except _TooMuch:
         return value, []
 
@@ -43,47 +70,113 @@ class _TooMuch(Exception):
 
 
 class _Coercion:
-    """The correction of one value; `changed` are the pointers of the changes."""
+    """The correction of one value; `changed` are the changes so far."""
 
-    def __init__(self, root: Mapping[str, Any], dialect: Dialect) -> None:
+    def __init__(self, root: Mapping[str, Any], dialect: Dialect, *, lone: bool) -> None:
         self._root = root
         self._dialect = dialect
+        self._lone = lone
         self._left = _STEPS
         self._known: dict[int, frozenset[str]] = {}
-        self.changed: list[str] = []
+        self.changed: list[Correction] = []
+
+    def unwrapped(self, value: Any, tool: str) -> Any:
+        """Return the arguments inside a member that holds them all, if the tool has no such argument."""
+        for _ in range(_HELD):
+            inner = self._inside(value, tool) if isinstance(value, dict) else None
+            if inner is None:
+                break
+            value = inner
+        return value
+
+    def _inside(self, value: dict[str, Any], tool: str) -> dict[str, Any] | None:
+        """Return the object in the one member that can only hold all arguments, or None."""
+        parts = self._applicable(self._root, value, 0)
+        declared, needed = _declared(parts), {name for part in parts for name in _required(part)}
+        holders = [name for name in HOLDERS if name in value and name not in declared]
+        if len(holders) != 1 or not (needed - value.keys() or any(map(_is_closed, parts))):
+            return None
+        (holder,) = holders
+        for name in value.keys() - {holder}:
+            if name in declared or name not in _NAMES or not _is_name_of(value[name], tool):
+                return None
+        inner = value[holder]
+        if isinstance(inner, str) and len(inner) <= _TEXT_LIMIT:
+            self._spend(len(inner) // _CHARACTERS)
+            inner = read_text(inner)
+        if not isinstance(inner, dict):
+            return None
+        self._spend((len(inner) + len(declared)) // _COMPARED)
+        known = set(map(loosened, declared))
+        if not (all(loosened(name) in known for name in inner) or any(name in HOLDERS for name in inner)):
+            return None
+        self.changed.append(Correction(step("", holder), "its members are the arguments"))
+        return inner
 
     def of(self, schema: Any, value: Any, at: str, depth: int) -> Any:
+        """Return the corrected value at a place."""
         self._spend()
         if depth > _DEPTH or not isinstance(schema, Mapping) or self._has_own_base(schema):
             return value
-        if not _takes(self._kinds(schema, 0), value):
-            meaning = self._meant(schema, value)
-            if meaning is not _UNCLEAR:
-                self.changed.append(at)
+        kinds = self._kinds(schema, 0)
+        if not _takes(kinds, value):
+            meaning, done = self._meant(schema, kinds, value)
+            if meaning is not UNCLEAR:
+                self.changed.append(Correction(at, done))
                 value = meaning
-        for part in self._applicable(schema, value, 0) if isinstance(value, dict | list) else ():
+        if isinstance(value, str):
+            return self._spelled(schema, value, at)
+        parts = self._applicable(schema, value, 0) if isinstance(value, dict | list) else ()
+        declared = _declared(parts) if isinstance(value, dict) else frozenset()
+        for part in parts:
             if isinstance(value, dict):
-                value = self._object(part, value, at, depth)
+                value = self._object(part, value, at, depth, declared)
             elif isinstance(value, list):
                 value = self._array(part, value, at, depth)
         return value
 
-    def _object(self, schema: Mapping[str, Any], value: dict[str, Any], at: str, depth: int) -> dict[str, Any]:
-        properties, required = schema.get("properties"), schema.get("required")
-        if not isinstance(properties, Mapping):
-            return value
+    def _object(
+        self, schema: Mapping[str, Any], value: dict[str, Any], at: str, depth: int, declared: frozenset[str]
+    ) -> dict[str, Any]:
+        """Return an object with its members corrected. `declared` are the names of all schemas that it must fit."""
+        properties = _mapping(schema, "properties")
+        others = schema.get("additionalProperties") if "patternProperties" not in schema else None
+        required, renamed = _required(schema), self._renamed(schema, value, declared)
         new: dict[str, Any] = {}
         for name, part in value.items():
-            of_name = properties.get(name)
-            if part is None and name in properties and not (isinstance(required, list) and name in required):
-                drop = "null" not in self._kinds(of_name, 0)
+            own = renamed.get(name, name)
+            if own != name:
+                self.changed.append(Correction(step(at, name), f"as {own!r:.80}"))
+            if own in properties:
+                of_name = properties[own]
+                kinds = self._kinds(of_name, 0)
+                means_nothing = part is None or (isinstance(part, str) and part in ("null", "None"))
+                drop = means_nothing and own not in required and not kinds & {"null", type_of(part)}
             else:
-                drop = False
+                of_name = others
+                drop = part is None and others is False and name not in declared
             if drop:
-                self.changed.append(step(at, name))
+                self.changed.append(Correction(step(at, name), "null as absent"))
             else:
-                new[name] = self.of(of_name, part, step(at, name), depth + 1)
-        return new if _differs(new, value) else value
+                new[own] = self.of(of_name, part, step(at, name), depth + 1)
+        return new if renamed or _differs(new, value) else value
+
+    def _renamed(
+        self, schema: Mapping[str, Any], value: Mapping[str, Any], declared: frozenset[str]
+    ) -> Mapping[str, str]:
+        """Return the declared names of members that are written in another case or with other signs between words.
+
+        Only of members that cannot stay: the schema takes no others, or needs the declared one.
+        """
+        unknown = [name for name in value if name not in declared]
+        missing = [name for name in _mapping(schema, "properties") if name not in value]
+        if not _is_closed(schema):
+            required = _required(schema)
+            missing = [name for name in missing if name in required]
+        if not unknown or not missing or "patternProperties" in schema:
+            return {}
+        self._spend((len(unknown) + len(missing)) // _COMPARED)
+        return _pairs(unknown, missing)
 
     def _array(self, schema: Mapping[str, Any], value: list[Any], at: str, depth: int) -> list[Any]:
         items = schema.get("items")
@@ -92,28 +185,90 @@ class _Coercion:
         new = [self.of(items, part, step(at, number), depth + 1) for number, part in enumerate(value)]
         return new if any(one is not other for one, other in zip(new, value, strict=True)) else value
 
-    def _meant(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """Return the one thing the value can mean, or `_UNCLEAR`."""
-        kinds = self._kinds(schema, 0)
+    def _meant(self, schema: Mapping[str, Any], kinds: frozenset[str], value: Any) -> tuple[Any, str]:
+        """Return the one thing that a value of another type can mean, or `UNCLEAR`, and what was done."""
         if isinstance(value, str) and len(value) <= _TEXT_LIMIT:
             self._spend(len(value) // _CHARACTERS)
-            read = _read(value.strip())
-            if read is not _UNCLEAR and _takes(kinds, read):
-                return read
-        if "array" in kinds and value is not None and not isinstance(value, list):
-            return self._listed(schema, value)
-        return _UNCLEAR
+            read = read_text(value)
+            if type_of(read) == "integer" and isinstance(read, float) and "number" not in kinds and abs(read) < _EXACT:
+                read = int(read)
+            if read is not UNCLEAR and _takes(kinds, read):
+                return read, f"text to {type_of(read)}"
+        if self._lone and "array" in kinds and value is not None and not isinstance(value, list):
+            return self._listed(schema, value), "to a list"
+        return UNCLEAR, ""
 
     def _listed(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """Return `[value]` if the schema's items are known and accept it, unchanged or corrected."""
+        """Return a list for a lone value, or for values between commas, if the schema's items surely accept that."""
         for part in self._applicable(schema, [], 0):
             items = part.get("items")
             if not isinstance(items, Mapping) or "prefixItems" in part:
                 continue
             kinds = self._kinds(items, 0)
-            if kinds != _ALL and (_takes(kinds, value) or self._meant(items, value) is not _UNCLEAR):
+            if kinds == _ALL:
+                continue
+            if isinstance(value, str) and not value.lstrip().startswith(("[", "{")) and ("," in value or "\n" in value):
+                return self._separated(items, kinds, value)
+            if isinstance(value, str) and "string" in kinds:
+                # The text of a list that is broken is no item.
+                return UNCLEAR if value.lstrip().startswith(("[", "{")) or not value.strip() else [value]
+            if _takes(kinds, value) or self._meant(items, kinds, value)[0] is not UNCLEAR:
                 return [value]
-        return _UNCLEAR
+        return UNCLEAR
+
+    def _separated(self, items: Mapping[str, Any], kinds: frozenset[str], text: str) -> Any:
+        """Return the parts of a text between commas, if these can be nothing else: a text with commas may be one."""
+        parts = [one.strip() for one in text.split(",")]
+        self._spend(len(parts))
+        options = self._texts(items, 0) if "string" in kinds else frozenset[str]()
+        if options is None or not all(
+            part in options or ((read := read_text(part)) is not UNCLEAR and _takes(kinds, read)) for part in parts
+        ):
+            return UNCLEAR
+        return parts
+
+    def _spelled(self, schema: Mapping[str, Any], text: str, at: str) -> str:
+        """Return the one option that a text is, but for case or signs between words; the text itself if none is."""
+        options = self._texts(schema, 0)
+        if options is None or text in options or len(text) > _CHARACTERS:
+            return text
+        self._spend(len(options) // _COMPARED)
+        for form in (caseless, loosened):
+            same = [option for option in options if form(option) == form(text)]
+            if len(same) == 1 and form(text):
+                self.changed.append(Correction(at, "another spelling of an option"))
+                return same[0]
+            if same:
+                break
+        return text
+
+    def _texts(self, schema: Any, depth: int) -> frozenset[str] | None:
+        """Return the texts that a schema could take; None for any."""
+        if not isinstance(schema, Mapping) or depth > _SCHEMA_DEPTH or self._has_own_base(schema):
+            return None
+        self._spend()
+        found: frozenset[str] | None = None
+        if "$ref" in schema:
+            target = self._resolved(schema)
+            found = self._texts(target, depth + 1) if target is not schema else None
+            if self._dialect <= Dialect.DRAFT_07:
+                return found
+        own = types_of(schema)
+        if own and "string" not in own:
+            return frozenset()
+        if isinstance(schema.get("enum"), list):
+            self._spend(len(schema["enum"]) // 4)
+            found = _both(found, frozenset(option for option in schema["enum"] if isinstance(option, str)))
+        if "const" in schema and self._dialect > Dialect.DRAFT_04:
+            found = _both(found, frozenset(option for option in [schema["const"]] if isinstance(option, str)))
+        for part in _list(schema, "allOf"):
+            found = _both(found, self._texts(part, depth + 1))
+        for keyword in ("anyOf", "oneOf"):
+            options = [self._texts(option, depth + 1) for option in _list(schema, keyword)]
+            known = [option for option in options if option is not None]
+            if options and len(known) == len(options):
+                found = _both(found, frozenset[str]().union(*known))
+        return found
 
     def _spend(self, steps: int = 1) -> None:
         self._left -= steps
@@ -191,26 +346,9 @@ class _Coercion:
         return found
 
 
-_UNCLEAR: Final = object()
-
-
 def _takes(kinds: frozenset[str], value: Any) -> bool:
     own = type_of(value)
     return own in kinds or (own == "integer" and "number" in kinds) or own not in _ALL
-
-
-def _read(text: str) -> Any:
-    """Read a text as a number, true or false, a JSON object or array."""
-    if text in _TRUTH:
-        return _TRUTH[text]
-    if _NUMBER.fullmatch(text):
-        return json.loads(text)
-    if text[:1] + text[-1:] in ("{}", "[]"):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return _UNCLEAR
-    return _UNCLEAR
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
@@ -220,3 +358,46 @@ def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
 
 def _differs(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return len(new) != len(old) or any(new[name] is not old[name] for name in new)
+
+
+def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _required(schema: Mapping[str, Any]) -> list[Any]:
+    return _list(schema, "required")
+
+
+def _declared(parts: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the names of members that these schemas declare."""
+    return frozenset(name for part in parts for name in _mapping(part, "properties"))
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Return True if a schema takes no other members than those it names."""
+    return schema.get("additionalProperties") is False and not schema.get("patternProperties")
+
+
+def _pairs(unknown: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
+    """Return the missing name for each unknown one that is the same in loosened form, if both are alone in that."""
+    written: dict[str, list[str]] = {}
+    meant: dict[str, list[str]] = {}
+    for names, by_form in ((unknown, written), (missing, meant)):
+        for name in names:
+            by_form.setdefault(loosened(name.strip()), []).append(name)
+    return {
+        names[0]: meant[form][0]
+        for form, names in written.items()
+        if form and len(names) == 1 and len(meant.get(form, ())) == 1
+    }
+
+
+def _is_name_of(value: Any, tool: str) -> bool:
+    """Return True for the name of the tool, alone or behind that of its server."""
+    return isinstance(value, str) and bool(loosened(tool)) and loosened(value).endswith(loosened(tool))
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the texts in both sets; None stands for any text."""
+    return other if one is None else one if other is None else one & other

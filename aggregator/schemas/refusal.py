@@ -2,25 +2,38 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from aggregator.domain.errors import ERROR_META_KEY, CheckCut
+from aggregator.schemas.coerce import Correction
 from aggregator.schemas.fault import Fault
 from aggregator.schemas.signature import signature
+from aggregator.schemas.structure.local import at_pointer, resolve_reference
 
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 INVALID_OUTPUT: Final = "invalid_output"
 # In the `_meta` of a result that is passed on without a complete check.
 UNCHECKED_KEY: Final = "aggregator/unchecked"
+# In the `_meta` of the result of a call whose arguments were corrected: a list of short sentences.
+CORRECTED_KEY: Final = "aggregator/corrected"
 _POINTER_SHOWN: Final = 120
+_CORRECTIONS_SHOWN: Final = 10
+# Objects without a member that they need, and names in a message; characters of a name.
+_OBJECTS_SHOWN: Final = 3
+_NAMES_SHOWN: Final = 6
+_NAME_SHOWN: Final = 60
 
 
-def input_refusal(tool_name: str, faults: Sequence[Fault], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a refused call: the faults of its arguments, and the expected form."""
+def input_refusal(
+    tool_name: str, faults: Sequence[Fault], schema: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the result of a refused call: the faults of its arguments, what came, and the expected form."""
     missing = missing_fields(faults)
     lines = [f"{tool_name} was not called: its arguments do not fit."]
     if missing:
         lines.append(f"Missing: {', '.join(missing)}.")
     lines += _lines(faults)
+    lines += _names_sent(faults, schema, given)
     expected = signature(schema)
     lines.append(f"Expected: {expected}" if expected else "Expected: no named parameters.")
     lines.append("Correct the arguments and call again.")
@@ -74,6 +87,38 @@ def _withheld(lines: list[str], error: Mapping[str, Any], result: Mapping[str, A
         "isError": True,
         "_meta": {**(meta if isinstance(meta, Mapping) else {}), ERROR_META_KEY: error},
     }
+
+
+def with_corrections(result: dict[str, Any], corrections: Sequence[Correction]) -> dict[str, Any]:
+    """Return the result of a call with what was corrected in its arguments."""
+    meta, said = result.get("_meta"), [str(one)[:_POINTER_SHOWN] for one in corrections[:_CORRECTIONS_SHOWN]]
+    if len(corrections) > _CORRECTIONS_SHOWN:
+        said.append(f"{len(corrections) - _CORRECTIONS_SHOWN} more")
+    return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), CORRECTED_KEY: said}}
+
+
+def _names_sent(faults: Sequence[Fault], schema: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Return a line for each object that lacks members: the names that came, and those that were wanted."""
+    wanted: dict[str, list[str]] = {}
+    for fault in faults:
+        if fault.keyword == "required" and fault.pointer:
+            parent, _, name = fault.pointer.rpartition("/")
+            wanted.setdefault(parent, []).append(name.replace("~1", "/").replace("~0", "~"))
+    lines = []
+    for parent, names in list(wanted.items())[:_OBJECTS_SHOWN]:
+        holder = at_pointer(given, f"#{quote(parent)}")
+        sent = list(holder) if isinstance(holder, Mapping) else []
+        properties = (resolve_reference(schema, schema) if not parent else {}).get("properties")
+        # The members that the tool knows are not the ones that were meant for others.
+        unknown = [name for name in sent if not isinstance(properties, Mapping) or name not in properties]
+        came = _quoted(unknown or sent) or "nothing"
+        lines.append(f"You sent {came}{f' in {_place(parent)}' if parent else ''}; wanted {_quoted(names)}.")
+    return lines
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(f"`{name[:_NAME_SHOWN]}`" for name in names[:_NAMES_SHOWN]) + more
 
 
 def missing_fields(faults: Sequence[Fault]) -> list[str]:

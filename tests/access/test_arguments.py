@@ -33,7 +33,7 @@ async def test_an_agent_is_shown_its_schema_and_held_to_it(
 ) -> None:
     """D6, C13, F3: the other agent is neither shown nor held to it."""
     toolbox = RecordingToolbox([ORDERS])
-    harness = open_harness({"crm": toolbox.config_entry()}, POLICIES)
+    harness = open_harness({"crm": {**toolbox.config_entry(), "coerce": False}}, POLICIES)
     async with harness.connect_as(host_kind, "one") as one, harness.connect_as(host_kind, "two") as two:
         (shown,), (plain,) = await one.list(), await two.list()
         assert plain["inputSchema"] == ORDERS["inputSchema"]
@@ -75,13 +75,14 @@ async def test_arguments_that_are_no_object(config: MakeConfig, arguments: Any) 
     assert harness.sent == []
 
 
-async def test_forms_are_put_right_only_where_the_server_says_so(config: MakeConfig) -> None:
-    """D6: and the policy is held against what is sent, not against what came."""
-    for coerce in (True, False):
-        harness = GatewayHarness(config("crm", coerce=coerce), {"crm": [ORDERS]}, POLICIES)
+async def test_forms_are_put_right_unless_the_server_says_no(config: MakeConfig) -> None:
+    """D6: and the policy is held against what is sent, not against what came. `off` is a word for false."""
+    settings: list[tuple[Json, bool]] = [({}, True), ({"coerce": True}, True), ({"coerce": "off"}, False)]
+    for setting, corrected in settings:
+        harness = GatewayHarness(config("crm", **setting), {"crm": [ORDERS]}, POLICIES)
         answer = await harness.call(harness.host("one"), "crm.orders", {"limit": "5"})
-        assert ("isError" in answer["result"]) is not coerce
-        assert [call["arguments"] for call in harness.fake_upstreams["crm"].calls] == ([{"limit": 5}] if coerce else [])
+        assert ("isError" in answer["result"]) is not corrected
+        assert [call["arguments"] for call in harness.fake_upstreams["crm"].calls] == [{"limit": 5}] * corrected
         assert (
             error_data(await harness.call(harness.host("one"), "crm.orders", {"limit": "51"}))["code"]
             == "invalid_arguments"

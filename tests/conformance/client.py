@@ -103,9 +103,7 @@ def main(url: str) -> None:
     with tempfile.TemporaryDirectory() as folder, BackgroundLoop() as background:
         names = {"names": "canonical"}
         # The suite gives a null for an argument that its schema does not let be null, and may be left out.
-        path = write_config(
-            Path(folder), {NAME: {"type": "http", "url": url, "coerce": True}}, expose="all", stdio=names
-        )
+        path = write_config(Path(folder), {NAME: {"type": "http", "url": url}}, expose="all", stdio=names)
         harness = ServerHarness(background, path)
         asyncio.run(_play(harness, scenario, revision))
 

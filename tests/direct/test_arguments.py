@@ -44,13 +44,13 @@ ARGUMENTS: Final[dict[str, Json]] = {
 @pytest.mark.parametrize("kind", [HOST_KINDS[0], HOST_KINDS[3]], ids="-".join)
 async def test_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]) -> None:
     """A6, D8: what is refused is refused in the same words, what is sent is the same."""
-    servers = {"old": child("legacy"), "right": child("modern", coerce=True), "ruled": child("legacy")}
+    servers = {"old": child("legacy"), "strict": child("modern", coerce=False), "ruled": child("legacy")}
     rules = {"properties": {"n": {"maximum": 50}}}
     async with direct_harness(tmp_path, monkeypatch, servers, policies=tmp_path / "policies") as it:
         assert it.app.live is not None
         it.app.live.rulebook = book({"agents": {"local": {"allow": ["*"], "arguments": {"ruled.*": rules}}}})
         async with it.host(*kind) as host:
-            for tool in ("old.any", "old.number", "right.number", "ruled.number"):
+            for tool in ("old.any", "old.number", "strict.number", "ruled.number"):
                 for arguments in ARGUMENTS.values():
                     await it.compare(host, {"name": tool, "arguments": arguments})
         assert DIRECT in it.ways

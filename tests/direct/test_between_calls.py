@@ -114,7 +114,7 @@ CASES: Final = {
         ),
         DIRECT,
     ),
-    "arguments are put right": Case(lambda it: reload(it, coerce=True), DIRECT, {"n": "1"}),
+    "arguments are not put right": Case(lambda it: reload(it, coerce=False), arguments={"n": "1"}),
     "results must fit": Case(lambda it: reload(it, output_validation="enforce"), DIRECT),
     "results say where they are from": Case(lambda it: reload(it, attribution="visible"), DIRECT),
     "the server is switched off": Case(lambda it: reload(it, enabled=False)),

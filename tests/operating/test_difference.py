@@ -44,7 +44,7 @@ VARIANTS: dict[str, tuple[Any, Any]] = {
     "protocol": ("auto", "legacy"),
     "isolation": ("shared", "per_agent"),
     "trusted": (False, True),
-    "coerce": (False, True),
+    "coerce": (True, False),
     "instructions": (True, False),
     "attribution": ("meta", "visible"),
     "output_validation": ("warn", "off"),

@@ -10,6 +10,10 @@ NUMBERS = {"type": "array", "items": {"type": "integer"}}
 NOTE = {"type": "object", "properties": {"n": {"type": "integer"}}}
 NULLABLE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 REFERRED = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}
+CLOSED = {"type": "object", "properties": {"max_items": {"type": "integer"}}, "additionalProperties": False}
+NEEDED = {"properties": {"max_items": {"type": "integer"}}, "required": ["max_items"]}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+PYTHON = {"a": [True, None, "it's", "say 'a' \"b\""]}
 
 PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     ({"type": "integer"}, "5", 5, [""]),
@@ -35,6 +39,32 @@ PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     ),
     ({"allOf": [NOTE]}, {"n": "1"}, {"n": 1}, ["/n"]),
     ({"oneOf": [NOTE, {"type": "string"}]}, {"n": "1"}, {"n": 1}, ["/n"]),
+    ({"type": "integer"}, "2.0", 2, [""]),
+    ({"type": "integer"}, "1e3", 1000, [""]),
+    (NULLABLE, "null", None, [""]),
+    (NULLABLE, "None", None, [""]),
+    (NOTE, {"n": None}, {}, ["/n"]),
+    (NOTE, {"n": "None"}, {}, ["/n"]),
+    (CLOSED, {"maxItems": 1, "x": None}, {"max_items": 1}, ["/maxItems", "/x"]),
+    (CLOSED, {"MAX-ITEMS": "1"}, {"max_items": 1}, ["/MAX-ITEMS", "/MAX-ITEMS"]),
+    ({**NEEDED, "type": "object"}, {"Max Items": 1, "b": 2}, {"max_items": 1, "b": 2}, ["/Max Items"]),
+    ({"additionalProperties": {"type": "integer"}}, {"a": "1"}, {"a": 1}, ["/a"]),
+    (NOTE, "{'n': 1,}", {"n": 1}, [""]),
+    (NOTE, '```json\n{"n": 1}\n```', {"n": 1}, [""]),
+    ({"type": "object"}, "{'a': [True, None, \"it's\", 'say \\'a\\' \"b\"'],}", PYTHON, [""]),
+    ({"enum": ["open", "closed"]}, "OPEN", "open", [""]),
+    ({"enum": ["in_progress", "done"]}, "In Progress", "in_progress", [""]),
+    ({"anyOf": [{"const": "asc"}, {"const": "desc"}, {"type": "null"}]}, "DESC", "desc", [""]),
+    ({"$ref": "#/$defs/s", "$defs": {"s": {"type": "string", "enum": ["asc"]}}}, "Asc", "asc", [""]),
+    ({"type": "array", "items": {"enum": ["a", "b"]}}, ["A", "b"], ["a", "b"], ["/0"]),
+    (NUMBERS, "1, 2,3", [1, 2, 3], ["", "/0", "/1", "/2"]),
+    ({"type": "array", "items": {"enum": ["a", "b"]}}, "a,b", ["a", "b"], [""]),
+    ({"type": "array", "items": NOTE}, {"n": 1}, [{"n": 1}], [""]),
+    (CITY, {"arguments": {"city": "Rome"}}, {"city": "Rome"}, ["/arguments"]),
+    (CITY, {"name": "weather.get", "arguments": {"city": "Rome"}}, {"city": "Rome"}, ["/arguments"]),
+    (CITY, {"tool": "get", "input": {"params": '{"city": "Rome"}'}}, {"city": "Rome"}, ["/input", "/params"]),
+    (CITY, {"kwargs": {"City": "Rome"}}, {"city": "Rome"}, ["/kwargs", "/City"]),
+    ({"$ref": "#/$defs/c", "$defs": {"c": CITY}}, {"args": {"city": "Rome"}}, {"city": "Rome"}, ["/args"]),
 ]
 
 LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
@@ -60,6 +90,47 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
     ({"anyOf": [NOTE, {"type": "object"}]}, {"n": "1"}),
     ({"properties": {"x": {"$id": "other", "$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}, {"x": "1"}),
     ({"$schema": "https://example.com/own", "type": "integer"}, "5"),
+    ({"type": "number"}, "1e400"),
+    ({"type": "number"}, "NaN"),
+    ({"type": "number"}, "Infinity"),
+    ({"type": "number"}, "0.12345678901234567890"),
+    ({"type": "number"}, "1,000"),
+    ({"type": "number"}, "+5"),
+    ({"type": "number"}, ""),
+    ({"type": "boolean"}, "TRUE"),
+    ({"type": "boolean"}, "1"),
+    ({"type": "object"}, '{"a": 1, "a": 2}'),
+    ({"type": "object"}, '{"a": 1e400}'),
+    ({"type": "object"}, '{"a": NaN}'),
+    ({"type": "object"}, "{'a': '\\x41'}"),
+    ({"type": "object"}, "{'a': 1"),
+    ({"type": "array"}, "(1, 2)"),
+    ({"type": ["array", "string"]}, "[1]"),
+    ({"enum": ["a", "A"]}, "á"),
+    ({"enum": ["Ab", "aB"]}, "ab"),
+    ({"enum": ["a-b", "a_b"]}, "a b"),
+    ({"anyOf": [{"enum": ["a"]}, {"type": "string"}]}, "A"),
+    ({"type": "array", "items": {"type": "string"}}, "a,b"),
+    ({"type": "array", "items": {"type": "string"}}, '["a", "b"'),
+    ({"type": "array", "items": {"type": "string"}}, ""),
+    (NUMBERS, "1,x"),
+    ({"type": "integer"}, [5]),
+    ({"type": "string"}, ["x"]),
+    (NOTE, {"N": 1}),
+    (CLOSED, {"maxItems": 1, "max-items": 2}),
+    (CLOSED, {"maxItems": 1, "max_items": 2}),
+    ({**CLOSED, "properties": {"a_b": {}, "aB": {}}}, {"A-B": 1}),
+    ({**CLOSED, "patternProperties": {"^m": {}}}, {"maxItems": 1}),
+    ({"allOf": [CLOSED, {"properties": {"maxItems": {}}}]}, {"maxItems": 1}),
+    (CITY, {"location": "Rome"}),
+    (CITY, {"arguments": {"city": "Rome"}, "unit": "c"}),
+    (CITY, {"arguments": {"city": "Rome"}, "input": {"city": "Bonn"}}),
+    (CITY, {"arguments": {"town": "Rome"}}),
+    (CITY, {"name": "other", "arguments": {"city": "Rome"}}),
+    (CITY, {"arguments": [1]}),
+    ({**CITY, "required": []}, {"arguments": {"city": "Rome"}}),
+    ({"properties": {"city": {}, "input": {}}, "required": ["city"]}, {"input": {"city": "Rome"}}),
+    ({"properties": {"city": {}, "name": {}}, "required": ["city"]}, {"name": "get", "arguments": {"city": "Rome"}}),
     ({"$schema": "http://json-schema.org/draft-07/schema#", **REFERRED, "$ref": "#/nowhere", "type": "integer"}, "5"),
 ]
 
@@ -67,15 +138,22 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
 @pytest.mark.parametrize(("schema", "value", "meant", "changed"), PUT_RIGHT)
 def test_put_right(schema: dict[str, Any], value: Any, meant: Any, changed: list[str]) -> None:
     before = repr(value)
-    assert coerce(schema, value) == (meant, changed)
+    found, corrections = coerce(schema, value, tool="get")
+    assert (found, [one.pointer for one in corrections]) == (meant, changed)
     assert repr(value) == before, "the value itself stays as it came"
 
 
 @pytest.mark.parametrize(("schema", "value"), LEFT_ALONE)
 def test_left_alone(schema: dict[str, Any], value: Any) -> None:
-    found, changed = coerce(schema, value)
+    found, changed = coerce(schema, value, tool="get")
     assert found is value
     assert changed == []
+
+
+@pytest.mark.parametrize(("schema", "value"), [(NUMBERS, 7), (NUMBERS, "7"), (NUMBERS, "7,8")])
+def test_a_lone_value_is_no_list_where_no_model_calls(schema: dict[str, Any], value: Any) -> None:
+    assert coerce(schema, value, lone=False) == (value, [])
+    assert coerce(schema, value)[0] != value
 
 
 def test_a_very_large_value_is_left_alone() -> None:

@@ -8,17 +8,20 @@ from aggregator.schemas.check import compile_check
 from aggregator.schemas.fault import Fault
 from aggregator.schemas.refusal import input_refusal, output_refusal
 from aggregator.schemas.signature import outline, signature
+from tests.peers.toolbox import Json
 from tests.schemas.shapes import SHAPES
 
 
 def test_refused_arguments_say_all_that_a_model_needs() -> None:
-    faults = compile_check(SHAPES["weather"]).faults({"extensions": "al", "where": 1})
-    result = input_refusal("amap.weather", faults, SHAPES["weather"])
+    given = {"extensions": "al", "where": 1}
+    faults = compile_check(SHAPES["weather"]).faults(given)
+    result = input_refusal("amap.weather", faults, SHAPES["weather"], given)
     assert result["content"][0]["text"].splitlines() == [
         "amap.weather was not called: its arguments do not fit.",
         "Missing: city.",
         "- city: required, but missing",
         "- extensions: expected one of 'base', 'all', got a string ('al')",
+        "You sent `where`; wanted `city`.",
         'Expected: city: string, extensions?: "base"|"all"',
         "Correct the arguments and call again.",
     ]
@@ -37,9 +40,28 @@ def test_refused_arguments_say_all_that_a_model_needs() -> None:
 
 
 def test_what_is_missing_deeper_goes_by_its_pointer() -> None:
-    result = input_refusal("t", [Fault("/a/b", "required", "nothing", "required")], {})
+    result = input_refusal("t", [Fault("/a/b", "required", "nothing", "required")], {}, {"a": {}})
     assert result["_meta"]["aggregator/error"]["missing"] == ["/a/b"]
     assert "Expected: no named parameters." in result["content"][0]["text"]
+
+
+def test_what_came_is_named_beside_what_was_wanted() -> None:
+    """Of each object that lacks a member; a member that the schema knows was not meant for another."""
+    schema: Json = {
+        "properties": {"city": {}, "unit": {}, "by~/": {"properties": {"x": {}}, "required": ["x/y"]}},
+        "required": ["city"],
+    }
+    cases: list[tuple[Json, list[str]]] = [
+        ({"location": 1, "unit": 2}, ["You sent `location`; wanted `city`."]),
+        ({"unit": 2}, ["You sent `unit`; wanted `city`."]),
+        ({}, ["You sent nothing; wanted `city`."]),
+        ({"city": 1, "by~/": {"z": 1}}, ["You sent `z` in by~/; wanted `x/y`."]),
+        ({f"a{n}": n for n in range(9)}, ["You sent `a0`, `a1`, `a2`, `a3`, `a4`, `a5` and 3 more; wanted `city`."]),
+        ({"x" * 100: 1}, [f"You sent `{'x' * 60}`; wanted `city`."]),
+    ]
+    for given, expected in cases:
+        text = input_refusal("t", compile_check(schema).faults(given), schema, given)["content"][0]["text"]
+        assert [line for line in text.splitlines() if line.startswith("You sent")] == expected
 
 
 def test_a_refused_answer_keeps_what_the_tool_said() -> None:

@@ -118,7 +118,7 @@ WARNS: Final = re.compile(r"[Dd]o not (simply )?repeat|use another tool|cannot b
 def test_what_may_be_tried_again_says_so() -> None:
     """D7: the text for the model and the mark for programs say the same, of every error there is."""
     results = [to_tool_result(error) for error in upstream_errors()] + [one.to_result() for one in refusals()]
-    results += [input_refusal("s.t", [], {}), output_refusal("s.t", [], {"content": []})]
+    results += [input_refusal("s.t", [], {}, {}), output_refusal("s.t", [], {"content": []})]
     codes = set()
     for result in results:
         error, text = result["_meta"][ERROR_META_KEY], result["content"][0]["text"]

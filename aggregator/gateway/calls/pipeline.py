@@ -47,6 +47,7 @@ from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.views import View
 from aggregator.policy.limits import Limits
 from aggregator.results.gateway.showing import LargeResults
+from aggregator.schemas.refusal import with_corrections
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.headers import mismatch
 from aggregator.wire.peer import Channel
@@ -205,12 +206,14 @@ class Pipeline:
         if fitting is not None:
             permitted.record.arguments = fitting
             return Checked(permitted, fitting), None
-        arguments, refusal = await self.checker.arguments(plan.upstream.config, tool, given, rules, agent)
+        arguments, refusal, corrections = await self.checker.arguments(
+            plan.upstream.config, tool, given, rules, agent, by_model=plan.by_model
+        )
         permitted.record.arguments = arguments
         if refusal is not None:
             blame = await self.checker.blame(tool, arguments, rules, agent)
             permitted.record.rule, permitted.record.rule_source = blame or (None, None)
-        return Checked(permitted, arguments), refusal
+        return Checked(permitted, arguments, corrections), refusal
 
     async def _answer(
         self, checked: Checked, original: Checked, view: View, host: Host, channel: Channel
@@ -219,7 +222,7 @@ class Pipeline:
 
         `original` is the agent's call; `checked` is another one if another tool stands in.
         """
-        permitted, arguments = checked
+        permitted, arguments = checked.permitted, checked.arguments
         call, tool, record = permitted.call, permitted.plan.tool, permitted.record
         caller = RequestCaller(host, call.version, call.params, channel)
         caller.questions = questions_of(permitted.guards, record)
@@ -259,7 +262,8 @@ class Pipeline:
         with timed(record, "output"):
             if guards:
                 labels = await note(guards, result, record)
-            return await self._delivery.deliver(checked, caller.host, result, labels)
+            delivered = await self._delivery.deliver(checked, caller.host, result, labels)
+            return with_corrections(delivered, checked.corrections) if checked.corrections else delivered
 
     async def _approve(self, original: Checked, view: View, caller: RequestCaller) -> dict[str, Any] | None:
         """Return None once the call is approved, else the result that carries the question to the host.
@@ -304,7 +308,9 @@ class Pipeline:
             guards.append(other)
         try:
             config, agent = plan.upstream.config, first.call.principal.agent_id
-            arguments, refusal = await self.checker.arguments(config, tool, checked.arguments, ruling.tightening, agent)
+            arguments, refusal, more = await self.checker.arguments(
+                config, tool, checked.arguments, ruling.tightening, agent, by_model=plan.by_model
+            )
         except Unverifiable:
             return None
         if refusal is not None:
@@ -313,7 +319,8 @@ class Pipeline:
         limits = together(first.ruling.limits, ruling.limits, charged=attempt.charged)
         # The decision and the approval are about the agent's call.
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
-        return Checked(Permitted(first.call, plan, ruling, first.record, tuple(guards)), arguments)
+        permitted = Permitted(first.call, plan, ruling, first.record, tuple(guards))
+        return Checked(permitted, arguments, (*checked.corrections, *more))
 
 
 def _sent_once(checked: Checked) -> Checked:

@@ -1,5 +1,6 @@
 """The later stages of a call, which only the pipeline makes; the relay sends a call of a tool only as a `Checked`."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from aggregator.domain.call import ToolCall
@@ -7,6 +8,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.calls.plan import PreparedCall
 from aggregator.gateway.hooks import Guards
 from aggregator.policy.rulebook import Ruling
+from aggregator.schemas.coerce import Correction
 
 
 class Permitted(NamedTuple):
@@ -23,7 +25,8 @@ class Permitted(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A permitted call whose arguments fit; coercion may have changed them. Only the pipeline makes one."""
+    """A permitted call whose arguments fit, with what was corrected in them. Only the pipeline makes one."""
 
     permitted: Permitted
     arguments: dict[str, Any]
+    corrections: Sequence[Correction] = ()

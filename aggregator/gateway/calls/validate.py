@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import ChecksConfig
@@ -13,7 +13,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.views import tightened
 from aggregator.policy.rulebook import Tightening
 from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
-from aggregator.schemas.coerce import coerce
+from aggregator.schemas.coerce import Correction, coerce
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
 from aggregator.schemas.output import known_faults
@@ -29,10 +29,18 @@ _SHOWN: Final = 3
 _WARNINGS: Final = 10_000
 
 
+class CheckedArguments(NamedTuple):
+    """The arguments of a call after the check: a refusal if they do not fit, else what was corrected in them."""
+
+    arguments: dict[str, Any]
+    refusal: dict[str, Any] | None
+    corrections: Sequence[Correction] = ()
+
+
 class QuickCheck:
     """The part of the check of one tool's calls by one agent that surely takes little time."""
 
-    __slots__ = ("_check", "_coerce", "_output", "_rules", "_schema")
+    __slots__ = ("_check", "_output", "_rules", "_schema")
 
     def __init__(
         self,
@@ -40,19 +48,14 @@ class QuickCheck:
         check: "SchemaCheck | UncompiledSchema",
         rules: Sequence[Mapping[str, Any]],
         output: "SchemaCheck | UncompiledSchema | None",
-        *,
-        coerce: bool,
     ) -> None:
-        self._coerce = coerce
         self._schema = schema
         self._check = check
         self._rules = rules
         self._output = output
 
     def arguments(self, given: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the arguments to send, coerced if the configuration says so; None unless they surely fit."""
-        if self._coerce:
-            given, _ = coerce(self._schema, given)
+        """Return the arguments if they surely fit as they are; else None."""
         if not self._check.fits_at_once(given):
             return None
         if self._rules and look_alikes(self._rules, self._schema, given, AT_ONCE) != ():
@@ -92,24 +95,35 @@ class Checker:
             output = self._checks.output(tool) if server.output_validation != "off" else None
         except UnusableSchema:
             return None
-        return QuickCheck(tool.definition["inputSchema"], check, schemas, output, coerce=server.coerce)
+        return QuickCheck(tool.definition["inputSchema"], check, schemas, output)
 
     async def arguments(
-        self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """Return the arguments to send, coerced if the configuration says so; and a refusal if they do not fit.
+        self,
+        server: ServerConfig,
+        tool: ToolRecord,
+        given: dict[str, Any],
+        rules: tuple[Tightening, ...],
+        agent: str,
+        *,
+        by_model: bool,
+    ) -> CheckedArguments:
+        """Return the arguments to send, corrected if they do not fit as they are; and a refusal if they still do not.
+
+        `by_model`: they come by a meta tool or over `/v1`, where a lone value may stand for a list of one.
 
         Raises:
             Unverifiable: the schema cannot be checked at all.
             CheckCut: the check could not be made to its end.
         """
         schema = tool.definition["inputSchema"]
-        if server.coerce:
-            given, _ = coerce(schema, given)
+        corrections: Sequence[Correction] = ()
         try:
             check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
-            at_once = check.at_once(given)
-            faults = at_once if at_once is not None else await self.workers.faults(check, given, tool.server, agent)
+            faults = await self._faults(check, given, tool, agent)
+            if faults and server.coerce:
+                given, corrections = coerce(schema, given, lone=by_model, tool=tool.own_name)
+                if corrections:
+                    faults = await self._faults(check, given, tool, agent)
             if rules and not faults:
                 faults = await _look_alikes(schema, given, rules)
         except UnusableSchema as problem:
@@ -120,8 +134,9 @@ class Checker:
             said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
             raise CheckCut(tool.name, said, cut.why) from cut
         if not faults:
-            return given, None
-        return given, input_refusal(tool.name, faults, tightened(tool, rules).definition["inputSchema"])
+            return CheckedArguments(given, None, corrections)
+        shown = tightened(tool, rules).definition["inputSchema"]
+        return CheckedArguments(given, input_refusal(tool.name, faults, shown, given))
 
     async def blame(
         self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
@@ -145,9 +160,10 @@ class Checker:
             CheckInterrupted: the check could not be made to its end.
         """
         schema = tool.definition["inputSchema"]
-        if server.coerce:
-            given, _ = coerce(schema, given)
         own = await self._faults(self._checks.get(tool), given, tool, agent)
+        if own and server.coerce:
+            given, _ = coerce(schema, given, lone=False, tool=tool.own_name)
+            own = await self._faults(self._checks.get(tool), given, tool, agent)
         found: list[tuple[Fault, Tightening | None]] = [(fault, None) for fault in own]
         for rule in rules:
             faults = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)

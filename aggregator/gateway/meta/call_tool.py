@@ -17,6 +17,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.meta.argument_aliases import unfenced
 from aggregator.gateway.meta.name_resolution import ResolvedTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
+from aggregator.schemas.coerce import HOLDERS
 from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import types_of
 from aggregator.wire.codec import decode_from_host
@@ -27,15 +28,11 @@ _PROPERTIES: Final[dict[str, Any]] = {
     "name": {"type": "string"},
     "arguments": {"type": "object", "additionalProperties": True},
 }
-# What models write for the two members, the right one first.
+# What models write for the name, the right one first; `HOLDERS` has what they write for the arguments.
 _NAMES: Final = ("name", "tool", "tool_name")
 # These too, if none of the others is present.
 _OTHER_NAMES: Final = ("toolName", "function")
-_ARGUMENTS: Final = (
-    *("arguments", "parameters", "args", "input", "params", "arguments_json"),
-    *("tool_input", "toolArguments", "tool_arguments", "kwargs", "payload"),
-)
-_MEMBERS: Final = {caseless(name): name for name in (*_NAMES, *_OTHER_NAMES, *_ARGUMENTS)}
+_MEMBERS: Final = {caseless(name): name for name in (*_NAMES, *_OTHER_NAMES, *HOLDERS)}
 # What they write for the server of the tool beside its name.
 _SERVERS: Final = ("server", "server_name")
 # Members that a message names.
@@ -60,7 +57,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     own = _own_members(tool)
     _refuse_look_alikes(outer, given, own)
     beside = {name: value for name, value in given.items() if name not in used and name != "arguments"}
-    holders = [name for name in _ARGUMENTS if name in given and _holds_arguments(name, given[name], tool, own, beside)]
+    holders = [name for name in HOLDERS if name in given and _holds_arguments(name, given[name], tool, own, beside)]
     filled = [name for name in holders if given[name] is not None]
     if len(filled) > 1:
         raise BadArguments(outer, f"{outer} was given {members(filled)}: put everything inside `arguments`, once.")

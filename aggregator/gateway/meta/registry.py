@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent", READ_RESULT)
 
 # Models send numbers as strings, and one name in place of a list.
-_CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local", coerce=True)
+_CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local")
 # Calls nested in calls are reduced to the innermost, up to this depth.
 _NESTED: Final = 3
 
@@ -193,7 +193,7 @@ class MetaTools:
         with timed(record, "check"):
             agent = call.principal.agent_id
             given = in_form(tool.record.own_name, tool.record.definition["inputSchema"], call.arguments)
-            arguments, refusal = await self._checker.arguments(_CONFIG, tool.record, given, (), agent)
+            arguments, refusal, _ = await self._checker.arguments(_CONFIG, tool.record, given, (), agent, by_model=True)
         record.arguments = without_handle(arguments)
         if refusal is not None:
             return refusal
