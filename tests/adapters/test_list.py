@@ -9,6 +9,8 @@ import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+import aggregator
+from aggregator.adapters import openai_agents
 from aggregator.adapters.langchain import LangChainTool, LangChainTools, open_tools
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.adapters.config_folder import BOUND, TEXT, ConfigFolder, recording_server, tool_message, tools_by_name
@@ -88,6 +90,18 @@ async def test_a_schema_without_properties_is_read_all_the_same(tmp_path: Path) 
         assert tools[0].description == ""
         assert convert_to_openai_tool(tools[0])["function"]["parameters"] == {"type": "object", "properties": {}}
         assert (await tool_message(tools[0])).content == "did now"
+
+
+async def test_a_tool_without_a_description_has_its_title(tmp_path: Path) -> None:
+    """Proves: E6. A model reads at least the title: with LangChain, the OpenAI Agents SDK and in a program."""
+    titled = RecordingToolbox([{"name": "now", "title": "Tell the time", "inputSchema": {"type": "object"}}])
+    config_folder = ConfigFolder(tmp_path, {"shop": titled.config_entry()})
+    async with open_tools(config_folder) as tools:
+        assert [tool.description for tool in tools] == ["Tell the time"]
+    async with openai_agents.open_tools(config_folder) as functions:
+        assert [function.description for function in functions] == ["Tell the time"]
+    async with aggregator.open_gateway(config_folder) as gateway:
+        assert [tool.description for tool in await gateway.list()] == ["Tell the time"]
 
 
 async def test_each_agent_is_offered_what_it_may_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
