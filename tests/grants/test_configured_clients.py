@@ -11,6 +11,7 @@ from starlette.responses import Response
 from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.grant_owner import SHARED
 from aggregator.domain.missing import LoginRequired
+from tests.authorization.authorization_server import answer_with
 from tests.authorization.issued import Refused
 from tests.grants.harness import REDIRECT, Accounts, Events, accounts, process, server_config
 
@@ -107,6 +108,30 @@ async def test_the_account_of_the_aggregator_itself(sqlite_url: str) -> None:
         assert found.header is None
         await found.ready()
         assert found.header is not None
+
+
+@pytest.mark.parametrize("away", ["token", "metadata", "the server"])
+async def test_an_issuer_that_is_away_is_said_and_asked_again(sqlite_url: str, away: str) -> None:
+    """The account of the aggregator: a failure that passes is one of the issuer's, in words, whatever was asked."""
+    async with accounts(sqlite_url, per="shared", grant="client_credentials", **CLIENT) as here:
+        here.idp.add_client("robot", CLIENT["client_secret"])
+        challenge = [f'Bearer resource_metadata="{here.server.address}/.well-known/oauth-protected-resource/mcp"']
+        if away == "the server":
+            challenge = ['Bearer resource_metadata="http://127.0.0.1:1/.well-known/oauth-protected-resource"']
+        else:
+            here.idp.instead[away] = answer_with(503, b"<html>private</html>")
+        found = here.grants.credentials(here.config, SHARED)
+        with pytest.raises(UpstreamUnavailable) as refused:
+            await found.refused(None, 401, challenge)
+        assert refused.value.retryable
+        assert "private" not in str(refused.value)
+        assert found.header is None
+        here.idp.instead.clear()
+        async with process(here.url, here.config, Events()) as later:
+            credentials = later.credentials(here.config, SHARED)
+            challenge = [f'Bearer resource_metadata="{here.server.address}/.well-known/oauth-protected-resource/mcp"']
+            assert await credentials.refused(None, 401, challenge)
+            assert credentials.header is not None
 
 
 @pytest.mark.parametrize("challenges", [[], ["Basic realm=docs"], ["Bearer"]])
