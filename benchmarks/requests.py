@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.relevance import check_relevance
-from aggregator.catalog.search.semantic.merge import merge_hits
+from aggregator.catalog.search.semantic.merge import QueryMeaning, merge_hits
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from benchmarks.meanings import KnownMeanings
@@ -26,14 +26,14 @@ _SERVED, _LEFT_OUT, _HOPELESS = "its tools are there", "their servers are left o
 
 
 def measure(requests: Path, catalogs: Path) -> str:
-    """Recall by kind of request, and how often an answer is called weak: by keywords, then with the model."""
+    """Recall by kind of request, and how often an answer is called weak: by keywords, then with the models."""
     asked: list[dict[str, Any]] = json.loads(requests.read_text(encoding="utf-8"))
     index, tools = _index(catalogs)
     texts = _measured(asked, index, tools, None)
     try:
         meanings = KnownMeanings(tools, [str(one["query"]) for one in asked])
     except OperatorError as error:
-        print(f"NOT MEASURED with the model: {error}", file=sys.stderr)
+        print(f"NOT MEASURED with a model: {error}", file=sys.stderr)
     else:
         texts += _measured(asked, index, tools, meanings)
     return "\n".join(texts)
@@ -58,7 +58,7 @@ def _measured(
         gone = {name.partition(".")[0] for name in tools}
         left = {name: tool for name, tool in by_name.items() if tool.server not in gone}
         weak[_LEFT_OUT].append((number % 2, _ask(index, left, meanings, query, tools)[1]))
-    how = "by keywords" if meanings is None else "with the model"
+    how = "by keywords" if meanings is None else f"with {' and '.join(meanings.names)}"
     return [str(_recalls(ranks, len(index), how)), str(_shares(weak, how))]
 
 
@@ -71,10 +71,10 @@ def _ask(
 ) -> tuple[int, bool]:
     """Return the place of the first tool that will do, 0 for none, and whether the answer is called weak."""
     visible = index.visible_to(by_name.keys())
-    similarities = meanings.similarities(query, by_name) if meanings is not None else {}
-    found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), similarities, by_name, _DEPTH)]
+    meaning = meanings.of(query, by_name) if meanings is not None else QueryMeaning(())
+    found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), meaning, by_name, _DEPTH)]
     rank = next((place for place, name in enumerate(found, 1) if name in tools), 0)
-    return rank, not found or bool(check_relevance(visible, query, found, similarities).weak)
+    return rank, not found or bool(check_relevance(visible, query, found, meaning.words).weak)
 
 
 def _index(catalogs: Path) -> tuple[SearchIndex, list[ToolRecord]]:

@@ -56,9 +56,9 @@ def measure(path: Path) -> str:
         "aggregator": _ours(tools),
     }
     try:
-        finders["aggregator, with the model"] = _by_both(tools, [query for query, _ in queries])
+        finders["aggregator, with the models"] = _by_both(tools, [query for query, _ in queries])
     except OperatorError as error:
-        print(f"NOT MEASURED with the model: {error}", file=sys.stderr)
+        print(f"NOT MEASURED with a model: {error}", file=sys.stderr)
     rows = [[name, *_quality(finder, queries)] for name, finder in finders.items()]
     title = f"Retrieval: {len(tools)} tools, {len(queries)} questions"
     quality = Table(title, ["search", "R@1", "R@5", "MRR", "R@1 odd / even", "R@5 odd / even"], rows)
@@ -112,13 +112,13 @@ def _ours(tools: dict[str, str]) -> Finder:
 
 
 def _by_both(tools: dict[str, str], queries: list[str]) -> Finder:
-    """Keywords and the model. Raises OperatorError where it is not installed."""
+    """Keywords and the models. Raises OperatorError if none is installed."""
     records = _records("tools", tools)
     by_name, meanings = {tool.name: tool for tool in records}, KnownMeanings(records, queries)
     sight = SearchIndex().with_server("tools", "", records).visible_to(_everything)
 
     def find(query: str) -> list[str]:
-        hits = merge_hits(search(sight, query, _DEPTH), meanings.similarities(query, by_name), by_name, _DEPTH)
+        hits = merge_hits(search(sight, query, _DEPTH), meanings.of(query, by_name), by_name, _DEPTH)
         return [hit.tool.own_name for hit in hits]
 
     return find

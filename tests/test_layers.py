@@ -85,15 +85,21 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.browse.tools", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.instructions", "aggregator.domain.text.tokens"): "7 ms; only for a long text",
-    ("aggregator.catalog.search.semantic.installed", "aggregator.catalog.search.semantic.encoder"): "numpy, an extra",
+    **{
+        ("aggregator.catalog.search.semantic.installed", f"aggregator.catalog.search.semantic.{name}"): "numpy"
+        for name in ("encoder", "multilingual")
+    },
     **{
         (f"aggregator.gateway.views.{module}", f"aggregator.catalog.search.semantic.{name}"): "only with the extra"
         for module, name in (
             ("finder", "installed"),
             ("finder", "merge"),
-            ("embeddings", "index"),
             ("embeddings", "installed"),
+            ("embeddings", "merge"),
             ("embeddings", "texts"),
+            ("model_vectors", "index"),
+            ("model_vectors", "installed"),
+            ("model_vectors", "spoken"),
         )
     },
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",

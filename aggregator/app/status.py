@@ -107,6 +107,8 @@ class Status:
             details["catalogs"] = self._catalog_sync.problem
         if self._pin_sync is not None and self._pin_sync.problem is not None:
             details["pins"] = self._pin_sync.problem
+        if (progress := self._finder.meanings.progress) is not None:
+            details["meaning"] = progress._asdict()
         if self._finder.problem is not None:
             details["search"] = self._finder.problem
         if self._kept.problem is not None:

@@ -139,6 +139,9 @@ def _print(base: str, found: Mapping[str, Any], troubles: list[str]) -> None:
     if len(replicas) > 1:
         print_rows([_REPLICA_HEAD, *map(_replica_row, replicas)])
     waiting = found.get("config", {}).get("wait_for_restart")
+    meaning = found.get("meaning")
+    if meaning:
+        say(f"Found by meaning so far: {meaning['found']:,} of {meaning['tools']:,} tools.")
     for line in (*troubles, *([f"Waits for a restart: {', '.join(waiting)}"] if waiting else [])):
         say(one_line(line))
 

@@ -11,8 +11,6 @@ from aggregator.storage.engine.engine import Engine
 from aggregator.storage.records import SEEN_TO_THE
 from aggregator.storage.tables import tool_vectors
 
-# The model, and with a number after it the way its texts are read: vectors of others do not compare.
-MODEL: Final = "all-MiniLM-L6-v2"
 # Seconds that a vector is kept after a process last read it.
 VECTORS_KEPT: Final = 30 * 86400.0
 # In one statement.
@@ -20,14 +18,13 @@ _ROWS: Final = 200
 
 
 class ToolVectors:
-    """The vectors that one model made. `now` is the time in seconds since 1970."""
+    """The vectors of every model, by its name. `now` is the time in seconds since 1970."""
 
-    def __init__(self, engine: Engine, model: str = MODEL) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._model = model
 
-    async def read(self, digests: Iterable[str], *, now: float) -> dict[str, bytes]:
-        """Return the vectors that are kept of these texts, by digest; they count as used now.
+    async def read(self, model: str, digests: Iterable[str], *, now: float) -> dict[str, bytes]:
+        """Return the vectors that a model made of these texts, by digest; they count as used now.
 
         Raises:
             StorageError: the database cannot do it.
@@ -38,20 +35,20 @@ class ToolVectors:
         async with self._engine.read() as connection:
             for some in _by(_ROWS, digests):
                 kept = select(columns.digest, columns.vector, columns.used).where(
-                    columns.model == self._model, columns.digest.in_(some)
+                    columns.model == model, columns.digest.in_(some)
                 )
                 for digest, vector, used in await connection.execute(kept):
                     found[digest] = bytes(vector)
                     if used < now - SEEN_TO_THE:
                         unused.append(digest)
         for some in _by(_ROWS, unused):
-            mine = (columns.model == self._model) & columns.digest.in_(some)
+            mine = (columns.model == model) & columns.digest.in_(some)
             async with self._engine.write() as connection:
                 await connection.execute(update(tool_vectors).where(mine).values(used=now))
         return found
 
-    async def keep(self, vectors: Mapping[str, bytes], *, now: float) -> None:
-        """Keep the vectors of texts, by digest; another process may have kept the same ones.
+    async def keep(self, model: str, vectors: Mapping[str, bytes], *, now: float) -> None:
+        """Keep the vectors that a model made of texts, by digest; another process may have kept the same ones.
 
         Raises:
             StorageError: the database cannot do it.
@@ -59,7 +56,7 @@ class ToolVectors:
         dialect = sqlite if self._engine.path is not None else postgresql
         statement = dialect.insert(tool_vectors).on_conflict_do_nothing()
         for some in _by(_ROWS, vectors):
-            rows = [{"model": self._model, "digest": one, "used": now, "vector": vectors[one]} for one in some]
+            rows = [{"model": model, "digest": one, "used": now, "vector": vectors[one]} for one in some]
             async with self._engine.write() as connection:
                 await connection.execute(statement, rows)
 

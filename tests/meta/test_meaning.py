@@ -6,7 +6,8 @@ from typing import Final
 import pytest
 
 from aggregator.catalog.search.semantic import installed
-from aggregator.gateway.views import embeddings
+from aggregator.catalog.search.semantic.models import ENGLISH
+from aggregator.gateway.views import model_vectors
 from tests.access.gateway_harness import tool
 from tests.meta.conftest import OpenHarness
 from tests.search.test_semantic import ByHand
@@ -22,8 +23,8 @@ POLICIES: Final = {"agents": {"all": {"allow": ["*"]}, "buyer": {"allow": ["shop
 async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: F5, D4. A tool that shares no word with the query is found by who may call it, while it is on."""
     encoder = ByHand()
-    monkeypatch.setattr(embeddings, "_open_encoder", lambda: encoder)
-    monkeypatch.setattr(installed, "model_folder", lambda: tmp_path)
+    monkeypatch.setattr(model_vectors, "_open_encoder", lambda model: encoder)
+    monkeypatch.setattr(installed, "installed_models", lambda: [ENGLISH])
     settings = {"search": {"semantic": True}}
     async with open_harness(POLICIES, TOOLS, SERVERS, **settings) as harness:
         finder = harness.app.gateway._finder

@@ -12,11 +12,12 @@ from aggregator.app.build import build_app
 from aggregator.catalog.search.index import search
 from aggregator.catalog.search.semantic import installed
 from aggregator.catalog.search.semantic.index import MeaningIndex
-from aggregator.catalog.search.semantic.merge import merge_hits
+from aggregator.catalog.search.semantic.merge import Likeness, QueryMeaning, merge_hits
+from aggregator.catalog.search.semantic.models import ENGLISH
 from aggregator.catalog.search.semantic.texts import is_latin, text_of
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.views import embeddings as module
+from aggregator.gateway.views import model_vectors as module
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tool_vectors import ToolVectors
@@ -37,7 +38,10 @@ class ByHand:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def encode(self, texts: Sequence[str], most: int = 0) -> Any:
+    def encode_queries(self, texts: Sequence[str], most: int = 0) -> Any:
+        return self.encode_tools(texts)
+
+    def encode_tools(self, texts: Sequence[str], most: int = 0) -> Any:
         self.asked += texts
         counts = [[sum(word in text.lower() for word in words) for words in self.SUBJECTS] for text in texts]
         rows = np.zeros((len(texts), 384), np.float32)
@@ -45,15 +49,21 @@ class ByHand:
         return rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
 
 
+def meaning(similarities: Mapping[str, float]) -> QueryMeaning:
+    """What one model says."""
+    return QueryMeaning([Likeness(similarities, 1.0, 0.35)])
+
+
 def found(query: str, *seen: str) -> list[str]:
     """The names that keywords and meanings find together."""
     tools = {each.name: each for each in ALL if not seen or each.name in seen}
     encoder, index = ByHand(), MeaningIndex(ALL)
     missing = dict(index.missing())
-    index.add(dict(zip(missing, encoder.encode(list(missing.values())), strict=True)))
+    index.add(dict(zip(missing, encoder.encode_tools(list(missing.values())), strict=True)))
     index.publish()
     hits = search(build_index(*ALL).visible_to(tools), query, 10)
-    return [hit.tool.name for hit in merge_hits(hits, index.similarities(encoder.encode([query])[0], tools), tools, 10)]
+    similarities = index.similarities(encoder.encode_queries([query])[0], tools)
+    return [hit.tool.name for hit in merge_hits(hits, meaning(similarities), tools, 10)]
 
 
 def test_what_no_keyword_finds_is_found_by_its_meaning() -> None:
@@ -75,7 +85,7 @@ def test_a_name_that_is_asked_for_stays_in_front() -> None:
     hits = search(index.visible_to({each.name for each in (SUN, CAR)} | {"a.zorblex"}), "zorblex", 10)
     by_name = {each.name: each for each in (SUN, CAR, *(hit.tool for hit in hits))}
     similarities = {"maps.forecast": 1.0, "maps.drive": 0.0, "a.zorblex": 0.0}
-    answer = merge_hits(hits, similarities, by_name, 10)
+    answer = merge_hits(hits, meaning(similarities), by_name, 10)
     assert [hit.tool.name for hit in answer] == ["a.zorblex", "maps.forecast"]
     assert [hit.name_match for hit in answer] == [3, 0]
 
@@ -85,7 +95,7 @@ def test_hits_after_the_candidates_stay_behind_them() -> None:
     many = [tool(f"files.read_{number}", "Reads a file of text.") for number in range(90)]
     tools = {each.name: each for each in many}
     hits = search(build_index(*many).visible_to(tools), "read a file", 90)
-    answer = merge_hits(hits, {each.name: 0.5 + 0.001 * at for at, each in enumerate(many)}, tools, 90)
+    answer = merge_hits(hits, meaning({each.name: 0.5 + 0.001 * at for at, each in enumerate(many)}), tools, 90)
     assert sorted(hit.tool.name for hit in answer) == sorted(tools)
     scores = [hit.score for hit in answer]
     assert scores == sorted(scores, reverse=True)
@@ -106,7 +116,8 @@ def test_hits_after_the_candidates_stay_behind_them() -> None:
 def test_the_model_reads_latin_letters_only(text: str, read: bool) -> None:
     """Proves: F5. Texts that are mainly Chinese go by keywords; of a tool's, the name is still read."""
     assert is_latin(text) is read
-    assert text_of(tool("amap.getWeather", "查询天气")) == "amap get weather. "
+    assert text_of(tool("amap.getWeather", "查询天气"), latin=True) == "amap get weather. "
+    assert text_of(tool("amap.getWeather", "查询天气"), latin=False) == "amap get weather. 查询天气"
 
 
 class InMemory(ToolVectors):
@@ -119,12 +130,12 @@ class InMemory(ToolVectors):
     async def tool_vectors(self) -> ToolVectors:
         return self
 
-    async def read(self, digests: Any, *, now: float) -> dict[str, bytes]:
+    async def read(self, model: str, digests: Any, *, now: float) -> dict[str, bytes]:
         if self.broken:
             raise StorageBusy("The database is locked.")
         return {digest: self.rows[digest] for digest in digests if digest in self.rows}
 
-    async def keep(self, vectors: Mapping[str, bytes], *, now: float) -> None:
+    async def keep(self, model: str, vectors: Mapping[str, bytes], *, now: float) -> None:
         if self.broken:
             raise StorageBusy("The database is locked.")
         self.rows.update(vectors)
@@ -135,7 +146,8 @@ async def learnt(
 ) -> tuple[ByHand, ToolEmbeddings]:
     """Follow lists of tools one after the other; return the encoder and what has the vectors."""
     encoder = ByHand()
-    monkeypatch.setattr(module, "_open_encoder", lambda: encoder)
+    monkeypatch.setattr(module, "_open_encoder", lambda model: encoder)
+    monkeypatch.setattr(installed, "installed_models", lambda: [ENGLISH])
     meanings = ToolEmbeddings(store)
     running = asyncio.create_task(meanings.run())
     for tools in follow:
@@ -152,7 +164,8 @@ async def test_vectors_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(encoder.asked) == len(store.rows) == 3
     similarities = await meanings.similarities_to("debt")
     assert similarities is not None
-    assert similarities({each.name for each in ALL}).keys() == {"maps.forecast", "maps.drive"}
+    (likeness,) = similarities({each.name for each in ALL}).likenesses
+    assert likeness.similarities.keys() == {"maps.forecast", "maps.drive"}
     again, _ = await learnt(monkeypatch, store, (SUN, CAR, PAY, tool("shop.owe", "Says who is in debt.")))
     assert again.asked == ["shop owe. Says who is in debt."]
 
@@ -165,7 +178,7 @@ async def test_a_broken_database_stops_no_search_by_meaning(
     _, meanings = await learnt(monkeypatch, InMemory(broken=True), many)
     similarities = await meanings.similarities_to("zorblex")
     assert similarities is not None
-    assert len(similarities({each.name for each in many})) == 40
+    assert len(similarities({each.name for each in many}).likenesses[0].similarities) == 40
     assert len(caplog.records) <= 12, [record.message for record in caplog.records]
 
 
@@ -195,6 +208,6 @@ async def test_a_missing_model_is_told_at_the_start(tmp_path: Path, monkeypatch:
     """Proves: F5. `search.semantic` without its package says what to install."""
     monkeypatch.setattr(installed, "find_spec", lambda name: None)
     with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\].*--no-deps"):
-        installed.model_folder()
+        installed.installed_models()
     with pytest.raises(OperatorError, match=r"aggregator-mcp\[semantic\].*--no-deps"):
         build_app(make_config(tmp_path, {"maps": {"command": "never"}}, search={"semantic": True}))

@@ -18,6 +18,7 @@ from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.embeddings import MeaningProgress
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import View, Views
@@ -184,6 +185,11 @@ class ToolBrowser:
     def not_indexed(self) -> int:
         """The number of tools that a search cannot find yet."""
         return self._finder.not_indexed
+
+    @property
+    def meaning_progress(self) -> MeaningProgress | None:
+        """How many tools are found by their meaning so far; None once all are, or none is to be."""
+        return self._finder.meanings.progress
 
     def source(self, tool: ToolRecord) -> str:
         """Return `local` or `mcp`: the kind of server that a tool is from."""

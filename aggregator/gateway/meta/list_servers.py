@@ -35,6 +35,8 @@ async def list_servers(asking: MetaToolCall) -> str:
         for tool in finder.tools(view):
             tools.setdefault(tool.server, []).append(tool.definition)
         lines = await asyncio.to_thread(_lines, finder.servers(view), tools)
+        if (progress := finder.meanings.progress) is not None:
+            lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
         return "\n".join(lines) or "There are no servers."
     seen = finder.server_named(view, wanted)
     if seen is None:

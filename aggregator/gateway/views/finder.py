@@ -175,7 +175,7 @@ class Finder:
             return []
         similarities = await self.meanings.similarities_to(query)
         if similarities is not None:
-            return await asyncio.to_thread(_ranked_by_both, visible, query, limit, similarities)
+            return await asyncio.to_thread(_ranked_by_all, visible, query, limit, similarities)
         if len(visible.by_name) > _AT_ONCE:
             return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
         return _ranked(visible, visible.searchable, query, limit)
@@ -379,12 +379,12 @@ def check_search(config: Config) -> None:
     """Check that the configured search can be used.
 
     Raises:
-        OperatorError: semantic search is configured, and numpy or the model is not installed.
+        OperatorError: semantic search is configured, and numpy or every model is missing.
     """
     if config.search.semantic:
-        from aggregator.catalog.search.semantic.installed import model_folder
+        from aggregator.catalog.search.semantic.installed import installed_models
 
-        model_folder()
+        installed_models()
 
 
 def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
@@ -399,10 +399,10 @@ def _judged(
 ) -> "Relevance":
     from aggregator.catalog.search.relevance import check_relevance
 
-    return check_relevance(searchable, query, names, similarities({*names}) if similarities is not None else None)
+    return check_relevance(searchable, query, names, similarities({*names}).words if similarities is not None else None)
 
 
-def _ranked_by_both(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
+def _ranked_by_all(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
     """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits

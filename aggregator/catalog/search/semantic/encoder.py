@@ -1,13 +1,14 @@
-"""The model, run by numpy: some BERT layers, then the normalized mean of their outputs for a text's pieces.
+"""The models, run by numpy: BERT layers, then the normalized mean of their outputs for a text's pieces.
 
 Sources: "BERT" (arXiv 1810.04805), "Sentence-BERT" (arXiv 1908.10084), and the format of safetensors: eight bytes with
 the length of a JSON header, the header, which says where each tensor is, and the numbers.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from aggregator.catalog.search.semantic.pieces import Pieces
 
 Matrix = NDArray[np.float32]
+Numbers = NDArray[np.int64]
 
-# Pieces of one text that the model was trained to read.
+# Pieces of one text that the models were trained to read.
 MOST_PIECES: Final = 256
 _HEAD: Final = 32
 _EPSILON: Final = np.float32(1e-12)
@@ -24,56 +26,87 @@ _EPSILON: Final = np.float32(1e-12)
 _HEADER_AT_MOST: Final = 2**20
 
 
-class Encoder:
-    """A model in a folder: `model.safetensors`, which is mapped into memory, and `vocab.txt`."""
+class PieceReader(Protocol):
+    """The vocabulary of a model."""
 
-    def __init__(self, folder: Path) -> None:
-        self._tensors = _map_tensors(folder / "model.safetensors")
-        self._pieces = Pieces(folder / "vocab.txt")
-        self.width = int(self._tensors["embeddings.word_embeddings.weight"].shape[1])
+    def read(self, text: str, most: int) -> list[int]:
+        """Return the numbers of the first pieces of a text, at most `most`, between the begin and end markers."""
+
+
+class PieceVectors(Protocol):
+    """The vectors of all pieces of a vocabulary, one row for each."""
+
+    def __getitem__(self, numbers: Numbers) -> Matrix: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The parts of a model: its vocabulary, the vectors of its pieces, and the other weights by their names in BERT.
+
+    `of_query` and `of_tool` are prefixes that the model was trained with.
+    """
+
+    pieces: PieceReader
+    vectors: PieceVectors
+    tensors: Mapping[str, Matrix]
+    of_query: str = ""
+    of_tool: str = ""
+
+
+class Encoder:
+    """A model that makes a vector of each text."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._tensors = model.tensors
+        self.width = int(self._tensors["embeddings.position_embeddings.weight"].shape[1])
         names = {name.split(".")[2] for name in self._tensors if name.startswith("encoder.layer.")}
         self._layers = [f"encoder.layer.{number}" for number in range(len(names))]
 
-    def encode(self, texts: Sequence[str], most: int = MOST_PIECES) -> Matrix:
-        """Return a matrix with a row for each text, of which at most so many pieces are read.
+    def encode_queries(self, texts: Sequence[str], most: int = MOST_PIECES) -> Matrix:
+        """Return a matrix with a row for each query. Takes some 10 to 30 ms a query: call it in a thread."""
+        return self.encode([self._model.of_query + text for text in texts], most)
 
-        Takes some 20 ms for a short text: call it in a thread.
-        """
-        rows = np.zeros((len(texts), self.width), np.float32)
-        pieces = [self._pieces.read(text, most) for text in texts]
-        # Texts of equal length together, so that none is padded: the time for padding is lost.
-        by_length: dict[int, list[int]] = {}
-        for at, numbers in enumerate(pieces):
-            by_length.setdefault(len(numbers), []).append(at)
-        for places in by_length.values():
-            rows[places] = self._mean(np.array([pieces[at] for at in places]))
+    def encode_tools(self, texts: Sequence[str], most: int = MOST_PIECES) -> Matrix:
+        """Return a matrix with a row for each text of a tool. Takes some 10 to 40 ms a text: call it in a thread."""
+        return self.encode([self._model.of_tool + text for text in texts], most)
+
+    def encode(self, texts: Sequence[str], most: int = MOST_PIECES) -> Matrix:
+        """Return a matrix with a row of length 1 for each text, of which at most so many pieces are read."""
+        rows = self._means([self._model.pieces.read(text, most) for text in texts])
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         return rows
 
-    def _mean(self, pieces: NDArray[np.int64]) -> Matrix:
-        """Return the mean of the last layer for each text: rows of as many pieces."""
+    def _means(self, texts: Sequence[Sequence[int]]) -> Matrix:
+        """Return the mean of the last layer for each text.
+
+        All pieces are one matrix, so that each weight is read once; a text attends to its own pieces alone.
+        """
         tensors = self._tensors
-        states = tensors["embeddings.word_embeddings.weight"][pieces]
-        states = states + tensors["embeddings.position_embeddings.weight"][: pieces.shape[1]]
+        ends = np.cumsum([len(text) for text in texts])
+        parts = [slice(end - len(text), end) for text, end in zip(texts, ends.tolist(), strict=True)]
+        states = self._model.vectors[np.concatenate([np.array(text, np.int64) for text in texts])]
+        places = np.concatenate([np.arange(len(text)) for text in texts])
+        states = states + tensors["embeddings.position_embeddings.weight"][places]
         states = self._normed("embeddings", states + tensors["embeddings.token_type_embeddings.weight"][0])
         for layer in self._layers:
-            seen = self._attended(f"{layer}.attention.self", states)
+            seen = self._attended(f"{layer}.attention.self", states, parts)
             states = self._normed(f"{layer}.attention.output", states + self._dense(f"{layer}.attention.output", seen))
             inner = _gelu(self._dense(f"{layer}.intermediate", states))
             states = self._normed(f"{layer}.output", states + self._dense(f"{layer}.output", inner))
-        mean: Matrix = states.mean(1)
-        return mean
+        return np.stack([states[part].mean(0) for part in parts])
 
-    def _attended(self, part: str, states: Matrix) -> Matrix:
-        texts, length, width = states.shape
+    def _attended(self, part: str, states: Matrix, texts: Sequence[slice]) -> Matrix:
         query, key, value = (
-            self._linear(f"{part}.{name}", states).reshape(texts, length, -1, _HEAD).transpose(0, 2, 1, 3)
+            self._linear(f"{part}.{name}", states).reshape(len(states), -1, _HEAD).transpose(1, 0, 2)
             for name in ("query", "key", "value")
         )
-        scores = query @ key.transpose(0, 1, 3, 2) / np.float32(_HEAD**0.5)
-        shares = np.exp(scores - scores.max(-1, keepdims=True))
-        shares /= shares.sum(-1, keepdims=True)
-        seen: Matrix = (shares @ value).transpose(0, 2, 1, 3).reshape(texts, length, width)
+        seen = np.empty_like(states)
+        for text in texts:
+            scores = query[:, text] @ key[:, text].transpose(0, 2, 1) / np.float32(_HEAD**0.5)
+            shares = np.exp(scores - scores.max(-1, keepdims=True))
+            shares /= shares.sum(-1, keepdims=True)
+            seen[text] = (shares @ value[:, text]).transpose(1, 0, 2).reshape(-1, states.shape[1])
         return seen
 
     def _dense(self, part: str, states: Matrix) -> Matrix:
@@ -100,6 +133,17 @@ def _gelu(values: Matrix) -> Matrix:
     above = np.float32(0.5) * series * t * np.exp(-size * size)
     found: Matrix = values * np.where(values > 0, 1 - above, above)
     return found
+
+
+def read_minilm(folder: Path) -> Model:
+    """Return the model of a folder: `model.safetensors`, which is mapped into memory, and `vocab.txt`.
+
+    Raises:
+        ValueError, LookupError: its files are damaged.
+        OSError: they cannot be read.
+    """
+    tensors = _map_tensors(folder / "model.safetensors")
+    return Model(Pieces(folder / "vocab.txt"), tensors["embeddings.word_embeddings.weight"], tensors)
 
 
 def _map_tensors(path: Path) -> dict[str, Any]:

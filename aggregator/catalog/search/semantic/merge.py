@@ -1,40 +1,68 @@
-"""Merge the tools that keywords find and those that resemble the query. Figures: docs/decisions/0043-meaning.md."""
+"""Merge the tools that keywords find and those that resemble the query, by the similarities of one or two models.
+
+Figures: docs/decisions/0043-meaning.md and 0050-languages.md.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
 
 from aggregator.catalog.search.index import Hit
 from aggregator.domain.records import ToolRecord
 
-# The gain of the most similar tool, as a share of the best score by keywords.
-WEIGHT: Final = 1.0
-# The similarity from which a tool is found without any keyword, and how many of these there may be.
-ALIKE: Final = 0.35
+# How many tools a model may find without any keyword.
 _NEAREST: Final = 64
 # Keyword hits that are reordered; the hits after them keep their place.
 CANDIDATES: Final = 64
 
 
-def merge_hits(
-    hits: Sequence[Hit], similarities: Mapping[str, float], visible: Mapping[str, ToolRecord], limit: int
-) -> list[Hit]:
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """The similarity of visible tools to a query, by canonical name: -1 to 1, as one model has it.
+
+    weight: the gain of the most similar tool, as a share of the best score by keywords.
+    alike: the similarity from which a tool is found without any keyword.
+    """
+
+    similarities: Mapping[str, float]
+    weight: float
+    alike: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMeaning:
+    """What the models say of a query: a likeness for each, and how much keywords count beside them.
+
+    words: the similarities that judge whether anything fits; None to judge by keywords alone.
+    """
+
+    likenesses: Sequence[Likeness]
+    keywords: float = 1.0
+    words: Mapping[str, float] | None = None
+
+
+def merge_hits(hits: Sequence[Hit], meaning: QueryMeaning, visible: Mapping[str, ToolRecord], limit: int) -> list[Hit]:
     """Merge keyword hits and similar tools, best first; a tool that the query names stays in front.
 
-    `similarities`: the similarity of each visible tool that has a vector. A tool gains by its distance above the mean.
+    A tool gains by its distance above the mean.
     """
-    if not similarities:
+    likenesses = [one for one in meaning.likenesses if one.similarities]
+    if not likenesses:
         return list(hits[:limit])
-    usual = sum(similarities.values()) / len(similarities)
-    beyond = max(similarities.values()) - usual
     best = max((hit.score for hit in hits), default=1.0) or 1.0
-    found = {hit.tool.name: (hit.name_match, hit.score / best) for hit in hits[:CANDIDATES]}
-    nearest = nsmallest(_NEAREST, ((-like, name) for name, like in similarities.items() if like >= ALIKE))
-    for _, name in nearest:
-        found.setdefault(name, (0, 0.0))
-    if beyond > 0:
-        for name, (named, score) in found.items():
-            found[name] = named, score + WEIGHT * max(0.0, (similarities.get(name, usual) - usual) / beyond)
+    found = {hit.tool.name: (hit.name_match, meaning.keywords * hit.score / best) for hit in hits[:CANDIDATES]}
+    for one in likenesses:
+        near = ((-like, name) for name, like in one.similarities.items() if like >= one.alike)
+        for _, name in nsmallest(_NEAREST, near):
+            found.setdefault(name, (0, 0.0))
+    for one in likenesses:
+        usual = sum(one.similarities.values()) / len(one.similarities)
+        beyond = max(one.similarities.values()) - usual
+        if beyond > 0:
+            for name, (named, score) in found.items():
+                gain = max(0.0, (one.similarities.get(name, usual) - usual) / beyond)
+                found[name] = named, score + one.weight * gain
     ordered = sorted(found, key=lambda name: (-found[name][0], -found[name][1], name))
     merged = [Hit(visible[name], found[name][1], found[name][0]) for name in ordered]
     lowest = min((hit.score for hit in merged), default=0.0)

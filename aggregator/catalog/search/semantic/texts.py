@@ -1,4 +1,4 @@
-"""The texts that the model reads: those in Latin letters, which it was trained on."""
+"""The texts that the models read; one was trained on Latin letters alone."""
 
 import hashlib
 import re
@@ -21,10 +21,13 @@ def is_latin(text: str) -> bool:
     return words > sum(character.isalpha() for character in start if character > "\u024f")
 
 
-def text_of(tool: ToolRecord) -> str:
-    """Return the text of a tool for the model: its server, its name in words, the beginning of its description."""
+def text_of(tool: ToolRecord, *, latin: bool) -> str:
+    """Return the text of a tool for a model: its server, its name in words, the beginning of its description.
+
+    With `latin`, the description is left out if it is in other letters.
+    """
     said = tool.definition.get("description")
-    text = said[:_READ] if isinstance(said, str) and is_latin(said[:_READ]) else ""
+    text = said[:_READ] if isinstance(said, str) and (not latin or is_latin(said[:_READ])) else ""
     return f"{tool.prefix} {' '.join(split(tool.own_name))}. {text}"
 
 

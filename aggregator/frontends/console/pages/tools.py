@@ -102,6 +102,7 @@ class ToolsPage:
             for tool, text in zip(shown, texts, strict=True)
         ]
         held = await self._browser.held_tools(view, query, server)
+        meaning = self._browser.meaning_progress
         data = {
             "query": query,
             "agent": principal.agent_id if principal is not None else "",
@@ -123,6 +124,7 @@ class ToolsPage:
             ],
             "held_total": len(held),
             "not_indexed": self._browser.not_indexed if query else 0,
+            "meaning": meaning._asdict() if query and meaning is not None else None,
             "unsearchable": self._unsearchable(server) if query else [],
             "nearest": await self._browser.nearest(view, query) if query and not found else [],
             "away": self._away() if not (query and found) else [],
