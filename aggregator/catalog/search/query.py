@@ -6,6 +6,7 @@ Law: the weights come from the language alone; the index alone knows how rare a 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -50,6 +51,8 @@ SURE = 4
 # More than a user types: the rest of a pasted text is ignored.
 LONGEST: Final = 2_000
 _MOST_TERMS: Final = 64
+# Queries kept as they were read: the tools that a query finds are judged by it again.
+_KEPT: Final = 16
 
 # The terms that may stand for one word, each with its worth.
 WeightedTerms = tuple[tuple[str, float], ...]
@@ -89,7 +92,11 @@ class _Reading:
 
 def read(text: str) -> Query:
     """Read any text; its first 2,000 characters count."""
-    text = text[:LONGEST]
+    return _read(text[:LONGEST])
+
+
+@lru_cache(_KEPT)
+def _read(text: str) -> Query:
     reading = _Reading()
     does = actions()
     for chunk in chunks(text):

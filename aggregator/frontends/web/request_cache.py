@@ -201,9 +201,12 @@ class RequestCache:
         """Have the connection remember an answered call, for later ones like it."""
         if memory is None or memory.authentication is None or memory.headers is None:
             return
+        name = params.get("name") if session is None else None
+        if isinstance(name, str) and not self._gateway.direct.may_take(name):
+            memory.post = None
+            return
         known = self._gateway.direct.known(host, params)
         if known is not None:
-            name = params.get("name") if session is None else None
             memory.post = CachedRequest(memory.authentication, known, memory.headers, name=name, session=session)
 
     def try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":

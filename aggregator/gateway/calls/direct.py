@@ -55,11 +55,11 @@ InnerCall = tuple[str, dict[str, Any]]
 class InnerCalls(Protocol):
     """The part of the gateway that finds the call in a call of a meta tool.
 
-    names: the meta tools that call another tool.
+    names: the meta tools that call another tool. answering: those that answer themselves, which takes a task.
     """
 
-    @property
-    def names(self) -> frozenset[str]: ...
+    names: frozenset[str]
+    answering: frozenset[str]
 
     def inner(self, params: dict[str, Any]) -> InnerCall | None:
         """Return the call in the params of a call of a meta tool; None if finding it takes more than a look."""
@@ -116,6 +116,10 @@ class DirectCalls:
 
     def __len__(self) -> int:
         return len(self._new) + len(self._older)
+
+    def may_take(self, name: str) -> bool:
+        """Return False if calls by a name always need a task."""
+        return name not in self._inner_calls.answering
 
     def known(self, host: Host, params: dict[str, Any]) -> KnownHost | None:
         """Return the common facts of an answered call and later ones of its host; None if those need a task.

@@ -27,6 +27,7 @@ class PlainCalls:
         # `run_code` is one too, where programs are allowed.
         self._own = frozenset({*tools.names, RUN_CODE})
         self.names = self._own & {CALL, READ}
+        self.answering = frozenset(tools.names) - self.names
 
     def inner(self, params: dict[str, Any]) -> InnerCall | None:
         """See `InnerCalls`."""
