@@ -43,7 +43,7 @@ class Config(ConfigModel):
     console: ConsoleConfig = Field(default=ConsoleConfig.model_construct(), description="Pages for people.")
     expose: Expose = Field(
         default="all",
-        description="How much a host is shown: `all` lists every tool the agent may call, `search` the five tools by "
+        description="How much a host is shown: `all` lists every tool the agent may call, `search` the meta tools by "
         "which a model finds and calls the others, and those in `pinned`; `auto` is `search` for agents whose whole "
         "list would cost more than `expose_budget`; `code` is `search` with `run_code`, by which a model calls "
         "tools in programs (docs/what-models-see.md). Whatever is listed, every tool can be called by its name.",

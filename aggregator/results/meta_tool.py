@@ -16,17 +16,15 @@ _HANDLE: Final = "handle"
 _DIGITS: Final = 16
 
 RECORD: Final = meta_record(
-    READ_RESULT,
-    "Read on in a result that was shown in part: at an offset, a path like items[3].name, or what grep matches",
-    {
-        _HANDLE: {"type": "string"},
-        "offset": {"type": "integer"},
-        "path": {"type": "string"},
-        "grep": {"type": "string"},
-        "limit": {"type": "integer", "description": "tokens"},
-    },
-    (_HANDLE,),
+    READ_RESULT, "Read on in a cut result, which says how", {_HANDLE: {"type": "string"}}, (_HANDLE,)
 )
+# A cut result names them: only who meets one pays for them.
+_UNLISTED: Final = {
+    "offset": {"type": "integer"},
+    "path": {"type": "string"},
+    "grep": {"type": "string"},
+    "limit": {"type": "integer"},
+}
 
 
 class UnknownResult(CallRefused):
@@ -68,4 +66,4 @@ def without_handle(arguments: Any) -> Any:
     return {**arguments, _HANDLE: f"sha256:{digest}"}
 
 
-TOOL: Final = MetaTool(RECORD, read_result)
+TOOL: Final = MetaTool(RECORD, read_result, _UNLISTED)

@@ -1,4 +1,4 @@
-"""How much is listed: everything, five tools, or what the cost of the list decides."""
+"""How much is listed: everything, a few tools, or what the cost of the list decides."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.access.gateway_harness import LEGACY, MODERN
 from tests.meta.conftest import TOOLS, OpenHarness
 from tests.peers.toolbox import Json
 
-META = ["search_tools", "describe_tools", "call_tool", "list_servers", "match_intent"]
+META = ["search_tools", "describe_tools", "call_tool", "list_servers"]
 ALL = ["maps.get_weather", "maps.drive", "git.create_issue", "git.delete_repo"]
 
 
@@ -66,18 +66,27 @@ async def test_nothing_that_is_called_changes_the_list(open_harness: OpenHarness
             assert encode(await harness.listed(host)) == before
 
 
-async def test_the_five_are_cheap_and_said_in_the_instructions(open_harness: OpenHarness) -> None:
-    """Proves: F5. Their definitions cost at most 350 tokens, have no dots, and the host is told what they are for."""
+async def test_the_meta_tools_are_cheap_and_said_in_the_instructions(open_harness: OpenHarness) -> None:
+    """Proves: F5. At most 290 tokens, 335 with `read_result`; no dots; the host is told what they are for."""
     async with open_harness(expose="search") as harness:
         host = harness.host("local")
         listed = await harness.listed(host)
-        assert estimate(encode(listed).decode()) <= 350
+        assert estimate(encode(listed).decode()) <= 290
         assert not any("." in name for name in names(listed))
         told = await harness.ask(host, "initialize", {"protocolVersion": LEGACY})
         assert "search_tools" in told["result"]["instructions"]
     async with open_harness() as harness:
         told = await harness.ask(harness.host("local"), "initialize", {"protocolVersion": LEGACY})
         assert "search_tools" not in told["result"]["instructions"]
+
+
+async def test_an_application_calls_match_intent_though_no_list_has_it(open_harness: OpenHarness) -> None:
+    """No model pays for a tool that only programs use."""
+    async with open_harness(expose="search") as harness:
+        host = harness.host("local")
+        assert "match_intent" not in names(await harness.listed(host))
+        found = await harness.read(host, "match_intent", message="use the get_weather tool for Oslo")
+        assert found["tools"] == ["maps.get_weather"]
 
 
 async def test_auto_decides_for_each_agent_by_what_it_may_call(open_harness: OpenHarness) -> None:

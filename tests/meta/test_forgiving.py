@@ -288,7 +288,7 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
 )
 def test_the_arguments_of_meta_tools(name: str, sent: Json, read: Json) -> None:
     """Proves: F5. Other names, lone values, numbers outside the bounds; what is not clear stays for the check."""
-    assert in_form(name, load_meta_tools()[name].record.definition["inputSchema"], sent) == read
+    assert in_form(name, load_meta_tools()[name].accepted.definition["inputSchema"], sent) == read
 
 
 async def test_a_question_given_twice_is_refused(open_harness: OpenHarness) -> None:

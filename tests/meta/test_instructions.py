@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.text.tokens import estimate
-from aggregator.gateway.views.instructions import MOST_TOKENS, instructions
+from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions
 from tests.access.gateway_harness import LEGACY
 from tests.meta.conftest import OpenHarness
 
@@ -27,7 +27,7 @@ def test_never_more_than_the_budget(count: int, short: bool, words: str) -> None
     servers = made(count, words)
     said = {server.id: words for server in servers}
     text = instructions(servers, said, short=short)
-    assert estimate(text) <= MOST_TOKENS
+    assert estimate(text) <= (MOST_TOKENS_SHORT if short else MOST_TOKENS) <= (150 if short else 300)
     assert text == instructions(made(count, words), dict(said), short=short)
     assert ("search_tools" in text) is short
     named = servers[0].prefix in text if servers else True
@@ -43,10 +43,13 @@ def test_few_servers_are_told_of_in_full() -> None:
 
 def test_descriptions_are_left_out_last_first_then_names() -> None:
     """With more servers, the first ones keep their descriptions longest; nothing is left out unsaid."""
-    forty = instructions(made(40, "Notes and what goes with them and more"), {}, short=True)
+    forty = instructions(made(40, "Notes and what goes with them and more"), {}, short=False)
     assert "- github: Notes" in forty
     assert "Also: " in forty
     assert all(server.prefix in forty for server in made(40))
+    some = instructions(made(16, "Notes and what goes with them and more"), {}, short=True)
+    assert "- github: Notes" in some
+    assert all(server.prefix.rpartition("_")[2].rpartition("aws-")[2] in some for server in made(16))
     many = instructions(made(1_000), {}, short=True)
     assert "aws-{logs, network, logs-1" in many
     assert " more. What each is for: list_servers." in many

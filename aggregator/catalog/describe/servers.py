@@ -9,6 +9,7 @@ from typing import Any, Final
 from aggregator.catalog.describe.first_sentence import first_sentence, sentences_after, words_of
 from aggregator.catalog.describe.markdown import columns, is_cjk, visible
 from aggregator.catalog.describe.shorten import shorten
+from aggregator.catalog.describe.truncate import MARK
 from aggregator.catalog.describe.verbs import is_verb
 
 # Columns of a line, of one thing that a server is for, and how many of these there are.
@@ -79,6 +80,23 @@ def tools_purpose(definitions: Iterable[Mapping[str, Any]], server: str) -> str:
     return ", ".join(filter(None, shown)) + (" and more" if len(best) > _THINGS else "")
 
 
+def whole_words(purpose: str, limit: int) -> str:
+    """Return as many whole things or phrases of a purpose as fit in `limit` columns; empty if none does."""
+    if columns(purpose) <= limit:
+        return purpose
+    separator = "；" if "；" in purpose else ", "
+    kept = ""
+    for thing in purpose.removesuffix(" and more").removesuffix(" 等").split(separator):
+        longer = f"{kept}{separator}{thing}" if kept else thing
+        if columns(longer) > limit:
+            break
+        kept = longer
+    if kept or not limit:
+        return kept
+    short = shorten(purpose, limit)
+    return short if not short.endswith(MARK) else ""
+
+
 def _object(words: Sequence[str], own: set[str]) -> list[str]:
     """Return the words of a tool's name for its object, the first in the singular; without verbs and the server's
     name.
@@ -102,7 +120,9 @@ def _in_chinese(read: Sequence[Mapping[str, Any]]) -> str:
     shown: list[str] = []
     for tool in read:
         said = first_sentence(tool, _THING)
-        if said and sum(map(columns, shown)) + columns(said) + 2 * len(shown) > _LINE:
+        if not said or said.endswith(MARK):
+            continue
+        if sum(map(columns, shown)) + columns(said) + 2 * len(shown) > _LINE:
             break
-        shown.append(shorten(said, _THING))
-    return "；".join(filter(None, shown)) + (" 等" if len(shown) < len(read) else "")
+        shown.append(said)
+    return "；".join(shown) + (" 等" if shown and len(shown) < len(read) else "")

@@ -35,6 +35,8 @@ def name_matches(visible: VisibleTools, query: Query) -> dict[int, int]:
 
 
 def _may_be_prefix(visible: VisibleTools, query: Query) -> bool:
+    if query.foreign:
+        return False
     return not visible.frequency(query.name[-1]) or (query.joined and len(query.name) > 1)
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from aggregator.catalog.search.terms.everyday import everyday
+from aggregator.catalog.search.terms.foreign import foreign_language
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
     abbreviations,
@@ -53,6 +54,8 @@ LONGEST: Final = 2_000
 _MOST_TERMS: Final = 64
 # Queries kept as they were read: the tools that a query finds are judged by it again.
 _KEPT: Final = 16
+# In front of a word that is not English; no term of a tool begins with it.
+_FOREIGN: Final = "!"
 
 # The terms that may stand for one word, each with its worth.
 WeightedTerms = tuple[tuple[str, float], ...]
@@ -65,7 +68,7 @@ class Query:
     `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
     the number of an action to the certainty that the query requests it. `four_grams`: see `four_grams`. `key`, `name`:
     the text read as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word
-    such as gitlab, written GitLab, to its parts.
+    such as gitlab, written GitLab, to its parts. `foreign`: the text is in a language of `terms.foreign`.
     """
 
     words: dict[str, WeightedTerms]
@@ -77,6 +80,7 @@ class Query:
     name: tuple[str, ...]
     joined: bool
     compounds: Mapping[str, tuple[str, ...]]
+    foreign: bool = False
 
 
 @dataclass(slots=True)
@@ -99,22 +103,25 @@ def read(text: str) -> Query:
 def _read(text: str) -> Query:
     reading = _Reading()
     does = actions()
-    for chunk in chunks(text):
+    found = chunks(text)
+    small, false_friends = _foreign_terms(found)
+    for chunk in found:
         if unspaced(chunk):
             _read_signs(chunk, reading)
         else:
             *parts, whole = own = terms(chunk)
-            reading.actions += [does[term] for term in own if term in does]
+            reading.actions += [does[term] for term in own if term in does and term not in false_friends]
             if parts:
                 reading.compounds[whole] = tuple(parts)
-    latin = [term for term in terms(text) if not unspaced(term)]
+    latin = [term for term in terms(text) if not unspaced(term) and term not in small]
     terms_kept = [term for term in latin if term not in plain_words().ignored]
     chosen = list(dict.fromkeys(terms_kept if terms_kept or reading.words else latin))
     for term in chosen:
-        reading.words.setdefault(term, ((term, word_worth(term, len(chosen))),))
-    _add_others(chosen, reading.words)
+        reading.words.setdefault(term, ((_written(term, false_friends), word_worth(term, len(chosen))),))
+    english = [term for term in chosen if term not in false_friends]
+    _add_others(english, reading.words)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
-    worth = {term: words[term][0][1] for term in chosen if term in words}
+    worth = {term: words[term][0][1] for term in english if term in words}
     _add_means(latin, worth, reading.meanings)
     sure = min(1.0, SURE / max(1, len(chosen)))
     return Query(
@@ -124,10 +131,26 @@ def _read(text: str) -> Query:
         _actions(reading.actions, sure),
         four_grams(text) | reading.four_grams,
         folded(text),
-        tuple(map(stem, split(text))),
+        tuple(_written(stem(word), false_friends) for word in split(text)),
         len(text.split()) == 1,
         reading.compounds,
+        bool(small or false_friends),
     )
+
+
+def _foreign_terms(found: list[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the terms of the small words of a request in another language, and of its words that are not English."""
+    words = [chunk.lower() for chunk in found if not unspaced(chunk)]
+    language = foreign_language(words)
+    if language is None:
+        return frozenset(), frozenset()
+    small = frozenset(stem(word) for word in words if word in language.small)
+    return small, frozenset(stem(word) for word in words if word in language.words) - small
+
+
+def _written(term: str, false_friends: frozenset[str]) -> str:
+    """Return the term that tools have for a word: none has one for a word that is not English."""
+    return f"{_FOREIGN}{term}" if term in false_friends else term
 
 
 def word_worth(term: str, count: int) -> float:
@@ -225,6 +248,6 @@ def _pairs(terms_kept: list[str], worth: dict[str, float]) -> dict[str, float]:
         least = min(worth.get(one, 0.0), worth.get(two, 0.0))
         if least and one != two:
             pairs[f"{one} {two}"] = PAIR * least
-        if one + two not in worth:
+        if one in worth and two in worth and one + two not in worth:
             pairs.setdefault(one + two, JOINED)
     return pairs

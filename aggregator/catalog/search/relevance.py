@@ -24,6 +24,8 @@ HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
 ENOUGH = 3.4
 # The same with embeddings: a similarity from -1 to 1 counts this much beside the words.
 LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
+# Told with an answer that finds little: most tools are described in English.
+ENGLISH: Final = "English words find most."
 # How many of the best tools are examined.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
@@ -129,11 +131,11 @@ def _why(asked: Sequence[QueryNeed], had: Sequence[_NeedCoverage]) -> str:
     """Return the words that are missing, for a reader."""
     nowhere = [need.shown for need, one in zip(asked, had, strict=True) if one.unknown and not one.meant]
     if nowhere:
-        return f"weak matches: no tool has {_listed(nowhere)}"
+        return f"weak matches: no tool has {_listed(nowhere)}. {ENGLISH}"
     lacked = [need.shown for need, one in zip(asked, had, strict=True) if not one.said]
     if lacked:
-        return f"weak matches: no tool that fits has {_listed(lacked)}"
-    return "weak matches: no tool says much of these words"
+        return f"weak matches: no tool that fits has {_listed(lacked)}. {ENGLISH}"
+    return f"weak matches: no tool says much of these words. {ENGLISH}"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -26,6 +26,9 @@ _MOST_UNKNOWN: Final = 8
 _MOST_VARIANTS: Final = 4
 _SCALE: Final = 255
 _LONGER: Final = 9
+# Letters of a word that may have a cognate in English, and the first letters that both have.
+_COGNATE: Final = 5
+_ALIKE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ def weigh(query: Query, visible: VisibleTools) -> WeightedQuery:
             unknown.append((key, word))
     others = [(key, word) for key, word in unknown if _may_be_misspelt(word[0][0])][:_MOST_UNKNOWN]
     for key, ((term, worth), *_) in others:
-        known = _gains(visible, tuple((other, worth * likeness) for other, likeness in _variants(visible, term)))
+        near = _cognates(visible, term) if query.foreign else _variants(visible, term)
+        known = _gains(visible, tuple((other, worth * likeness) for other, likeness in near))
         if known:
             words.append(known)
             asked.append(key)
@@ -121,6 +125,17 @@ def _variants(visible: VisibleTools, term: str) -> Iterator[tuple[str, float]]:
     least = near[0][0] if near else 0
     likeness = BEGINNING if least == _LONGER else SLIP / max(least, 1)
     return ((other, likeness) for slips, _, other in near[:_MOST_VARIANTS] if slips == least)
+
+
+def _cognates(visible: VisibleTools, term: str) -> Iterator[tuple[str, float]]:
+    """Return the variants of a word of another language that are written nearly like all of it: Tabelle, table."""
+    if len(term) < _COGNATE:
+        return iter(())
+    return ((other, likeness) for other, likeness in _variants(visible, term) if _is_cognate(term, other))
+
+
+def _is_cognate(term: str, other: str) -> bool:
+    return other[:_ALIKE] == term[:_ALIKE] and abs(len(other) - len(term)) <= _ALIKE
 
 
 def _neighbours(postings: Postings, term: str) -> set[str]:

@@ -20,12 +20,13 @@ _RECORD: Final = meta_record(
     "describe_tools",
     "Show the parameters of tools: 2 in brief, 3 as JSON Schema",
     {
-        "names": {"type": "array", "items": {"type": "string"}, "maxItems": _MOST},
+        "names": {"type": "array", "items": {"type": "string"}},
         "level": {"enum": [1, 2, 3], "default": 3},
-        "offset": {"type": "integer", "minimum": 0},
+        "offset": {"type": "integer"},
     },
     ("names",),
 )
+_UNLISTED: Final = {"names": {"maxItems": _MOST}, "offset": {"minimum": 0}}
 
 
 async def describe_tools(asking: MetaToolCall) -> str:
@@ -81,4 +82,4 @@ async def _parted(names: WrittenNames, asked: list[str]) -> list[str]:
     return parts
 
 
-TOOL: Final = MetaTool(_RECORD, describe_tools)
+TOOL: Final = MetaTool(_RECORD, describe_tools, _UNLISTED)

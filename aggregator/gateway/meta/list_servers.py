@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aggregator.catalog.describe.servers import own_purpose, tools_purpose
+from aggregator.catalog.describe.servers import own_purpose, tools_purpose, whole_words
+from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.server_seen import ServerSeen
@@ -15,6 +16,11 @@ from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.
 _LONGEST: Final = 20_000
+# Tokens of all lines; names cost an eighth more in cl100k than estimated. Then columns of a purpose in short lines, the
+# widest first.
+_MOST_TOKENS: Final = 1_150
+_WIDTHS: Final = (72, 48, 36, 28, 24, 20, 16, 12, 0)
+_IN_SHORT: Final = "Servers (tools), ready unless it says otherwise; all about one: list_servers with its name."
 
 _RECORD: Final = meta_record(
     "list_servers", "Servers that tools come from, and their state; all about one", {"server": {"type": "string"}}
@@ -34,10 +40,10 @@ async def list_servers(asking: MetaToolCall) -> str:
         tools: dict[str, list[Mapping[str, Any]]] = {}
         for tool in finder.tools(view):
             tools.setdefault(tool.server, []).append(tool.definition)
-        lines = await asyncio.to_thread(_lines, finder.servers(view), tools)
+        lines = [await asyncio.to_thread(lines_of, finder.servers(view), tools)]
         if (progress := finder.meanings.progress) is not None:
             lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
-        return "\n".join(lines) or "There are no servers."
+        return "\n".join(filter(None, lines)) or "There are no servers."
     seen = finder.server_named(view, wanted)
     if seen is None:
         return no_server(finder.servers(view), wanted)
@@ -48,23 +54,56 @@ async def list_servers(asking: MetaToolCall) -> str:
     return "\n".join(_details(seen, alone=view.open))
 
 
-def _lines(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Return a line of each server. Takes a millisecond a server that has no description."""
-    return [_line(seen, tools.get(seen.config.id, ())) for seen in servers]
+def lines_of(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return a line of each server; of many, short lines. Takes a millisecond a server that has no description."""
+    purposes = [_purpose(seen, tools.get(seen.config.id, ())) for seen in servers]
+    whole = "\n".join(map(_line, servers, purposes))
+    if estimate(whole) <= _MOST_TOKENS:
+        return whole
+    # A server's own sentence says too little in few words.
+    purposes = [
+        seen.config.description if _is_described(seen) else tools_purpose(tools.get(seen.config.id, ()), seen.name)
+        for seen in servers
+    ]
+    for width in _WIDTHS:
+        lines = (
+            _short_line(seen, whole_words(purpose, width)) for seen, purpose in zip(servers, purposes, strict=True)
+        )
+        text = "\n".join([_IN_SHORT, *lines])
+        if estimate(text) <= _MOST_TOKENS:
+            break
+    return text
 
 
-def _line(seen: ServerSeen, tools: Sequence[Mapping[str, Any]] = ()) -> str:
-    config = seen.config
-    facts = [_state(seen), *(["local"] if config.type == "local" else []), _count(seen.tools, "tool")]
+def _is_described(seen: ServerSeen) -> bool:
+    """Tell whether the operator described the server."""
+    return seen.config.description != seen.config.key
+
+
+def _purpose(seen: ServerSeen, tools: Sequence[Mapping[str, Any]]) -> str:
+    if _is_described(seen):
+        return seen.config.description
+    if seen.config.instructions and (said := own_purpose(seen.instructions)):
+        return f"it says: {said}"
+    about = tools_purpose(tools, seen.name)
+    return f"tools for {about}" if about else ""
+
+
+def _line(seen: ServerSeen, purpose: str) -> str:
+    facts = [_state(seen), *(["local"] if seen.config.type == "local" else []), _count(seen.tools, "tool")]
     counted = ((seen.resources, "resource"), (seen.prompts, "prompt"), (seen.skills, "skill"))
     facts += [_count(count, what) for count, what in counted if count]
     line = f"{seen.name} ({', '.join(facts)})"
-    if config.description != config.key:
-        line += f": {config.description}"
-    elif config.instructions and (said := own_purpose(seen.instructions)):
-        line += f": it says: {said}"
-    elif about := tools_purpose(tools, seen.name):
-        line += f": tools for {about}"
+    return _with_notes(seen, f"{line}: {purpose}" if purpose else line)
+
+
+def _short_line(seen: ServerSeen, purpose: str) -> str:
+    state = "" if seen.state == "ready" else f", {_state(seen)}"
+    line = f"{seen.name} ({seen.tools}{state})"
+    return _with_notes(seen, f"{line}: {purpose}" if purpose else line)
+
+
+def _with_notes(seen: ServerSeen, line: str) -> str:
     amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
     amiss += seen.notes
@@ -84,7 +123,7 @@ def _details(seen: ServerSeen, *, alone: bool) -> list[str]:
 
     `alone`: there is one agent only, so that call statistics reveal nothing about other agents.
     """
-    lines = [_line(seen)]
+    lines = [_line(seen, _purpose(seen, ()))]
     if seen.templates:
         lines.append(_count(seen.templates, "resource template"))
     if seen.version is not None:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 # The names of the meta tools in the order of the list; READ is there only if the configuration says so, and READ_RESULT
 # only with a database to keep results in.
 META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent", READ_RESULT)
+# Called by applications, which know its name: a list that a model reads has no use for it.
+UNLISTED: Final = frozenset({"match_intent"})
 
 # Models send numbers as strings, and one name in place of a list.
 _CONFIG: Final = ServerConfig(id=SOURCE, key=SOURCE, prefix=SOURCE, type="local")
@@ -75,8 +77,8 @@ class MetaToolSet:
 
     @cached_property
     def records(self) -> tuple[ToolRecord, ...]:
-        """The records of the meta tools, in the order of the list."""
-        return tuple(tool.record for tool in self._tools.values())
+        """The records of the meta tools that are listed, in the order of the list."""
+        return tuple(tool.record for name, tool in self._tools.items() if name not in UNLISTED)
 
     @cached_property
     def _run_code(self) -> MetaTool:
@@ -192,12 +194,14 @@ class MetaTools:
         name_tool(record, tool.record)
         with timed(record, "check"):
             agent = call.principal.agent_id
-            given = in_form(tool.record.own_name, tool.record.definition["inputSchema"], call.arguments)
-            arguments, refusal, _ = await self._checker.arguments(_CONFIG, tool.record, given, (), agent, by_model=True)
+            given = in_form(tool.record.own_name, tool.accepted.definition["inputSchema"], call.arguments)
+            arguments, refusal, _ = await self._checker.arguments(
+                _CONFIG, tool.accepted, given, (), agent, by_model=True
+            )
         record.arguments = without_handle(arguments)
         if refusal is not None:
             return refusal
-        _refuse_unknown(tool.record, arguments)
+        _refuse_unknown(tool.accepted, arguments)
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
         note_kept = partial(self._kept_reads.note, view, host, record, call.within)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from aggregator.catalog.describe.levels import shown_name
+from aggregator.catalog.search.relevance import ENGLISH
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.meta.name_resolution import all_servers, is_every_server, no_server
 from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
@@ -19,16 +20,16 @@ _SKILLS: Final = 5
 
 _RECORD: Final = meta_record(
     "search_tools",
-    "Find tools and skills by keywords, best first; without query: list them all",
+    "Find tools and skills by keywords, best first; without query: list all",
     {
-        "query": {"type": "string"},
+        "query": {"type": "string", "description": "in English"},
         "level": {"enum": [1, 2, 3], "description": "1 line, 2 parameters, 3 schema"},
         "server": {"type": "string"},
-        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
-        "max_tokens": {"type": "integer"},
+        "limit": {"type": "integer"},
         "cursor": {"type": "string"},
     },
 )
+_UNLISTED: Final = {"limit": {"minimum": 1, "maximum": 100}, "max_tokens": {"type": "integer"}}
 
 
 async def search_tools(asking: MetaToolCall) -> str:
@@ -90,7 +91,7 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     """Return the text for an empty result: similar names, the servers, and those that cannot be searched now."""
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)
-    sentences = [f"No tool fits {query!r:.200}." if query else "There are no tools."]
+    sentences = [f"No tool fits {query!r:.200}. {ENGLISH}" if query else "There are no tools."]
     nearest = await finder.nearest(view, query) if query else []
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")
@@ -103,4 +104,4 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     return " ".join(sentences)
 
 
-TOOL: Final = MetaTool(_RECORD, search_tools)
+TOOL: Final = MetaTool(_RECORD, search_tools, _UNLISTED)

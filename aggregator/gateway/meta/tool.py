@@ -1,7 +1,8 @@
 """The definition of a meta tool: a record that models are shown, and an answer in text."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.validate import definition_digest
@@ -41,12 +42,30 @@ class MetaAnswer(Protocol):
     async def __call__(self, asking: MetaToolCall, /) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MetaTool:
-    """One meta tool. `answer` is None for those that call other tools."""
+    """One meta tool. `answer` is None for those that call other tools.
+
+    `unlisted`: the schemas of arguments that it accepts and that no list pays for, or what more holds for listed ones.
+    """
 
     record: ToolRecord
     answer: MetaAnswer | None
+    unlisted: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def accepted(self) -> ToolRecord:
+        """The record with all arguments, by which a call is checked."""
+        if not self.unlisted:
+            return self.record
+        definition = self.record.definition
+        schema = definition["inputSchema"]
+        listed = schema["properties"]
+        properties = {
+            name: {**listed.get(name, {}), **self.unlisted.get(name, {})} for name in {**listed, **self.unlisted}
+        }
+        whole = {**definition, "inputSchema": {**schema, "properties": properties}}
+        return replace(self.record, definition=whole, version=definition_digest(whole))
 
 
 def meta_record(

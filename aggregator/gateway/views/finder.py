@@ -389,9 +389,11 @@ def check_search(config: Config) -> None:
 
 def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, limit: int) -> list[ToolRecord]:
     """Return the hits, with the schemas in force for the agent."""
+    from aggregator.catalog.search.destructive import LOOKED_AT, harmless_first
     from aggregator.catalog.search.index import search
 
-    return [visible.by_name[hit.tool.name] for hit in search(searchable, query, limit)]
+    found = [visible.by_name[hit.tool.name] for hit in search(searchable, query, max(limit, LOOKED_AT))]
+    return harmless_first(searchable, query, found, None)[:limit]
 
 
 def _judged(
@@ -404,8 +406,11 @@ def _judged(
 
 def _ranked_by_all(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
     """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
+    from aggregator.catalog.search.destructive import LOOKED_AT, harmless_first
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits
 
     hits = search(visible.searchable, query, max(limit, CANDIDATES))
-    return [hit.tool for hit in merge_hits(hits, similarities(visible.by_name), visible.by_name, limit)]
+    similar = similarities(visible.by_name)
+    found = [hit.tool for hit in merge_hits(hits, similar, visible.by_name, max(limit, LOOKED_AT))]
+    return harmless_first(visible.searchable, query, found, similar.words)[:limit]

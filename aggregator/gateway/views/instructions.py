@@ -14,8 +14,10 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 
-# Tokens of the whole text, as `describe.tokens` estimates them: every session of a model pays them.
+# Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
+# list `list_servers` has the rest; names cost an eighth more in cl100k than estimated, so that 130 are at most 150.
 MOST_TOKENS: Final = 300
+MOST_TOKENS_SHORT: Final = 130
 # Characters of each server's own words and of its description, from the richest text to the shortest that is tried.
 _OWN: Final = (400, 200, 100)
 _DESCRIPTION: Final = 200
@@ -78,8 +80,8 @@ def instructions_about(servers: Sequence[KnownServer], *, short: bool) -> str:
 def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:
     """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed.
 
-    It takes at most `MOST_TOKENS`: the servers' own words get shorter first, then descriptions are left out, the last
-    server's first, then names. It depends on the configuration and on `said` only.
+    It takes at most `MOST_TOKENS`, or `MOST_TOKENS_SHORT` if short: the servers' own words get shorter first, then
+    descriptions are left out, the last server's first, then names. It depends on the configuration and on `said` only.
     """
     if not servers:
         return "\n".join([*([HOW_TO_FIND] if short else []), _NOTHING])
@@ -96,12 +98,13 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
 
 @lru_cache(maxsize=64)
 def _text(servers: tuple[DescribedServer, ...], named: bool, short: bool) -> str:
+    budget = MOST_TOKENS_SHORT if short else MOST_TOKENS
     head = [*([HOW_TO_FIND] if short else []), *([_SEVERAL] if named else [])]
     if len(servers) <= _MANY:
         described = [*head, *(_described(server, _DESCRIPTION) for server in servers)]
         for most in _OWN:
             text = "\n".join([*described, *_own_words(servers, most, short)])
-            if _fits(text):
+            if _fits(text, budget):
                 return text
     names = [server.name for server in servers]
 
@@ -113,25 +116,25 @@ def _text(servers: tuple[DescribedServer, ...], named: bool, short: bool) -> str
         return "\n".join([*head, *(_described(server, _DESCRIPTION_SHORT) for server in servers[:described]), *last])
 
     # No name takes less than a token.
-    named_count = _most(lambda count: shown(0, count), min(len(names), MOST_TOKENS))
+    named_count = _most(lambda count: shown(0, count), min(len(names), budget), budget)
     if named_count < len(names):
         return shown(0, named_count)
-    return shown(_most(lambda count: shown(count, len(names)), len(names)), len(names))
+    return shown(_most(lambda count: shown(count, len(names)), len(names), budget), len(names))
 
 
-def _most(text: Callable[[int], str], highest: int) -> int:
+def _most(text: Callable[[int], str], highest: int, budget: int) -> int:
     """Return the highest number for which a text is within the budget."""
-    return bisect_right(range(1, highest + 1), False, key=lambda count: not _fits(text(count)))
+    return bisect_right(range(1, highest + 1), False, key=lambda count: not _fits(text(count), budget))
 
 
-def _fits(text: str) -> bool:
+def _fits(text: str, budget: int) -> bool:
     # More than `estimate` could say. Its module and tables are slow to import: no start waits for them.
     rare = sum(char.isupper() or char.isdigit() or not (char.isalnum() or char.isspace()) for char in text)
-    if text.isascii() and 1.3 * len(text.split()) + len(text) / 5 + rare <= MOST_TOKENS:
+    if text.isascii() and 1.3 * len(text.split()) + len(text) / 5 + rare <= budget:
         return True
     from aggregator.domain.text.tokens import estimate
 
-    return estimate(text) <= MOST_TOKENS
+    return estimate(text) <= budget
 
 
 def _grouped(names: Sequence[str]) -> list[str]:
