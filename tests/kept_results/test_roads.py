@@ -22,7 +22,7 @@ from tests.direct.direct_harness import (
     direct_harness,
     result,
 )
-from tests.kept_results.conftest import HANDLE, OpenLarge
+from tests.kept_results.conftest import HANDLE, ITEMS, OpenLarge, handle_of, text_block
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 
@@ -179,3 +179,22 @@ async def test_a_reload_changes_who_reads_on(open_large: OpenLarge) -> None:
             cut = "aggregator/shortened" in (await harness.result(host, "shop.orders")).get("_meta", {})
             listed = [one["name"] for one in await harness.listed(host)]
             assert (cut, "read_result" in listed) == (direct, direct)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+async def test_an_outline_comes_before_a_beginning_that_says_little(open_large: OpenLarge, structured: bool) -> None:
+    """And its paths lead to what it names."""
+    value = {"note": "many words " * 9_000, "data": {"items": ITEMS}}
+    async with open_large(results={}) as harness:
+        host = harness.host("local")
+        text = {"content": [text_block(json.dumps(value))]}
+        harness.answer_with(**({"content": [], "structuredContent": value} if structured else text))
+        made = await harness.result(host, "call_tool", {"name": "shop.orders"})
+        lines = made["content"][0]["text"].splitlines()
+        assert lines[0] == "[Outline:"
+        assert "data.items: 3,000 items {id, name}" in lines
+        assert made["content"][1]["text"].startswith('{"note":')
+        handle = handle_of(made)
+        for asked in ({"handle": handle}, {"id": handle}):
+            page = await harness.result(host, "read_result", {**asked, "path": "data.items[2999].name"})
+            assert page["content"][0]["text"].startswith(str(ITEMS[2999]["name"]))

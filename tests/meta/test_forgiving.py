@@ -276,6 +276,12 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
         ("describe_tools", {"tools": [{"name": "a.b"}]}, {"names": ["a.b"]}),
         ("list_servers", {"name": "a"}, {"server": "a"}),
         ("match_intent", {"text": "a"}, {"message": "a"}),
+        ("read_result", {"id": "agr_1"}, {"handle": "agr_1"}),
+        (
+            "read_result",
+            {"uri": "u", "pattern": "a", "start": 5, "max_tokens": 9},
+            {"handle": "u", "grep": "a", "offset": 5, "limit": 9},
+        ),
         ("search_tools", {"nonsense": 1}, {"nonsense": 1}),
         ("search_tools", {"query": "a", "q": "a"}, {"query": "a"}),
         ("search_tools", {"query": "a", "detail": "Full"}, {"query": "a", "level": 3}),

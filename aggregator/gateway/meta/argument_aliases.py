@@ -20,6 +20,12 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "describe_tools": dict.fromkeys(("tools", "name", "tool", "tool_name", "tool_names"), "names"),
     "list_servers": dict.fromkeys(("name", "server_name"), "server"),
+    "read_result": {
+        **dict.fromkeys(("id", "result", "result_id", "uri"), "handle"),
+        **dict.fromkeys(("pattern", "regex", "query", "search"), "grep"),
+        "start": "offset",
+        "max_tokens": "limit",
+    },
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
 }
 # A word for the level of detail, by meta tool; brief is the tool's own default.

@@ -25,7 +25,7 @@ class ResultPreview(NamedTuple):
     """A result shown in part. `blocks` are its beginning, `next` is the start of the rest, `about` describes its size;
     `size` is set if the whole has more bytes than `limit` allows.
 
-    `keeps_structured`: the whole structured result accompanies the text.
+    `keeps_structured`: the whole structured result accompanies the text. `outline` comes before the blocks.
     """
 
     result: Mapping[str, Any]
@@ -37,6 +37,7 @@ class ResultPreview(NamedTuple):
     keeps_structured: bool
     size: int = 0
     limit: ResultLimit | None = None
+    outline: str = ""
 
 
 def preview(
@@ -61,7 +62,7 @@ def preview(
     if cut is None:
         return None
     document = ResultDocument.of(result) if kept else cut.document
-    return ResultPreview(result, cut.blocks, cut.next, cut.about, document, cut.tokens, kept)
+    return ResultPreview(result, cut.blocks, cut.next, cut.about, document, cut.tokens, kept, outline=cut.outline)
 
 
 def shown(found: ResultPreview, handle: str | None, keep: float, *, links: bool) -> dict[str, Any]:
@@ -79,7 +80,8 @@ def shown(found: ResultPreview, handle: str | None, keep: float, *, links: bool)
     left_out = "structuredContent" in result and not found.keeps_structured
     if left_out:
         details["structuredContent"] = _LEFT_OUT
-    blocks = [*found.blocks, {"type": "text", "text": _note(found, handle, keep)}]
+    blocks = [{"type": "text", "text": f"[Outline:\n{found.outline}]"}] if found.outline else []
+    blocks += [*found.blocks, {"type": "text", "text": _note(found, handle, keep)}]
     if handle is not None and links and not over:
         blocks.append({"type": "resource_link", "uri": URI_HEAD + handle, "name": "the whole result"})
     meta = result.get("_meta")

@@ -114,8 +114,10 @@ def _target(found: re.Match[str]) -> str | int | slice | None:
 
 
 def _taken(value: Any, step: Step) -> Iterator[Any]:
-    """Yield what one step leads to in one value."""
+    """Yield what one step leads to in one value. A text that is JSON counts as its value."""
     to = step.to
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        value = _read(value)
     if isinstance(value, list):
         if to is None:
             yield from value
@@ -130,6 +132,14 @@ def _taken(value: Any, step: Step) -> Iterator[Any]:
             yield from value.values()
         elif not isinstance(to, slice) and str(to) in value:
             yield value[str(to)]
+
+
+def _read(text: str) -> Any:
+    """Return the value of a JSON text; of any other, the text itself."""
+    try:
+        return opened(Raw(text.encode("utf-8", "surrogatepass")))
+    except NoValue:
+        return text
 
 
 def _may_be_none(value: Any, step: Step) -> bool:

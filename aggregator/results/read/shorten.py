@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aggregator.domain.bounds.small import is_small
-from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate_long
+from aggregator.domain.text.tokens import TOKENS_OF_CHARACTER, estimate, estimate_long
 from aggregator.results.read.document import ResultDocument, text_of
 from aggregator.results.read.extent import shown_of, size_of
+from aggregator.results.read.outline import MOST_TOKENS, outline
 from aggregator.results.read.page_end import page_of
 from aggregator.wire.codec import encode
 
@@ -24,7 +25,7 @@ class Shortened:
     `blocks` are its content up to the cut, with every image, sound, blob and link; the last text among them may be the
     beginning of a block. `next` is the offset in the text of `document` at which the rest begins. `about` says how much
     is shown and how much there is, as "the first 120 of 4,213 items; 333,214 characters, about 101,901 tokens".
-    `tokens` is the estimate for the whole text.
+    `tokens` is the estimate for the whole text, `outline` what there is, if the beginning says little.
     """
 
     blocks: tuple[dict[str, Any], ...]
@@ -32,6 +33,7 @@ class Shortened:
     about: str
     tokens: int
     document: ResultDocument = field(repr=False)
+    outline: str = ""
 
 
 def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
@@ -57,8 +59,8 @@ def fits(result: Mapping[str, Any], most_tokens: int) -> bool:
 def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) -> Shortened | None:
     """Return the beginning of a result whose text has more than `most_tokens`; None to pass it on whole.
 
-    The text of the blocks has at most `preview_tokens` less `NOTE_TOKENS`, as estimated. Errors are never cut. Takes
-    long for a large result: call it in a thread unless `fits` returns True.
+    The text of the blocks and the outline has at most `preview_tokens` less `NOTE_TOKENS`, as estimated. Errors are
+    never cut. Takes long for a large result: call it in a thread unless `fits` returns True.
     """
     if fits(result, most_tokens):
         return None
@@ -72,8 +74,11 @@ def shorten(result: Mapping[str, Any], most_tokens: int, preview_tokens: int) ->
     end = page_of(document.text, document.spans, document.quotes, 0, budget)
     if end == len(document.text):
         return None
+    said = outline(document, end) if budget > 2 * MOST_TOKENS else ""
+    if said:
+        end = page_of(document.text, document.spans, document.quotes, 0, budget - estimate(said))
     about = f"{shown_of(document, end)}; {size_of(document, tokens)}"
-    return Shortened(tuple(_blocks(document, end)), end, about, tokens, document)
+    return Shortened(tuple(_blocks(document, end)), end, about, tokens, document, said)
 
 
 def _blocks(document: ResultDocument, end: int) -> list[Any]:

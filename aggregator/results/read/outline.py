@@ -1,0 +1,224 @@
+"""An outline of a large result whose beginning says little: paths of JSON, levels of a log, headings of HTML.
+
+Law: it has at most `MOST_TOKENS`, and its cost is linear in the text, or bounded.
+"""
+
+import json
+import re
+from collections import Counter, deque
+from collections.abc import Iterator
+from html import unescape
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from aggregator.domain.text.tokens import estimate
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.nesting import PLAIN_NAME
+from aggregator.results.read.values import NoValue, opened
+
+MOST_TOKENS: Final = 150
+_END: Final = "..."
+# Characters of a text that are gone through, and of one line of the outline.
+_LOOKED_AT: Final = 4_000_000
+_LINE: Final = 160
+_TEXT: Final = 40
+# Members and items that are looked at, names that are listed, and levels.
+_MEMBERS: Final = 40
+_NAMES: Final = 8
+_DEPTH: Final = 3
+# A larger JSON text is not opened: each of its values takes 50 bytes.
+_OPENED: Final = 64_000_000
+
+_BASE64: Final = re.compile(r"(?:data:[\w/+.-]{1,60};base64,)?[A-Za-z0-9+/_-]{120}")
+_HTML: Final = re.compile(r"\s*+(?:<\?xml[^>]{0,200}>\s*+)?<(?:!doctype html|html)\b", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(/?)(script|style|title|h[1-3]|[a-z!]\w{0,20})[^<>]{0,2000}>", re.IGNORECASE)
+_UNSEEN: Final = frozenset({"script", "style"})
+_HEADINGS: Final = frozenset({"title", "h1", "h2", "h3"})
+_HEADINGS_AT_MOST: Final = 12
+_BODY: Final = 240
+_LEVEL: Final = re.compile(
+    r"^.{0,60}?\b(FATAL|CRITICAL|ERROR|ERR|WARNING|WARN|INFO|DEBUG|TRACE)\b.*+$", re.MULTILINE | re.IGNORECASE
+)
+_LEVELS: Final = {"ERR": "ERROR", "WARNING": "WARN", "CRITICAL": "FATAL"}
+_BAD: Final = ("FATAL", "ERROR")
+# A text is a log if so many of its first lines have a level.
+_FIRST_LINES: Final = 40
+
+
+def outline(document: ResultDocument, end: int) -> str:
+    """Return the outline of a result of which the text up to `end` is shown; empty if that says enough."""
+    text = document.text
+    if document.data is not msgspec.UNSET:
+        lines = _json_lines(document, end)
+    elif len(document.parts) == 1 and _HTML.match(text):
+        lines = _html_lines(text[:_LOOKED_AT])
+    elif len(document.parts) == 1 and len(text) <= _LOOKED_AT and _is_log(text):
+        lines = _log_lines(text)
+    else:
+        return ""
+    return _within(lines)
+
+
+def _within(lines: Iterator[str]) -> str:
+    """Return the first lines that the tokens allow."""
+    shown: list[str] = []
+    left = MOST_TOKENS - estimate(_END)
+    for line in lines:
+        short = " ".join(line[: 2 * _LINE].split())
+        short = short if len(short) <= _LINE else f"{short[:_LINE]}{_END}"
+        left -= estimate(short) + 1
+        if left < 0:
+            shown.append(_END)
+            break
+        shown.append(short)
+    return "\n".join(shown)
+
+
+def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
+    """Yield a line for each member, those of the outer objects first."""
+    if len(document.text) > _OPENED:
+        return
+    root = _opened(document.data)
+    if isinstance(root, list):
+        # Whole items say what the others are.
+        if not root or _is_shown(root[0], end):
+            return
+        yield f"{len(root):,} items; the first:"
+    waiting = deque([("[0]", root[0], 1)] if isinstance(root, list) else [("", root, 0)])
+    while waiting:
+        path, value, depth = waiting.popleft()
+        value = _opened(value)
+        if not isinstance(value, dict):
+            continue
+        if len(value) > _MEMBERS:
+            yield f"{path or 'the whole'}: {len(value):,} members"
+            if depth == 0 and _is_shown(next(iter(value.values())), end):
+                return
+        for name, part in islice(value.items(), _MEMBERS):
+            below = _joined(path, name)
+            found = _opened(part)
+            yield f"{below}: {_described(found)}"
+            inside = _inside(found)
+            if depth < _DEPTH and isinstance(inside, dict):
+                waiting.append((below, inside, depth + 1))
+            elif depth < _DEPTH and isinstance(found, list) and found and isinstance(_opened(found[0]), dict):
+                waiting.append((f"{below}[0]", found[0], depth + 1))
+
+
+def _is_shown(value: Any, end: int) -> bool:
+    """Return True if the first value of a result is surely shown whole."""
+    return isinstance(value, msgspec.Raw) and len(memoryview(value)) < end
+
+
+def _opened(value: Any) -> Any:
+    try:
+        return opened(value)
+    except NoValue:
+        return None
+
+
+def _inside(value: Any) -> Any:
+    """Return what a text holds as JSON; any other value unchanged."""
+    is_json = isinstance(value, str) and value[:1] in ("{", "[") and len(value) <= _LOOKED_AT
+    return _opened(msgspec.Raw(value.encode("utf-8", "surrogatepass"))) if is_json else value
+
+
+def _joined(path: str, name: str) -> str:
+    short = name if len(name) <= _TEXT else f"{name[:_TEXT]}{_END}"
+    if not PLAIN_NAME.fullmatch(short):
+        return f"{path}[{json.dumps(short, ensure_ascii=False)}]"
+    return f"{path}.{short}" if path else short
+
+
+def _described(value: Any) -> str:
+    """Return a value in a few words."""
+    if isinstance(value, dict):
+        return _names(value)
+    if isinstance(value, list):
+        return _items(value)
+    if isinstance(value, str) and len(value) > _TEXT:
+        what = "base64" if _is_base64(value) else "HTML" if _HTML.match(value) else "text"
+        if value[:1] in ("{", "["):
+            inner = _inside(value)
+            what = f"JSON text, {_described(inner)}" if isinstance(inner, dict | list) else what
+        return f"{what}, {len(value):,} characters"
+    return json.dumps(value, ensure_ascii=False)[: _TEXT + 2]
+
+
+def _is_base64(text: str) -> bool:
+    found = _BASE64.match(text)
+    return found is not None and all(any(map(is_one, found[0])) for is_one in (str.isupper, str.islower, str.isdigit))
+
+
+def _names(value: dict[str, Any]) -> str:
+    names = ", ".join(name[:_TEXT] for name in islice(value, _NAMES))
+    more = f" and {len(value) - _NAMES:,} more" if len(value) > _NAMES else ""
+    return f"{{{names}{more}}}"
+
+
+def _items(value: list[Any]) -> str:
+    if not value:
+        return "no items"
+    first, last = _opened(value[0]), _opened(value[-1])
+    if len(value) <= _NAMES and not isinstance(first, dict | list):
+        return "[" + ", ".join(_described(_opened(item)) for item in value) + "]"
+    count = f"{len(value):,} items" if len(value) > 1 else "1 item"
+    if isinstance(first, dict):
+        return f"{count} {_names(first)}"
+    if isinstance(first, list):
+        return f"{count}, each a list of {len(first):,}"
+    return f"{count}, {_described(first)} to {_described(last)}"
+
+
+def _is_log(text: str) -> bool:
+    lines = text[: _FIRST_LINES * _LINE].split("\n")[:_FIRST_LINES]
+    return len(lines) > 5 and sum(_LEVEL.match(line) is not None for line in lines) * 2 >= len(lines)
+
+
+def _log_lines(text: str) -> Iterator[str]:
+    """Yield the count of each level, the first error and the last line."""
+    counts: Counter[str] = Counter()
+    first: re.Match[str] | None = None
+    for line in _LEVEL.finditer(text):
+        level = line[1].upper()
+        level = _LEVELS.get(level, level)
+        counts[level] += 1
+        if first is None and level in _BAD:
+            first = line
+    said = ", ".join(f"{count:,} {level}" for level, count in counts.most_common())
+    yield f"A log of {text.count(chr(10)) + 1:,} lines: {said}"
+    if first is not None:
+        yield f"The first error, at offset {first.start()}: {first[0]}"
+    yield f"The last line: {text.rstrip().rpartition(chr(10))[2]}"
+
+
+def _html_lines(text: str) -> Iterator[str]:
+    """Yield the title and the headings, then the beginning of the text."""
+    headings: list[str] = []
+    words: list[str] = []
+    inside, unseen, at, length = "", "", 0, 0
+    for tag in _TAG.finditer(text):
+        name, closes = tag[2].lower(), bool(tag[1])
+        if unseen:
+            unseen = "" if closes and name == unseen else unseen
+            at = tag.end()
+            continue
+        said = " ".join(unescape(text[at : min(tag.start(), at + 2_000)]).split())
+        if inside and said:
+            headings[-1] += f" {said}"
+        elif said and length < _BODY:
+            words.append(said)
+            length += len(said)
+        if name in _UNSEEN and not closes:
+            unseen = name
+        elif name in _HEADINGS:
+            inside = "" if closes or len(headings) >= _HEADINGS_AT_MOST else name
+            headings += [f"{name}:"] if inside else []
+        at = tag.end()
+        if length >= _BODY and len(headings) >= _HEADINGS_AT_MOST:
+            break
+    yield from (heading for heading in headings if not heading.endswith(":"))
+    if words:
+        yield f"Text: {' '.join(words)[:_BODY]}"
