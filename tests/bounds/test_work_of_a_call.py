@@ -163,10 +163,10 @@ async def test_calls_through_meta_tools_cost_what_direct_ones_do(
             for way, era in (*ways, ("search_tools", MODERN)):
                 work = await _least(_act(hosts[era], way), calls=True)
                 counted.setdefault((way, era), []).append(work)
-    for way in ways:
-        found = counted[way]
-        assert len({work.total for work in found}) == 1, (way, found[-1].more_than(found[0]))
-        assert found[0].total <= counted["direct", way[1]][0].total * THROUGH, way
+    for way, era in ways:
+        found = counted[way, era]
+        assert len({work.total for work in found}) == 1, (way, era, found[-1].more_than(found[0]))
+        assert found[0].total <= counted["direct", era][0].total * THROUGH, (way, era)
     least, *others = sorted(counted["search_tools", MODERN], key=lambda work: work.total)
     for work in others:
         assert work.total <= least.total * SEARCH, work.more_than(least)

@@ -293,7 +293,7 @@ def test_what_is_remembered_of_a_call_that_is_answered(missing: str, session: Se
     here = Here()
     host = post().host if missing != "a plain host" else None
     here.posts._gateway.direct.known = lambda host_, params: host  # type: ignore[method-assign, assignment]
-    here.posts._gateway.direct.may_take = lambda name_: missing != "a tool that needs no task"  # type: ignore[method-assign]
+    here.posts._gateway.direct.may_take = lambda name: missing != "a tool that needs no task"  # type: ignore[method-assign]
     memory = SimpleNamespace(
         authentication=None if missing == "authentication" else SimpleNamespace(principal=KEY),
         headers=None if missing == "headers" else {"mcp-name": ["old.any"]},
