@@ -6,7 +6,7 @@ same point: no call of it is made twice.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,7 +33,9 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View, Views
 from aggregator.policy.limits import Limits
+from aggregator.results.gateway.keeper import PageBounds
 from aggregator.results.gateway.showing import LargeResults, knows_links
+from aggregator.results.read.document import ResultDocument
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import Channel, NoBackChannel
 
@@ -50,6 +52,10 @@ _LONGEST: Final = 8
 # Seconds before an upstream that only wants to be called again is.
 _PAUSE: Final = 0.25
 _NAME_SHOWN: Final = 80
+# Calls that the error of a program names, characters of each, and of all results that are kept for it.
+_CALLS_SHOWN: Final = 20
+_ASKED_SHOWN: Final = 160
+_CHARACTERS_KEPT: Final = 8_000_000
 
 
 class CallMeta(Protocol):
@@ -66,6 +72,14 @@ class ProgramTarget(NamedTuple):
     server: str = SOURCE
     method: str = CALL
     what: str = RUN_CODE
+
+
+class EndedCall(NamedTuple):
+    """A call of a program that has ended: how it was asked for, `done` or `failed`, and its result as JSON, if kept."""
+
+    asked: str
+    outcome: str
+    text: str | None
 
 
 class ProgramChannel:
@@ -181,11 +195,26 @@ class RunPrograms:
             return fitted
         most = max(self._large_results.keeper.config.max_tokens, _MOST_TOKENS)
         text = await asyncio.to_thread(_shortened, outcome.text, most)
+        if outcome.failure is not None and any(call.outcome == "done" for call in running.calls):
+            text += f"\n{await self._calls_made(running)}"
         return {**result, "content": [{"type": "text", "text": text}]}
+
+    async def _calls_made(self, running: "ProgramCalls") -> str:
+        """Return the calls of a program that failed, with a handle to their results, so that none is made twice."""
+        keeper = self._large_results.keeper
+        document = await asyncio.to_thread(_document_of, running.calls)
+        labels = self._hooks.labels_now(self._views.rulebook, running.host, running.trace)
+        bounds = PageBounds(keeper.config.max_tokens or _MOST_TOKENS)
+        handle = await keeper.keep(running.call.principal, document, bounds, None, labels)
+        lines = [f"[{number}] {call.asked}: {call.outcome}" for number, call in enumerate(running.calls[:_CALLS_SHOWN])]
+        if len(running.calls) > _CALLS_SHOWN:
+            lines.append(f"and {len(running.calls) - _CALLS_SHOWN} more")
+        where = f' Read a result with read_result {{"handle": "{handle}", "path": "[0]"}}.' if handle else ""
+        return "\n".join((f"These calls were made: do not repeat those that are done.{where}", *lines))
 
 
 class ProgramCalls:
-    """The calls of one program; `made` counts them."""
+    """The calls of one program; `made` counts them, `calls` has the ended calls of tools."""
 
     def __init__(
         self, views: Views, call: ToolCall, caller: RequestCaller, record: CallRecord, call_meta: CallMeta
@@ -198,6 +227,8 @@ class ProgramCalls:
         self._channel = ProgramChannel(caller)
         self._progress = Progress(caller) if caller.token is not None else None
         self.made = 0
+        self.calls: list[EndedCall] = []
+        self._kept = 0
         meta = call.params.get("_meta")
         # The token is of the program's own request.
         self._meta = {k: v for k, v in meta.items() if k != "progressToken"} if isinstance(meta, dict) else {}
@@ -237,9 +268,27 @@ class ProgramCalls:
         self._report(call)
         try:
             result = await self._answered({"name": call.function, "arguments": call.arguments})
+            text = await asyncio.to_thread(_as_json, result)
         except RpcError as error:
+            self._note(call, None)
             raise CallFailed(error.message) from error
-        return await asyncio.to_thread(_as_json, result)
+        except CallFailed:
+            self._note(call, None)
+            raise
+        self._note(call, text)
+        return text
+
+    def _note(self, call: FunctionCall, text: str | None) -> None:
+        """Note that a call of a tool has ended: with a result, as the program gets it, or without."""
+        if call.function != "call_tool":
+            return
+        outcome = "failed" if text is None else "done"
+        self._kept += len(text or "")
+        if self._kept > _CHARACTERS_KEPT:
+            text = None
+        asked = encode(call.arguments).decode("utf-8", "replace")
+        short = asked if len(asked) <= _ASKED_SHOWN else f"{asked[:_ASKED_SHOWN]}…"
+        self.calls.append(EndedCall(short, outcome, text))
 
     def end(self) -> None:
         """Send the host the unsent progress of the calls."""
@@ -340,6 +389,12 @@ def _as_json(result: Mapping[str, Any]) -> str:
         except ValueError:
             pass
     return encode(text).decode()
+
+
+def _document_of(calls: Sequence[EndedCall]) -> ResultDocument:
+    """Return the results of calls as one array, in the order in which the calls ended."""
+    texts = ",\n".join(call.text if call.text is not None else "null" for call in calls)
+    return ResultDocument.of({"content": [{"type": "text", "text": f"[{texts}]"}]})
 
 
 def _shortened(text: str, most: int) -> str:

@@ -69,11 +69,12 @@ async def test_a_kept_result_keeps_what_it_said_of_itself(kept: FlowHarness) -> 
     assert await kept.outcome(reader, "mail.send") == "not_confirmed"
 
 
-async def test_what_a_program_printed_keeps_what_it_has_read(kept: FlowHarness) -> None:
+@pytest.mark.parametrize("code", ["call_tool('web.fetch', {})", "call_tool('web.fetch', {})\n1 / 0"])
+async def test_what_a_program_printed_keeps_what_it_has_read(kept: FlowHarness, code: str) -> None:
+    """And so do the results of the calls of one that failed."""
     agents = {"ada": {"allow": ["*"], "expose": "code"}}
     kept.set_policies(policies(agents=agents))
-    code = {"code": "call_tool('web.fetch', {})"}
-    handle = handle_of((await kept.call(kept.legacy(session="one"), "run_code", code))["result"])
+    handle = handle_of((await kept.call(kept.legacy(session="one"), "run_code", {"code": code}))["result"])
     for _ in range(2):
         await kept.call(kept.legacy(session="one"), "mail.list")
     reader = kept.legacy(session="two")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from aggregator.code import programs
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.kept_results.conftest import ITEMS, OpenLarge, handle_of
 
@@ -36,3 +37,53 @@ async def test_without_a_database_the_rest_is_left_out(open_large: OpenLarge) ->
         code = "import json\nprint(json.dumps(call_tool('shop.orders')))"
         result = await harness.result(harness.host("local"), "run_code", {"code": code})
         assert "more characters are left out" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_a_program_that_fails_names_the_calls_it_made(open_large: OpenLarge, version: str) -> None:
+    """Their results are read on, in the order in which they ended; searches are no calls of tools."""
+    code = (
+        "search_tools('orders')\n"
+        "call_tool('shop.orders', {'page': 1})\n"
+        "try:\n    call_tool('shop.nothing', {'a': '" + "x" * 300 + "'})\nexcept RuntimeError:\n    pass\n"
+        "1 / 0"
+    )
+    async with open_large(expose="code") as harness:
+        host = harness.host("local", version)
+        result = await harness.result(host, "run_code", {"code": code})
+        assert result["isError"] is True
+        lines = result["content"][0]["text"].splitlines()
+        first = next(number for number, line in enumerate(lines) if line.startswith("These calls were made"))
+        assert "ZeroDivisionError" in lines[first - 1]
+        assert lines[first + 1] == '[0] {"name":"shop.orders","arguments":{"page":1}}: done'
+        assert lines[first + 2].startswith('[1] {"name":"shop.nothing","arguments":{"a":"xxx')
+        assert lines[first + 2].endswith("x…: failed")
+        assert len(lines) == first + 3
+        handle = handle_of(result)
+        assert str(ITEMS[2_900]["name"]) in await harness.page(host, handle, path="[0][2900].name")
+        assert (await harness.page(host, handle, path="[1]")).startswith("null")
+        for without in ("1 / 0", "search_tools('orders')\n1 / 0", "call_tool('shop.orders')", "call_tool('shop.x')"):
+            result = await harness.result(host, "run_code", {"code": without})
+            assert "These calls were made" not in json.dumps(result)
+
+
+async def test_many_calls_are_counted_and_large_ones_not_kept(
+    open_large: OpenLarge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_CHARACTERS_KEPT", 300_000)
+    async with open_large(expose="code") as harness:
+        code = "for n in range(25):\n    call_tool('shop.orders', {'n': n})\n1 / 0"
+        result = await harness.result(harness.host("local"), "run_code", {"code": code})
+        assert result["content"][0]["text"].splitlines()[-1] == "and 5 more"
+        handle = handle_of(result)
+        for path, kept in (("[0][0].id", True), ("[24]", False)):
+            page = await harness.page(harness.host("local"), handle, path=path)
+            assert page.startswith("null") is not kept
+
+
+async def test_without_a_database_the_calls_are_named_alone(open_large: OpenLarge) -> None:
+    async with open_large(storage=None, expose="code") as harness:
+        result = await harness.result(harness.host("local"), "run_code", {"code": "call_tool('shop.orders')\n1 / 0"})
+        text = result["content"][0]["text"]
+        assert text.splitlines()[-1] == '[0] {"name":"shop.orders","arguments":{}}: done'
+        assert "read_result" not in text
