@@ -99,7 +99,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("agent_items",),
         ("request",),
         ("ask", "access", "handshake"),
-        ("flow",),
+        ("flow", "dialects"),
         ("hooks",),
         ("views", "call_log", "eras"),
         (".",),
@@ -121,7 +121,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "catalog": (("catalog", "resources"), ("intent", "."), ("describe", "search", "templates", "pages")),
     "catalog.search": (("semantic",), (".",), ("terms",)),
     "schemas": (
-        ("checks",),
+        ("checks", "dialects"),
         ("workers",),
         (
             "check",
@@ -201,6 +201,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "programs": "gateway.meta.programs",
         "sandbox": "code",
     },
+    "dialects": {"gateway": "gateway.dialects", "mend": "schemas.dialects", "names": "domain.dialects"},
     "flow": {
         "app": "app.flow",
         "cli": "cli.flow",

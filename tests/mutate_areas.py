@@ -40,6 +40,7 @@ AREAS: Final[Mapping[str, Area]] = {
         "frontends/console gateway/browse gateway/playground app/console.py cli/console.py storage/console_sessions.py",
         "console",
     ),
+    "dialects": _area("dialects", "dialects v1"),
     "doctor": _area("doctor cli/doctor cli/check.py", "doctor first_steps"),
     "domain": _area("domain", "unit passthrough bounds direct access oauth"),
     "editing": _area("editing", "editing adding install"),

@@ -8,7 +8,6 @@ from tests.test_layers import OURS, PACKAGE
 EDGES: Final = tuple(f"{PACKAGE}.{name}." for name in ("code", "frontends", "gateway"))
 # Modules at hosts that read JSON which no host wrote.
 READ_OTHERWISE: Final = {
-    "aggregator.frontends.v1.portable_schema": "a copy of what is written here",
     "aggregator.frontends.web.resumable": "of a header, which is short",
     "aggregator.frontends.web.sessions.session_ids": "sealed here",
     "aggregator.gateway.ask.sealed_state": "sealed here",

@@ -282,7 +282,9 @@ def _build_gateway(
     rate_limits = RateLimits(replication.usage)
     relay = Relay(call_log, lists.input_requests, rate_limits, resolver, missing)
     checker, large_results, told = Checker(), LargeResults(keeper), config.results.output_schemas
-    plans = CallPlans(supervisor.upstreams, resolver, views, failover, checker, hooks, tells_schemas=told)
+    plans = CallPlans(
+        supervisor.upstreams, resolver, views, failover, checker, hooks, tells_schemas=told, dialects=lists.dialects
+    )
     delivery = ResultDelivery(checker, large_results, agent_items)
     pipeline = Pipeline(
         supervisor.upstreams,
@@ -350,7 +352,10 @@ def _build_gateway(
         direct=direct,
         finder=lists.finder,
         meta_tools=lists.meta_tools,
-        meta=MetaTools(lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs, skill_reader),
+        meta=MetaTools(
+            lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs, skill_reader, lists.dialects
+        ),
+        dialects=lists.dialects,
         exposure=lists.exposure,
         host_lists=lists.host_lists,
         agent_items=agent_items,

@@ -30,6 +30,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     Feature("pins"),
     Feature("results", meta_tools=("read_result",)),
     Feature("skills"),
+    Feature("dialects"),
     Feature("code", meta_tools=("run_code",)),
     Feature("accounts"),
     Feature("intent", meta_tools=("match_intent",)),

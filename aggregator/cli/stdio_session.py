@@ -67,7 +67,7 @@ async def _serve(app: App, agent: str | None, stdin: BinaryIO, stdout: BinaryIO,
     principal = app.access.authenticate(RequestFacts("stdio", launch_agent=agent))
     assert isinstance(principal, Principal), "the user who starts the program may start it as any agent"
     limits = app.config.stdio
-    host = Host("stdio", limits.names, principal, session="stdio")
+    host = Host("stdio", limits.names, principal, session="stdio", schemas=limits.schemas)
     app.supervisor.clients.expect_one()
     stopping = stop_on_signals(app.hurry.set, app.reload)
     async with app.running(), _pages(app), Tasks("the stdio command") as tasks:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from aggregator import LAYERS
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
+from aggregator.dialects.names import Schemas
 from aggregator.domain.text.error_text import error_text
 from aggregator.domain.uris.addresses import parse_network
 
@@ -69,6 +70,14 @@ class FrontendConfig(ConfigModel):
         "that refuse dots. Calls accept either. Default: `compatible` for hosts whose `clientInfo` is known to "
         "refuse dots (docs/hosts-and-servers.md), and `canonical` for all others.",
         examples=["compatible"],
+    )
+    schemas: Schemas | None = Field(
+        default=None,
+        description="The dialect of definitions in lists: those of `anthropic`, `openai`, `openai-strict` or `gemini` "
+        "break no rule of that model API, `portable` ones of none of the first two and the last; `original` are as "
+        "servers give them. Default: by the host's `clientInfo` and `User-Agent` (docs/hosts-and-servers.md), "
+        "`original` for unknown ones.",
+        examples=["portable"],
     )
 
 

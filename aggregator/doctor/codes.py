@@ -55,6 +55,8 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "host_other_version": _code("warning", "a host starts another version of the aggregator"),
     "host_refuses_names": _code("error", "a host refuses listed names"),
     "host_tool_limit": _code("warning", "a host accepts fewer tools than are listed"),
+    "host_schemas_mended": _code("note", "definitions are mended for the model API behind a host"),
+    "host_tool_left_out": _code("warning", "the model API behind a host takes no form of a tool"),
     # what the model sees
     "model_sees": _code("ok", "the tools that a model sees, and their cost in tokens"),
     "model_sees_nothing": _code("error", "a model sees no tool"),

@@ -124,16 +124,15 @@ class WebServer:
             ids=SessionIds(group.key, group.clock, me=group.membership.id),
             kept=self._kept,
             names=http.names,
+            schemas=http.schemas,
             gateway=gateway,
             question_ids=forwarder.questions.numbers,
             kept_events=KeptEvents(limits.unread, group.membership.id),
         )
         self._posts = RequestCache(gateway, access, limits, self._sessions, self._tasks)
-        self._http = StreamableHttpFrontend(
-            gateway, http.names, limits, self._sessions, self._posts, self._tasks, forwarder
-        )
+        self._http = StreamableHttpFrontend(gateway, http, limits, self._sessions, self._posts, self._tasks, forwarder)
         self.own = OwnAddress(http)
-        self._sse = SseFrontend(gateway, sse.names, MESSAGES_PATH, limits, self._prefix, forwarder)
+        self._sse = SseFrontend(gateway, sse, MESSAGES_PATH, limits, self._prefix, forwarder)
         others = {path: path for path in (SSE_PATH, V1_PATH, METRICS_PATH, CONSOLE_PATH)} | {MESSAGES_PATH: SSE_PATH}
         self._resources = ProtectedResources(access, self.own, self._prefix, http.path, others)
         self._stall_timeout = http.stall_timeout

@@ -8,6 +8,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
 from aggregator.code.programs import RUN_CODE
 from aggregator.config.model import Config
+from aggregator.dialects.gateway import Dialects
 from aggregator.domain.abilities import abilities_of
 from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
@@ -88,6 +89,7 @@ class Dispatcher:
         finder: Finder,
         meta_tools: MetaToolSet,
         meta: MetaTools,
+        dialects: Dialects | None,
         exposure: Exposure,
         host_lists: HostLists,
         agent_items: AgentItems,
@@ -116,6 +118,7 @@ class Dispatcher:
         self._finder = finder
         self._meta_tools = meta_tools
         self._meta = meta
+        self.dialects = dialects
         self._exposure = exposure
         self._host_lists = host_lists
         self._agent_items = agent_items
@@ -311,7 +314,7 @@ class Dispatcher:
             await self._startup.settled()
         await self._host_lists.prepare(request.host)
         style, listing = self._host_lists.tools_for(request.host)
-        self.list_changes.record_sent(request.host, "tools", (style, listing.tools))
+        self.list_changes.record_sent(request.host, "tools", self._host_lists.tools_seen(request.host))
         return await self._host_lists.page(request, "tools", "tool", listing, style)
 
     async def list_resources(self, request: Request) -> Mapping[str, Any]:

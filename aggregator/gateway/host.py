@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+from aggregator.dialects.names import Schemas, dialect_of
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.names import Style
 from aggregator.domain.principal import LOCAL, Principal
@@ -45,6 +46,7 @@ class AddressWishes(NamedTuple):
     """What the address that a host connected to asks for; None leaves it to the settings. Rights never depend on it."""
 
     names: Style | None = None
+    schemas: Schemas | None = None
 
 
 NO_WISHES: Final = AddressWishes()
@@ -57,11 +59,11 @@ class Host:
     `version` is None until the handshake, and set per request by a modern envelope. `connection` sends notifications
     and requests that belong to no request of the host; None without a standing connection or a `session`. `log_level`
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
-    to `client_info`. `wishes` are those of the host's address, and outdo `names`. `style` is the resulting spelling,
-    unless the policy sets one for the agent. `headers` are the headers of the HTTP request, if the host is one of
-    2026-07-28. `copied_from` is the host that this one is a copy of,
-    for requests with one token. `listed`: this process has sent it a list with tools. `count_call` counts the calls of
-    a program, if the frontend counts calls.
+    to `client_info`. `schemas` is the configured dialect of definitions; None leaves it to `client_info` and
+    `user_agent`. `wishes` are those of the host's address, and outdo both. `style` and `dialect` are the resulting
+    ones, unless the policy sets others for the agent. `headers` are the headers of the HTTP request, if the host is one
+    of 2026-07-28. `copied_from` is the host that this one is a copy of, for requests with one token. `listed`: this
+    process has sent it a list with tools. `count_call` counts the calls of a program, if the frontend counts calls.
     """
 
     frontend: str
@@ -79,10 +81,17 @@ class Host:
     listed: bool = False
     count_call: CountCall | None = None
     wishes: AddressWishes = NO_WISHES
+    schemas: Schemas | None = None
+    user_agent: str | None = None
     style: Style = field(init=False)
+    dialect: Schemas = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = self.wishes.names or self.names
+        # A model API takes no dots in names.
+        of_api: Style | None = "compatible" if self.wishes.schemas not in (None, "original") else None
+        self.names = self.wishes.names or of_api or self.names
+        self.schemas = self.wishes.schemas or self.schemas
+        self.dialect = self.schemas or dialect_of({}, self.user_agent)
         self.style = self.names or "canonical"
 
     def of_request(self, method: str, principal: Principal) -> "Host":
@@ -99,10 +108,12 @@ class Host:
             self.connection.notify(method, params)
 
     def set_client_info(self, client_info: object) -> bool:
-        """Take the host's `clientInfo`; return whether that changes the spelling of names."""
+        """Take the host's `clientInfo`; return whether that changes its lists."""
         if not isinstance(client_info, dict):
             return False
-        before, self.client_info = self.style, client_info
+        before, self.client_info = (self.style, self.dialect), client_info
         if self.names is None:
             self.style = "compatible" if refuses_dots(client_info) else "canonical"
-        return self.style != before
+        if self.schemas is None:
+            self.dialect = dialect_of(client_info, self.user_agent)
+        return (self.style, self.dialect) != before

@@ -13,6 +13,7 @@ from aggregator.catalog.listing import Listing
 from aggregator.catalog.pages import Pages
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
+from aggregator.dialects.gateway import Dialects
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import INVALID_PARAMS, HostError
@@ -43,6 +44,7 @@ class HostLists:
         exposure: Exposure,
         hints: CacheHints,
         slices: Slices,
+        dialects: Dialects | None,
     ) -> None:
         self._views = views
         self._current = current
@@ -50,6 +52,7 @@ class HostLists:
         self._exposure = exposure
         self._hints = hints
         self._slices = slices
+        self._dialects = dialects
         # Only for the next start: a host that saw a schema refuses answers that do not fit it.
         self._tells_schemas = config.results.output_schemas
         self._without_schemas: LruCache[tuple[Pages[Any], str], Pages[Any]] = LruCache(_KEPT)
@@ -77,14 +80,19 @@ class HostLists:
     def key_of(self, host: Host) -> Hashable:
         """Return a value that is the same for hosts with the same lists."""
         view = self._views.of(host.principal)
-        return view.key, view.style(host.style), self.extent(view, host)
+        return view.key, view.style(host.style), view.dialect(host.dialect), self.extent(view, host)
+
+    def tools_seen(self, host: Host) -> tuple[object, ...]:
+        """Return the list of tools of a host, in a form that can be compared with an earlier one."""
+        style, listing = self.tools_for(host)
+        return style, self._views.of(host.principal).dialect(host.dialect), listing.tools
 
     def lists_of(self, host: Host) -> Seen:
         """Return all lists of a host, in a form that can be compared with an earlier one."""
-        style, listing = self.tools_for(host)
+        style, _ = self.tools_for(host)
         items = self._agent_items.of(self._views.of(host.principal))
         return {
-            "tools": (style, listing.tools),
+            "tools": self.tools_seen(host),
             "prompts": (style, items.prompts.records),
             # Skills have no notification of their own: they derive from resources.
             "resources": (items.resources.records, items.templates.records, items.skills.records),
@@ -118,6 +126,9 @@ class HostLists:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
+        if kind == "tool" and self._dialects is not None:
+            dialect = self._views.of(request.host.principal).dialect(request.host.dialect)
+            pages = await self._dialects.listing(pages, dialect)
         if kind == "tool" and not (self._tells_schemas and request.modern):
             told = "objects" if self._tells_schemas else "none"
             shown = self._without_schemas.get((pages, told))
@@ -130,7 +141,9 @@ class HostLists:
         result: dict[str, Any] = {field: page}
         if following is not None:
             result["nextCursor"] = following
-        alike = request.host.names is not None or kind not in ("tool", "prompt")
+        host = request.host
+        named = host.names is not None and (kind != "tool" or self._dialects is None or host.schemas is not None)
+        alike = named or kind not in ("tool", "prompt")
         hints = self._hints.of(self._agent_items.view(request), kind, alike=alike)
         return result | hints if request.modern else result
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
+from aggregator.dialects.names import Schemas
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
@@ -44,6 +45,7 @@ SETTINGS: Final = (
     "confirm_wait",
     "denials",
     "names",
+    "schemas",
     "expose",
     *(f"annotations.{trait}" for trait in ANNOTATIONS),
 )
@@ -135,6 +137,7 @@ class AgentRules:
         self.confirm_wait: Final[float | None] = self._value("confirm_wait", None)
         self.denials: Final[Denials] = self._value("denials", "explicit")
         self.names: Final[Style | None] = self._value("names", None)
+        self.schemas: Final[Schemas | None] = self._value("schemas", None)
         self.expose: Final[Expose | None] = self._value("expose", None)
 
     def __repr__(self) -> str:

@@ -20,6 +20,8 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=0)
     parser.add_argument("--noise", action="store_true")
     parser.add_argument("--bad-schema", action="store_true")
+    parser.add_argument("--choice", action="store_true")
+    parser.add_argument("--huge", action="store_true")
     parser.add_argument("--circles", action="store_true")
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--die")
@@ -60,6 +62,12 @@ def tool(at: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return the definition of one tool."""
     name = f"tool_{at}".ljust(options.length, "x")
     schema = {"type": "object", "$ref": "https://example.com/schema.json"} if options.bad_schema and at == 1 else None
+    if options.choice and at == 1:
+        schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    if options.huge and at == 1:
+        part = {"type": "object", "properties": {f"q{number}": {"type": "string"} for number in range(90)}}
+        properties = {f"p{number}": {"$ref": "#/$defs/part"} for number in range(90)}
+        schema = {"type": "object", "properties": properties, "$defs": {"part": part}}
     return {"name": name, "description": f"Tool {at}.", "inputSchema": schema or {"type": "object"}}
 
 

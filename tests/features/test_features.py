@@ -33,6 +33,8 @@ NAMES: Final = tuple(feature.name for feature in FEATURES)
 LONG: Final = "\n".join(f"{number} a line of a long answer" for number in range(4_000))
 PACK: Final = skill_md("pack", "Pack an order.")
 SKILL: Final[Json] = entry_of("skill://pack", {"SKILL.md": PACK}, {"name": "pack", "description": "Pack an order."})
+CHOICE: Final[Json] = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+PICK: Final[Json] = {"name": "pick", "description": "pick", "inputSchema": CHOICE}
 FLOW: Final = """
 labels: {untrusted: ["shop.invoice"], outward: ["shop.send"]}
 flow: [{after: untrusted, calls: outward, then: deny}]
@@ -68,7 +70,9 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     """Run a program with these features."""
     server, notices = ChangingServer(folder), folder / "notices"
-    server.says(tool("order"), tool("invoice"), tool("send"), tool("report"), skills=[SKILL], says={"report": LONG})
+    server.says(
+        tool("order"), tool("invoice"), tool("send"), tool("report"), PICK, skills=[SKILL], says={"report": LONG}
+    )
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / "main.yaml").write_text(policies)
     writes = f"import sys; open({str(notices)!r}, 'a').write(sys.stdin.read())"
@@ -130,6 +134,13 @@ async def code(it: Shop) -> None:
     assert "order was called" in await it.meta("run_code", code=program)
 
 
+async def dialects(it: Shop) -> None:
+    it.host.set_client_info({"name": "claude-ai"})
+    listed = json.loads(bytes((await it.ask("tools/list", {}))["tools"]))
+    (pick,) = (one for one in listed if one["name"] == "shop.pick")
+    assert "anyOf" not in pick["inputSchema"]
+
+
 async def intent(it: Shop) -> None:
     assert json.loads(await it.meta("match_intent", message="use shop.order"))["tools"] == ["shop.order"]
 
@@ -140,6 +151,7 @@ JOURNEYS: Final[Mapping[str, Callable[[Shop], Awaitable[None]]]] = {
     "skills": skills,
     "code": code,
     "intent": intent,
+    "dialects": dialects,
     "pins": pins,
 }
 
@@ -160,7 +172,18 @@ def without(name: str) -> tuple[Feature, ...]:
 
 
 def test_features_decide_in_this_order() -> None:
-    assert NAMES == ("flow", "pins", "results", "skills", "code", "accounts", "intent", "notify", "replicas")
+    assert NAMES == (
+        "flow",
+        "pins",
+        "results",
+        "skills",
+        "dialects",
+        "code",
+        "accounts",
+        "intent",
+        "notify",
+        "replicas",
+    )
 
 
 @pytest.mark.parametrize("left_out", [*NAMES, None])
@@ -174,7 +197,7 @@ async def test_the_others_go_on_without_a_feature(tmp_path: Path, left_out: str 
                 it.host = Host("test", "canonical", Principal("local"), version="2025-11-25")
 
 
-@pytest.mark.parametrize("left_out", ["results", "skills", "code", "intent"])
+@pytest.mark.parametrize("left_out", ["results", "skills", "code", "intent", "dialects"])
 async def test_a_feature_that_is_left_out_is_not_there(tmp_path: Path, left_out: str) -> None:
     policies = FLOW.replace("expose: code", "expose: all") if left_out == "code" else FLOW
     async with shop(tmp_path, without(left_out), policies) as it:

@@ -6,8 +6,8 @@ import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.dialects.mend.flatten import PortableSchema, portable
 from aggregator.domain.schema_walk import positions
-from aggregator.frontends.v1.portable_schema import PortableSchema, portable
 from tests.laws import examples
 from tests.levels.records import DEFINITIONS, record, records
 from tests.peers.toolbox import Json

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from aggregator.app.catalog_updates import CatalogUpdates
 from aggregator.app.host_cleanup import HostCleanup
 from aggregator.config.model import Config
+from aggregator.dialects.gateway import Dialects
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
@@ -40,6 +41,7 @@ class Lists:
     meta_tools: MetaToolSet
     exposure: Exposure
     host_lists: HostLists
+    dialects: Dialects | None
     resource_lookup: ResourceLookup
     subscriptions: Subscriptions
     revocable: RevocableTasks
@@ -72,7 +74,8 @@ def build_lists(
     finder = Finder(config, upstreams, views, current, failover, slices, meanings, book)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
     exposure = Exposure(meta_tools, config.pinned, config.expose_budget, config.results, current)
-    host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices)
+    dialects = Dialects() if "dialects" not in missing else None
+    host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices, dialects)
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)
     subscriptions = Subscriptions(upstreams, resource_lookup)
     revocable = RevocableTasks()
@@ -88,6 +91,7 @@ def build_lists(
         meta_tools=meta_tools,
         exposure=exposure,
         host_lists=host_lists,
+        dialects=dialects,
         resource_lookup=resource_lookup,
         subscriptions=subscriptions,
         revocable=revocable,

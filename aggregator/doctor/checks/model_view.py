@@ -1,9 +1,11 @@
 """The tools that a model gets through a host: their number, cost and refusals. This file decides."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from aggregator.dialects.gateway import DialectReport
+from aggregator.dialects.names import Schemas, dialect_of
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.hosts.model import HostLimits
 
@@ -33,13 +35,14 @@ class ToolsThere:
     """The tools that the agent may call, from the servers that answer.
 
     `tokens` is the cost of a list of them all, `search` the cost of the meta tools in their place, `listed` the number
-    of tools in the configured list.
+    of tools in the configured list. `dialects` say what is mended and left out for each kind of model API.
     """
 
     names: Sequence[str]
     tokens: int
     search: int
     listed: int
+    dialects: Mapping[Schemas, DialectReport | None] = field(default_factory=dict)
 
 
 def of_seen(seen: ToolsSeen, there: ToolsThere | None, limits: HostLimits) -> Iterator[CheckFinding]:
@@ -72,6 +75,29 @@ def of_seen(seen: ToolsSeen, there: ToolsThere | None, limits: HostLimits) -> It
             where,
         )
     yield from _refused(seen, limits)
+    report = there.dialects.get(dialect_of({"name": limits.client})) if there is not None else None
+    if report is not None:
+        yield from _mended(seen, report)
+
+
+def _mended(seen: ToolsSeen, report: DialectReport) -> Iterator[CheckFinding]:
+    for name, why in list(report.left_out.items())[:_NAMED]:
+        yield found(
+            "host_tool_left_out",
+            f"{name} is not listed to {seen.title}: {report.title} takes no form of it ({why}).",
+            'Shorten its schema at the server; `"schemas": "original"` under the frontend lists it all the same.',
+            seen.place,
+        )
+    if report.mended:
+        first, count = list(report.mended)[:_NAMED], len(report.mended)
+        kinds = ", ".join(dict.fromkeys(change for changes in report.mended.values() for change in changes))
+        yield found(
+            "host_schemas_mended",
+            f"{count} definition{'s' if count > 1 else ''} mended for {seen.title}, since {report.title} would "
+            f"refuse {'them' if count > 1 else 'it'}: {_some(first)} ({kinds:.400}).",
+            'Nothing has to be done. `"schemas": "original"` under the frontend lists them as their servers give them.',
+            seen.place,
+        )
 
 
 def _refused(seen: ToolsSeen, limits: HostLimits) -> Iterator[CheckFinding]:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
@@ -15,6 +15,8 @@ from aggregator.app.policies import read_policies
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.dialects.gateway import DialectReport
+from aggregator.dialects.names import Schemas
 from aggregator.doctor.checks.model_view import ToolsThere
 from aggregator.doctor.checks.policies import Denial, PolicyFacts
 from aggregator.doctor.checks.servers import ServerFacts
@@ -115,7 +117,13 @@ async def _result(
     short = loaded.config.stdio.expose or loaded.config.expose
     listed = view.expose(short)
     many = cost.tools if listed == "all" else min(cost.tools, cost.shown_tools)
-    there = ToolsThere(names, cost.tokens, cost.shown_tokens, many)
+    dialects, shown = app.gateway.dialects, await app.browser.tools(view)
+    reports: dict[Schemas, DialectReport | None] = {}
+    for name in get_args(Schemas):
+        if dialects is None:
+            break
+        reports[name] = await dialects.report(shown, view.dialect(loaded.config.stdio.schemas or name))
+    there = ToolsThere(names, cost.tokens, cost.shown_tokens, many, reports)
     return TrialResult(
         servers,
         there,

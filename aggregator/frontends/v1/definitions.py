@@ -1,6 +1,5 @@
 """Tools in the forms of model APIs: MCP, OpenAI, Anthropic; and a short form in words."""
 
-import re
 from typing import Any, Final
 
 from aggregator.catalog.describe.compact_schema import compact
@@ -8,15 +7,12 @@ from aggregator.catalog.describe.first_sentence import Language, summary
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.parameters import parameters
-from aggregator.catalog.describe.truncate import MARK
+from aggregator.dialects.gateway import described
+from aggregator.dialects.mend.apis import APIS, ModelApi
+from aggregator.dialects.mend.build import CannotMend
+from aggregator.dialects.mend.mend import mend
 from aggregator.domain.names import Style
 from aggregator.domain.records import ToolRecord
-from aggregator.frontends.v1.portable_schema import PortableSchema, portable
-
-# OpenAI refuses a function whose description is longer.
-OPENAI_DESCRIPTION: Final = 1_024
-# Anthropic refuses tools with parameters of other names.
-ANTHROPIC_PARAMETER: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 _SHORT_DESCRIPTION: Final = 100
 _SHORT: Final = 200
@@ -36,27 +32,17 @@ def mcp(tool: ToolRecord, style: Style) -> dict[str, Any]:
 
 def openai(tool: ToolRecord) -> dict[str, Any]:
     """Return a tool of OpenAI's Chat Completions and compatible APIs, named as `server__tool`."""
-    schema, rules = _portable(tool)
-    function: dict[str, Any] = {"name": tool.listed["compatible"]}
-    if said := _description(tool, rules, OPENAI_DESCRIPTION):
-        function["description"] = said
-    return {"type": "function", "function": {**function, "parameters": schema}}
+    found = _mended(tool, APIS["openai"])
+    function = {"name": tool.listed["compatible"], **found}
+    function["parameters"] = function.pop("schema")
+    return {"type": "function", "function": function}
 
 
 def anthropic(tool: ToolRecord) -> dict[str, Any]:
-    """Return a tool of Anthropic's Messages API, named as `server__tool`.
-
-    Raises:
-        NotPortable: Anthropic does not accept the name of a parameter.
-    """
-    schema, rules = _portable(tool)
-    for name in schema["properties"]:
-        if not ANTHROPIC_PARAMETER.fullmatch(name):
-            raise NotPortable(f"Anthropic takes no parameter with the name {name!r:.80}.")
-    definition: dict[str, Any] = {"name": tool.listed["compatible"]}
-    if said := _description(tool, rules, None):
-        definition["description"] = said
-    return {**definition, "input_schema": schema}
+    """Return a tool of Anthropic's Messages API, named as `server__tool`."""
+    found = _mended(tool, APIS["anthropic"])
+    found["input_schema"] = found.pop("schema")
+    return {"name": tool.listed["compatible"], **found}
 
 
 def short(tool: ToolRecord, language: Language) -> dict[str, Any]:
@@ -80,22 +66,16 @@ def short_whole(tool: ToolRecord) -> dict[str, Any]:
     return {"name": shown_name(tool), "description": text, "parameters": tool.definition["inputSchema"]}
 
 
-def _portable(tool: ToolRecord) -> PortableSchema:
-    return portable(compact(tool.definition["inputSchema"], tool.own_name))
+def _mended(tool: ToolRecord, api: ModelApi) -> dict[str, Any]:
+    """Return the description and the schema of a tool in the dialect of a model API.
 
-
-def _description(tool: ToolRecord, rules: tuple[str, ...], limit: int | None) -> str:
-    """Return the description of a tool, or its title, and below it the rules, which are never truncated for it."""
-    said = tool.definition.get("description")
-    if not isinstance(said, str) or not said.strip():
-        title = tool.definition.get("title")
-        said = title if isinstance(title, str) else ""
-    ruled = "\n".join(rules)
-    if limit is not None:
-        ruled = _cut(ruled, limit // 2)
-        said = _cut(said, limit - len(ruled) - 1)
-    return f"{said}\n{ruled}" if said and ruled else said or ruled
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1].rstrip()}{MARK}"
+    Raises:
+        NotPortable: no form of it is taken.
+    """
+    try:
+        schema, rules, _, _ = mend(compact(tool.definition["inputSchema"], tool.own_name), api)
+    except CannotMend as why:
+        raise NotPortable(f"{api.title} takes no form of it: {why}.") from why
+    schema = {**schema, "properties": schema.get("properties", {})}
+    said = described(tool.definition, rules, api.description)
+    return {"description": said, "schema": schema} if said else {"schema": schema}

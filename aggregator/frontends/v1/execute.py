@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.code.programs import RUN_CODE
+from aggregator.dialects.names import Schemas
 from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call import CONVERSATION_KEY, ToolCall
@@ -58,8 +59,13 @@ class CallRunner:
             meta[CONVERSATION_KEY] = batch.conversation
         meta = with_context({"_meta": meta}, headers)["_meta"]
         names: Style = "canonical" if batch.form == "single" else "compatible"
+        # Definitions in the form of a model API are in its dialect, and so are the arguments of their calls.
+        schemas: Schemas = batch.form if batch.form in ("anthropic", "openai") else "original"
         async with Tasks("the calls of a request") as tasks:
-            running = [tasks.start(self._one(call, Host("v1", names, principal), meta, count)) for call in batch.calls]
+            hosts = [Host("v1", names, principal, schemas=schemas) for _ in batch.calls]
+            running = [
+                tasks.start(self._one(call, host, meta, count)) for call, host in zip(batch.calls, hosts, strict=True)
+            ]
             return [await one for one in running]
 
     async def _one(self, call: ParsedCall, host: Host, meta: Mapping[str, Any], count: CallCount) -> CallOutcome:

@@ -1,4 +1,4 @@
-"""The wishes in the address of an MCP frontend: `?names=compatible`, and `/compatible` behind its path.
+"""The wishes in the address of an MCP frontend: `?names=compatible`, or `/compatible` behind its path, and `?schema=`.
 
 Rule 1: the path form becomes the query form before anything else reads the path, so that the agent of a path and the
 protected resource are those of the plain address.
@@ -6,15 +6,20 @@ Rule 2: a value that is not known is refused, since a host would otherwise get w
 of a query are none of ours.
 """
 
-from typing import Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar, get_args
 from urllib.parse import parse_qs, urlencode
 
 from aggregator.config.settings import HttpConfig
+from aggregator.dialects.names import Schemas
 from aggregator.domain.names import Style
 from aggregator.frontends.web.host_guard import Scope
 from aggregator.gateway.host import NO_WISHES, AddressWishes
 
+T = TypeVar("T", bound=str)
+
 NAMES: Final = "names"
+SCHEMA: Final = "schema"
 # The query, and the end of a path, of the address for hosts whose model APIs take no dots in names.
 COMPATIBLE_QUERY: Final = f"?{NAMES}=compatible"
 COMPATIBLE_PATH: Final = "/compatible"
@@ -56,19 +61,25 @@ def wishes_of(scope: Scope) -> AddressWishes:
     query = scope.get("query_string")
     if not query:
         return NO_WISHES
-    given = set(parse_qs(query.decode("latin-1"), keep_blank_values=True).get(NAMES, ()))
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    return AddressWishes(_wish(given, NAMES, get_args(Style)), _wish(given, SCHEMA, get_args(Schemas)))
+
+
+def _wish(query: Mapping[str, Sequence[str]], field: str, known: Sequence[T]) -> T | None:
+    given = set(query.get(field, ()))
     if not given:
-        return NO_WISHES
-    for style in get_args(Style):
-        if given == {style}:
-            return AddressWishes(style)
-    known = " or ".join(f"`{NAMES}={style}`" for style in get_args(Style))
+        return None
+    for value in known:
+        if given == {value}:
+            return value
     shown = ", ".join(f"{value!r:.40}" for value in sorted(given)[:3])
     said = "is not known" if len(given) == 1 else "contradict each other"
-    raise WrongAddress(f"In the query of this address, {NAMES} {shown} {said}: write {known}, or leave it out.")
+    values = ", ".join(f"`{field}={value}`" for value in known)
+    raise WrongAddress(f"In the query of this address, {field} {shown} {said}: write one of {values}, or leave it out.")
 
 
 def query_of(scope: Scope) -> str:
     """Return the query that asks for the same of another process; empty without wishes."""
-    named = wishes_of(scope).names
-    return f"?{urlencode({NAMES: named})}" if named is not None else ""
+    wishes = wishes_of(scope)
+    wished = {field: value for field, value in ((NAMES, wishes.names), (SCHEMA, wishes.schemas)) if value is not None}
+    return f"?{urlencode(wished)}" if wished else ""

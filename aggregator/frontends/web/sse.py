@@ -10,10 +10,10 @@ from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode
 
+from aggregator.config.settings import FrontendConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD
 from aggregator.domain.errors import OwnerNotReached
-from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.address_wishes import WrongAddress, wishes_of
@@ -21,7 +21,7 @@ from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused, is_sma
 from aggregator.frontends.web.event_stream import EventStream, end_when_gone
 from aggregator.frontends.web.forwarder import MESSAGES, Forwarder
 from aggregator.frontends.web.header_context import headers_of, with_context
-from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import AddressWishes, Host
@@ -48,7 +48,7 @@ class SseFrontend:
     def __init__(
         self,
         gateway: Dispatcher,
-        names: Style | None,
+        config: FrontendConfig,
         messages_path: str,
         limits: BodyLimits,
         prefix: PathPrefix,
@@ -56,7 +56,7 @@ class SseFrontend:
     ) -> None:
         self._forwarder = forwarder
         self._gateway = gateway
-        self._names = names
+        self._names, self._schemas = config.names, config.schemas
         self._messages_path = messages_path
         self._limits = limits
         self._prefix = prefix
@@ -89,7 +89,8 @@ class SseFrontend:
         # The id names the replica that has the stream.
         session_id = f"{secrets.token_urlsafe(24)}{_OWNED_BY}{self._gateway.group.membership.id}"
         stream = self._limits.unread.open()
-        host = Host("sse", self._names, principal, session=session_id, wishes=wishes)
+        host = Host("sse", self._names, principal, session=session_id, wishes=wishes, schemas=self._schemas)
+        host.user_agent = header(scope, b"user-agent")
 
         async def answer(method: str, params: dict[str, Any], channel: Channel) -> Any:
             asked = host.of_request(method, _sender.get(principal))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from aggregator.config.settings import FrontendConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import ON_RECORD, TOOL_CALL
 from aggregator.domain.errors import (
@@ -17,7 +18,6 @@ from aggregator.domain.errors import (
     HostError,
     OwnerNotReached,
 )
-from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
 from aggregator.domain.text.error_text import error_text
 from aggregator.domain.versions import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS
@@ -57,7 +57,7 @@ class StreamableHttpFrontend:
     def __init__(
         self,
         gateway: Dispatcher,
-        names: Style | None,
+        config: FrontendConfig,
         limits: BodyLimits,
         sessions: Sessions,
         posts: RequestCache,
@@ -67,7 +67,7 @@ class StreamableHttpFrontend:
         self._forwarder = forwarder
         self._posts = posts
         self._gateway = gateway
-        self._names = names
+        self._names, self._schemas = config.names, config.schemas
         self._limits = limits
         self._sessions = sessions
         self._tasks = tasks
@@ -178,6 +178,10 @@ class StreamableHttpFrontend:
                 else:
                     await self._resume(session, last, receive, send)
 
+    def _host(self, principal: Principal, headers: Headers, wishes: AddressWishes) -> Host:
+        agent = first(headers, "user-agent")
+        return Host("http", self._names, principal, wishes=wishes, schemas=self._schemas, user_agent=agent)
+
     # -- posts
 
     async def _post_modern(
@@ -204,7 +208,8 @@ class StreamableHttpFrontend:
         if method is None or request_id is None:
             await respond(send, 400, error_message(None, _not_a_message()))
             return
-        host = Host("http", self._names, principal, headers=headers, wishes=wishes)
+        host = self._host(principal, headers, wishes)
+        host.headers = headers
         async with Exchange(
             request_id, receive, send, self._tasks, modern=True, slow=self._slow, unread=self._limits.unread
         ) as exchange:
@@ -226,7 +231,7 @@ class StreamableHttpFrontend:
         memory: FieldMemory | None,
     ) -> None:
         if isinstance(message, dict) and method_of(message) == "initialize":
-            await self._initialize(Host("http", self._names, principal, wishes=wishes), message, receive, send)
+            await self._initialize(self._host(principal, headers, wishes), message, receive, send)
             return
         session = await self._session(principal, headers, send)
         if session is None:

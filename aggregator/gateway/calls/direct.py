@@ -166,6 +166,8 @@ class DirectCalls:
         if via is not None:
             params = {**params, "name": plan.tool.name, "arguments": given}
         permitted = perf_counter()
+        if plan.reader is not None:
+            given = plan.reader.read(given)
         arguments = plan.check.arguments(given) if plan.check is not None and type(given) is dict else None
         if arguments is None:
             return None
@@ -225,7 +227,7 @@ class DirectCalls:
                 return None
             if len(plans) >= _PLANS:
                 plans.clear()
-            plan = plans[name] = self._plans.prepare(view, tool, known.host.frontend, via)
+            plan = plans[name] = self._plans.prepare(view, tool, known.host, via)
         if plan.needs_task is not None:
             return None
         negotiated = plan.upstream.negotiated

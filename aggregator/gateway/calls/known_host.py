@@ -40,6 +40,7 @@ class KnownHost:
         "caller",
         "capabilities",
         "conversation",
+        "dialect",
         "host",
         "is_exact",
         "is_plain",
@@ -65,7 +66,7 @@ class KnownHost:
         self.version = version
         self.meta = meta
         self.modern = era_of(version) == "modern"
-        self.names = host.style
+        self.names, self.dialect = host.style, host.dialect
         self.capabilities = host.capabilities
         self.is_plain: bool | None = None
         # By the meta tool that is called, if one is, and by the name that the host calls.
@@ -107,7 +108,7 @@ class KnownHost:
     def is_same(self) -> bool:
         """Return True if the host has not changed."""
         host = self.host
-        if host.capabilities is not self.capabilities or host.style != self.names:
+        if host.capabilities is not self.capabilities or host.style != self.names or host.dialect is not self.dialect:
             return False
         return self.modern or (host.version == self.version and host.log_level is None)
 

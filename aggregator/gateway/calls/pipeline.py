@@ -34,7 +34,7 @@ from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
-from aggregator.gateway.calls.plan import OF_MODELS, CallPlans
+from aggregator.gateway.calls.plan import OF_MODELS, CallPlans, PreparedCall
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.calls.resolve import Resolver
@@ -178,11 +178,11 @@ class Pipeline:
         if call.only_reads and not view.read_only(tool):
             said = f"{tool.name} is not known to only read. Call it with call_tool."
             raise NotReadOnly(tool.name, said, meant=tool)
+        plan = self._plans.prepare(view, tool, host, call.via)
         if tool.param_headers and host.headers is not None and call.via is None:
-            wrong = mismatch(tool.param_headers, call.arguments, host.headers)
+            wrong = mismatch(tool.param_headers, _meant(call, plan), host.headers)
             if wrong is not None:
                 raise HostError(HEADER_MISMATCH, wrong)
-        plan = self._plans.prepare(view, tool, host.frontend, call.via)
         ruling = plan.ruling
         if ruling.scopes:
             view.require_scopes(tool.name, ruling.scopes, tool)
@@ -201,7 +201,7 @@ class Pipeline:
     async def _validate(self, permitted: Permitted) -> tuple[Checked, dict[str, Any] | None]:
         """Check the arguments against the tool's schema and the policy's. Return a refusal too if they do not fit."""
         call, plan, rules = permitted.call, permitted.plan, permitted.ruling.tightening
-        given, tool, agent = call.arguments, plan.tool, call.principal.agent_id
+        given, tool, agent = _meant(call, plan), plan.tool, call.principal.agent_id
         fitting = plan.check.arguments(given) if plan.check is not None else None
         if fitting is not None:
             permitted.record.arguments = fitting
@@ -321,6 +321,12 @@ class Pipeline:
         ruling = ruling._replace(decision=first.ruling.decision, limits=limits)
         permitted = Permitted(first.call, plan, ruling, first.record, tuple(guards))
         return Checked(permitted, arguments, (*checked.corrections, *more))
+
+
+def _meant(call: ToolCall, plan: PreparedCall) -> dict[str, Any]:
+    """Return the arguments of a call as its server has them, read back from the dialect of its host."""
+    given: dict[str, Any] = call.arguments if plan.reader is None else plan.reader.read(call.arguments)
+    return given
 
 
 def _sent_once(checked: Checked) -> Checked:

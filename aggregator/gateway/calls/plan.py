@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from aggregator.dialects.gateway import Dialects
+from aggregator.dialects.mend.read_back import Reader
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker, QuickCheck
 from aggregator.gateway.hooks import CallHook, CallHooks
+from aggregator.gateway.host import Host
 from aggregator.gateway.views.views import View, Views
 from aggregator.policy.rulebook import Ruling
 from aggregator.upstream.upstream import Upstream
@@ -45,6 +48,7 @@ class PreparedCall:
     needs_task: why its calls need a task; None if they can do without.
     keeps_structured: its host expects structured results whole.
     hooks: the hooks that concern it.
+    reader: the way back of arguments that are in the dialect of the host; None if they come as the server has them.
     extends: the time limit, if progress starts it anew; else None.
     via: the meta tool that the calls come by; else None.
     """
@@ -58,6 +62,7 @@ class PreparedCall:
         "hooks",
         "keeps_structured",
         "needs_task",
+        "reader",
         "ruling",
         "terms",
         "tool",
@@ -79,6 +84,7 @@ class PreparedCall:
         hooks: tuple[CallHook, ...] = (),
         called: "PreparedCall | None" = None,
         via: str | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self.tool = tool
         self.ruling = ruling
@@ -92,6 +98,7 @@ class PreparedCall:
         self.hooks = hooks
         self.called = called
         self.via = via
+        self.reader = reader
         self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
 
 
@@ -108,7 +115,9 @@ class CallPlans:
         hooks: CallHooks,
         *,
         tells_schemas: bool,
+        dialects: Dialects | None = None,
     ) -> None:
+        self._dialects = dialects
         self._upstreams = upstreams
         self._resolver = resolver
         self._views = views
@@ -124,10 +133,14 @@ class CallPlans:
         self._of_others: object = None
         self._same_terms = object()
 
-    def prepare(self, view: View, tool: ToolRecord, frontend: str, via: str | None = None) -> PreparedCall:
+    def prepare(self, view: View, tool: ToolRecord, host: Host, via: str | None = None) -> PreparedCall:
         """Return the plan for calls of a resolved tool. `via` is the meta tool that the calls come by."""
-        by_model = via is not None or frontend == OF_MODELS
+        by_model = via is not None or host.frontend == OF_MODELS
         upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
+        dialect = view.dialect(host.dialect)
+        reader = None
+        if self._dialects is not None and dialect != "original" and via is None:
+            reader = self._dialects.reader(tool, dialect, ruling.tightening)
         check, hooks = self._checker.quick(upstream.config, tool, ruling.tightening), self._hooks.concerning(view, tool)
         return PreparedCall(
             tool,
@@ -140,6 +153,7 @@ class CallPlans:
             keeps_structured=self._tells_schemas and not by_model and "outputSchema" in tool.definition,
             hooks=hooks,
             via=via,
+            reader=reader,
         )
 
     def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:

@@ -43,6 +43,7 @@ async def list_servers(asking: MetaToolCall) -> str:
         lines = [await asyncio.to_thread(lines_of, finder.servers(view), tools)]
         if (progress := finder.meanings.progress) is not None:
             lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
+        lines += await _of_host(asking)
         return "\n".join(filter(None, lines)) or "There are no servers."
     seen = finder.server_named(view, wanted)
     if seen is None:
@@ -51,7 +52,16 @@ async def list_servers(asking: MetaToolCall) -> str:
     if missing is not None:
         # As an error, since nothing else may hold a link: it is kept out of the records.
         raise missing
-    return "\n".join(_details(seen, alone=view.open))
+    return "\n".join([*_details(seen, alone=view.open), *await _of_host(asking, seen.config.id)])
+
+
+async def _of_host(asking: MetaToolCall, server: str | None = None) -> list[str]:
+    """Return sentences about what differs in the list of this host, for the model API behind it."""
+    if asking.dialects is None or asking.dialect == "original":
+        return []
+    tools = [tool for tool in asking.finder.tools(asking.view) if server in (None, tool.server)]
+    report = await asking.dialects.report(tools, asking.dialect)
+    return [f"{note[0].upper()}{note[1:]}." for note in report.notes()] if report is not None else []
 
 
 def lines_of(servers: Sequence[ServerSeen], tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

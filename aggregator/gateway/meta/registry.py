@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Final
 
 from aggregator.code.programs import RUN_CODE, RunPrograms
 from aggregator.config.server_config import ServerConfig
+from aggregator.dialects.gateway import Dialects
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
@@ -104,7 +106,9 @@ class MetaTools:
         call_log: CallLog,
         programs: RunPrograms,
         skill_reader: SkillReader,
+        dialects: Dialects | None,
     ) -> None:
+        self._dialects = dialects
         self._skill_reader = skill_reader
         self._tools = tools
         self._finder = finder
@@ -205,9 +209,8 @@ class MetaTools:
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
         note_kept = partial(self._kept_reads.note, view, host, record, call.within)
-        text = await tool.answer(
-            MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
-        )
+        asking = MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
+        text = await tool.answer(replace(asking, dialect=view.dialect(host.dialect), dialects=self._dialects))
         return {"content": [{"type": "text", "text": text}]}
 
 

@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from aggregator.catalog.validate import definition_digest
+from aggregator.dialects.gateway import Dialects
+from aggregator.dialects.names import Schemas
 from aggregator.domain.call import ToolCall
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.resolve import Resolver
@@ -25,7 +27,7 @@ class NoteKept(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetaToolCall:
-    """One call of a meta tool, its arguments checked."""
+    """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists."""
 
     call: ToolCall
     view: View
@@ -34,6 +36,8 @@ class MetaToolCall:
     resolver: Resolver
     keeper: ResultKeeper
     note_kept: NoteKept
+    dialect: Schemas = "original"
+    dialects: Dialects | None = None
 
 
 class MetaAnswer(Protocol):

@@ -11,6 +11,7 @@ from aggregator.catalog.listing import Listing
 from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
+from aggregator.dialects.names import Schemas
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.missing import InsufficientScope
@@ -91,6 +92,10 @@ class View:
     def style(self, frontend: Style) -> Style:
         """Return the spelling of names in this agent's lists; `frontend` has its default."""
         return self._rules.names or frontend if self._rules is not None else frontend
+
+    def dialect(self, host: Schemas) -> Schemas:
+        """Return the dialect of this agent's lists; `host` has its default."""
+        return self._rules.schemas or host if self._rules is not None else host
 
     def binding(self, name: str) -> str | None:
         """Return the id of the server whose tool a plain name means for this agent."""

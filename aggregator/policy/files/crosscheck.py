@@ -179,7 +179,7 @@ def _may_meet(one: WhoRule, other: WhoRule) -> bool:
 
 def _conflicts(documents: Documents) -> Iterator[Problem]:
     for agent in (*documents.agents.values(), *made_by(documents)):
-        wanted = [("names", "names"), ("expose", "expose")]
+        wanted = [(name, name) for name in ("names", "schemas", "expose")]
         wanted += [(name, f"bindings.{name}") for name in bound_names(chain(agent, documents))]
         for name, what in wanted:
             try:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from aggregator.config.fields import Bytes
+from aggregator.dialects.names import Schemas
 from aggregator.policy.files.values import (
     Claim,
     Claims,
@@ -201,6 +202,12 @@ class DefaultsPart(PolicyModel):
         description="How tools are listed: `canonical` as `server.tool`, `compatible` as `server__tool`. Calls may "
         "use either. Built in: the setting of the frontend.",
         examples=["compatible"],
+    )
+    schemas: Schemas | None = Field(
+        default=None,
+        description="The dialect of definitions in its lists, the rules of the model API behind the agent. Built in: "
+        "the one that the host's address asks for, else the setting of the frontend.",
+        examples=["openai"],
     )
     expose: Literal["all", "search", "auto", "code"] | None = Field(
         default=None,

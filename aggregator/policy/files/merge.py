@@ -31,7 +31,7 @@ from aggregator.policy.rules import (
 
 # Rules for tools only: `resource:`, `prompt:` and `skill:` patterns are errors in them.
 _TOOLS_ONLY = frozenset({"arguments", "limits", "read_only", "idempotent", "retry", "pinned"})
-_SCALARS = ("confirm_by", "confirm_fallback", "confirm_wait", "denials", "names", "expose", "tenant")
+_SCALARS = ("confirm_by", "confirm_fallback", "confirm_wait", "denials", "names", "schemas", "expose", "tenant")
 
 
 @dataclass(frozen=True, slots=True)

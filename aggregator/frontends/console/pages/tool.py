@@ -10,6 +10,8 @@ from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definiti
 from aggregator.catalog.describe.compact_schema import examples
 from aggregator.catalog.describe.parameters import parameters
 from aggregator.catalog.pages import render
+from aggregator.dialects.gateway import Dialects, in_dialect
+from aggregator.dialects.mend.apis import APIS
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.error_text import error_text
@@ -235,6 +237,7 @@ class ToolPage:
             "annotations": {
                 name[:80]: str(value)[:80] for name, value in self._browser.annotations(view, tool).items()
             },
+            "dialects": await asyncio.to_thread(_in_dialects, self._parts.gateway.dialects, tool),
             "levels": [
                 {
                     "level": one.level,
@@ -353,6 +356,17 @@ def _own_tool(tool: ToolRecord, agents: list[str]) -> dict[str, Any]:
         "agents": agents,
         "tried": None,
     }
+
+
+def _in_dialects(dialects: Dialects | None, tool: ToolRecord) -> list[dict[str, Any]]:
+    """Return what is mended of a tool for the hosts of each model API, and why it is left out for some."""
+    found = []
+    for api in APIS.values() if dialects is not None else ():
+        mended = in_dialect(tool, api)
+        found.append(
+            {"dialect": api.name, "title": api.title, "changes": list(mended.changes), "left_out": mended.reason}
+        )
+    return found
 
 
 def _of_definition(tool: ToolRecord, fields: tuple[FormField, ...], agent: str | None) -> dict[str, Any]:

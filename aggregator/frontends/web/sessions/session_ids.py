@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.dialects.names import Schemas
 from aggregator.domain.abilities import HostCapabilities, abilities_of, declared
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal
@@ -32,13 +33,15 @@ _NAME: Final = 64
 _VERSION: Final = 32
 _BYTES: Final = 200
 _PARTS: Final = 3
+# By their numbers in an id: new ones come last.
+_DIALECTS: Final[tuple[Schemas, ...]] = (*("original", "portable", "anthropic", "openai", "openai-strict", "gemini"),)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
     """The facts that an id states. `name` names the session; `made_by` is the replica that opened it; `created` is in
-    seconds since 1970. `wishes` are those of the address that it was opened at. `bearer` is a digest of the person and
-    the program whose token opened it.
+    seconds since 1970. `dialect` is the one of its lists, `wishes` are those of the address that it was opened at.
+    `bearer` is a digest of the person and the program whose token opened it.
     """
 
     name: str
@@ -47,6 +50,7 @@ class SessionFacts:
     version: str
     abilities: HostCapabilities
     dotless: bool
+    dialect: Schemas
     client_info: Mapping[str, Any]
     created: float
     made_by: str
@@ -61,11 +65,14 @@ class SessionFacts:
         )
         return mine == others
 
-    def host(self, names: Style | None, principal: Principal) -> Host:
+    def host(self, names: Style | None, principal: Principal, schemas: Schemas | None = None) -> Host:
         """Return the host of the session, as after its handshake."""
-        host = Host("http", names, principal, version=self.version, initialized=True, wishes=self.wishes)
+        host = Host(
+            "http", names, principal, version=self.version, initialized=True, wishes=self.wishes, schemas=schemas
+        )
         host.capabilities = declared(self.abilities, alone=True)
         host.client_info = self.client_info
+        host.dialect = self.dialect
         if host.names is None:
             # Not by `client_info`, which may have been cut.
             host.style = "compatible" if self.dotless else "canonical"
@@ -91,6 +98,7 @@ class SessionIds:
             version=version,
             abilities=abilities_of(version, host.capabilities),
             dotless=refuses_dots(host.client_info) if wished is None else wished == "compatible",
+            dialect=host.dialect,
             client_info=_short(host.client_info),
             created=float(int(self._clock.now())),
             made_by=self._me,
@@ -136,8 +144,8 @@ def _short(client_info: Mapping[str, Any]) -> dict[str, str]:
 
 def _listed(facts: SessionFacts) -> list[Any]:
     # Processes of earlier versions read the first bits, and so spell names alike.
-    flags = (*facts.abilities, facts.dotless, facts.wishes.names is not None)
-    can = sum(able << place for place, able in enumerate(flags))
+    flags = (*facts.abilities, facts.dotless, facts.wishes.names is not None, facts.wishes.schemas is not None)
+    can = sum(able << place for place, able in enumerate(flags)) | _DIALECTS.index(facts.dialect) << len(flags)
     named = [facts.client_info.get(member) for member in ("name", "version")]
     listed = [facts.agent_id, facts.key_id, facts.version, can, *named, int(facts.created), facts.made_by]
     return [_GENERATION, *listed] if facts.bearer is None else [_OF_A_TOKEN, *listed, facts.bearer]
@@ -150,7 +158,12 @@ def _read(name: str, listed: Any) -> SessionFacts | None:
     _, agent_id, key_id, version, can, client, client_version, created, made_by, *bearer = listed
     if version not in LEGACY_VERSIONS:
         return None
-    *able, dotless, wished = (bool(can >> place & 1) for place in range(len(HostCapabilities._fields) + 2))
+    count = len(HostCapabilities._fields) + 3
+    *able, dotless, wished, wished_dialect = (bool(can >> place & 1) for place in range(count))
+    if can >> count >= len(_DIALECTS):
+        # Of a later version.
+        return None
+    dialect = _DIALECTS[can >> count]
     names: Style | None = ("compatible" if dotless else "canonical") if wished else None
     said = {"name": client, "version": client_version}
     return SessionFacts(
@@ -160,11 +173,12 @@ def _read(name: str, listed: Any) -> SessionFacts | None:
         version=version,
         abilities=HostCapabilities(*able),
         dotless=dotless,
+        dialect=dialect,
         client_info={member: text for member, text in said.items() if text is not None},
         created=float(created),
         made_by=made_by,
         bearer=bearer[0] if bearer else None,
-        wishes=AddressWishes(names),
+        wishes=AddressWishes(names, dialect if wished_dialect else None),
     )
 
 

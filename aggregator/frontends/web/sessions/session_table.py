@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from aggregator.dialects.names import Schemas
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.log_levels import rank
@@ -52,6 +53,7 @@ class Sessions:
         ids: SessionIds | None = None,
         kept: KeptSessions | None = None,
         names: Style | None = None,
+        schemas: Schemas | None = None,
         gateway: Dispatcher | None = None,
         question_ids: Iterator[int] | None = None,
         kept_events: KeptEvents | None = None,
@@ -69,6 +71,7 @@ class Sessions:
         self._kept = kept
         self._kept_events = kept_events
         self._names = names
+        self._schemas = schemas
         self._gateway = gateway
         self._sessions: dict[str, tuple[HttpSession, RevocableTask]] = {}
         self._by_name: dict[str, HttpSession] = {}
@@ -130,7 +133,7 @@ class Sessions:
         facts = self._ids.read(session_id)
         if facts is None or not facts.is_of(principal) or self._ended.peek(facts.name):
             return None
-        session = self._add(facts.host(self._names, principal), session_id, facts)
+        session = self._add(facts.host(self._names, principal, self._schemas), session_id, facts)
         session.taken_up = True
         if self._kept is None or not self._kept.read(facts.name):
             session.settled.set()

@@ -40,15 +40,23 @@ class PortableSchema(NamedTuple):
     rules: tuple[str, ...]
 
 
-def portable(schema: Mapping[str, Any]) -> PortableSchema:
-    """Return the schema as a plain object with `properties`, every array with `items`, and the rules that are left."""
+def portable(schema: Mapping[str, Any], *, items: bool = True) -> PortableSchema:
+    """Return the schema as a plain object with `properties`, and the rules that are left; with `items`, every array has
+    some.
+    """
     copy: dict[str, Any] = decode(encode(schema), inf)
-    flat = _Flat(copy)
-    flat.hold(copy, first=True)
-    flat.settle()
-    for _, node in positions(flat.top):
+    flat = flattened(copy, copy)
+    for _, node in positions(flat.schema):
         if isinstance(node, dict):
-            _mend(node, flat.top)
+            _mend(node, flat.schema, items=items)
+    return flat
+
+
+def flattened(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> PortableSchema:
+    """Return a schema of objects, a part of a whole one, as a plain object; parts of it are used, not copied."""
+    flat = _Flat(whole)
+    flat.hold(schema, first=True)
+    flat.settle()
     return PortableSchema(flat.top, tuple(dict.fromkeys(flat.rules)))
 
 
@@ -105,7 +113,7 @@ class _Flat:
         others = True if first else self._whole.get("additionalProperties", True)
         known = self._properties.get(name, others)
         if known is not False:
-            self._properties[name] = _both(known, part)
+            self._properties[name] = both_of(known, part)
 
     def settle(self) -> None:
         """Add the properties of any branch, require what all branches require, and put the rest into rules."""
@@ -132,17 +140,17 @@ class _Flat:
     def _shown(self, branch: Any) -> str:
         """Return a branch as a signature, which models read best, or as JSON."""
         if not isinstance(branch, Mapping):
-            return _short(branch)
+            return short_json(branch)
         own = _mapping(branch.get("properties"))
         parts = {name: own.get(name, self._properties.get(name, True)) for name in [*own, *_names(branch)]}
         shown = signature({"properties": parts, "required": _names(branch)}, _RULE_LENGTH)
-        return shown or _short(branch)
+        return shown or short_json(branch)
 
     def _say(self, subject: str, schema: Any) -> None:
-        self.rules.append(f"{subject} {_short(schema)}.")
+        self.rules.append(f"{subject} {short_json(schema)}.")
 
 
-def _both(one: Any, other: Any) -> Any:
+def both_of(one: Any, other: Any) -> Any:
     """Return a schema of the values that fit both schemas."""
     if other in (True, {}) or one == other:
         return one
@@ -169,10 +177,10 @@ def _same(one: Any, other: Any) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _mend(node: dict[str, Any], root: Mapping[str, Any]) -> None:
+def _mend(node: dict[str, Any], root: Mapping[str, Any], *, items: bool) -> None:
     """Repair what fails the whole request: an array without `items`, a reference without a target."""
     kinds = node.get("type")
-    if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
+    if items and (kinds == "array" or (isinstance(kinds, list) and "array" in kinds)):
         node.setdefault("items", {})
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.startswith("#") and at_pointer(root, reference) is None:
@@ -188,6 +196,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _short(schema: Any) -> str:
+def short_json(schema: Any) -> str:
     text = encode(schema).decode("utf-8", "replace")
     return text if len(text) <= _RULE_LENGTH else f"{text[:_RULE_LENGTH]}…"
