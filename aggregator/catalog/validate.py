@@ -5,7 +5,7 @@ Law: a definition is passed on as it came wherever hosts can live with it, but f
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final
 
+from aggregator.catalog.describe.siblings import shared_beginning
 from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.catalog.member_types import in_words, typed
 from aggregator.catalog.schema_repair import UnusableDefinition, dialect_of, means_object, repaired
@@ -119,9 +120,12 @@ def validate_tools_steps(
     return (yield from _with_siblings(records.values())), warnings + cleaning.warnings()
 
 
-def _with_siblings(records: Iterable[ToolRecord]) -> Steps[tuple[ToolRecord, ...]]:
-    """Return the records, those with the definitions of some others whose descriptions begin with the same words."""
+def _with_siblings(records: Collection[ToolRecord]) -> Steps[tuple[ToolRecord, ...]]:
+    """Return the records with how most descriptions begin, and of some others whose descriptions begin with the same
+    words the definitions.
+    """
     alike: dict[str, list[ToolRecord]] = {}
+    shared = shared_beginning([record.definition.get("description") for record in records])
     for record in records:
         yield
         alike.setdefault(_beginning(record), []).append(record)
@@ -132,7 +136,7 @@ def _with_siblings(records: Iterable[ToolRecord]) -> Steps[tuple[ToolRecord, ...
         if len(others) > 1:
             near = islice((other.definition for other in others if other is not record), _SIBLINGS)
             record = replace(record, siblings=tuple(near))
-        told.append(record)
+        told.append(replace(record, shared=shared) if shared else record)
     return tuple(told)
 
 

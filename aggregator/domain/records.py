@@ -17,6 +17,7 @@ class ToolRecord:
     `name` is the canonical `server.tool`. `definition` is the upstream's own JSON object, unknown fields included; only
     its name differs in what hosts see. `version` is the schema version, a digest of the definition as the upstream gave
     it: it changes with anything in it.
+    `shared` is how the descriptions of most tools of the server begin, such as `Notion | `; empty if they do not.
     `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
     """
 
@@ -30,6 +31,7 @@ class ToolRecord:
     param_headers: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
     siblings: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
+    shared: str = field(default="", compare=False, repr=False)
     name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -107,3 +107,70 @@ def test_the_judge_knows_bad_lines() -> None:
     assert says_nothing("get_file", "This tool gets the file of a user")
     assert not says_nothing("get_file", "Get a file of the disk")
     assert record().siblings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "line"),
+    [
+        ("list_commits", "Commits from other branches are listed too.", "Commits from other branches are listed too"),
+        ("cherry", "Commits from other branches to this one.", "Commits from other branches to this one"),
+        ("get_forecast", "get_forecast returns the forecast of a city.", "Returns the forecast of a city"),
+        ("get_forecast", "Get forecast tool returns the forecast of a city.", "Returns the forecast of a city"),
+        ("run", "dbt run executes the compiled models.", "Executes the compiled models"),
+        ("fetch", "The weather service provides forecasts of a city.", "Provides forecasts of a city"),
+    ],
+)
+def test_only_the_tool_itself_is_left_out_as_a_subject(name: str, description: str, line: str) -> None:
+    """A noun that looks like a verb is no reason to drop the words before it."""
+    assert first_sentence({"name": name, "description": description}) == line
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "404: Page not found or not shared with the integration.",
+        "Data Modification Warning: This tool modifies pages.",
+        "MANDATORY: every call must have outputDir.",
+        "Calls without outputDir may be rejected.",
+        "You must pass outputDir.",
+        "Raises: ValueError if it fails.",
+        "If your client cannot show a prompt, nothing is changed.",
+    ],
+)
+def test_an_error_text_or_a_warning_is_no_description(warning: str) -> None:
+    definition = {"name": "get_page", "inputSchema": schema_of({"page_id": {"type": "string"}})}
+    assert first_sentence({**definition, "description": warning}) == "Get page: takes page_id"
+    assert first_sentence({**definition, "description": f"{warning}\n\nFetches a page."}) == "Fetches a page"
+
+
+def test_the_part_headed_purpose_comes_before_other_parts() -> None:
+    text = (
+        "Guardrails:\n1. Uses the quota of the team.\n\nPurpose:\n1. Creates a page in a space.\n\nNotes:\n1. Sends it."
+    )
+    assert first_sentence({"name": "make", "description": text}) == "Creates a page in a space"
+    prose = "Creates a page in a space.\n\nPurpose:\n1. Sends it to everyone."
+    assert first_sentence({"name": "make", "description": prose}) == "Creates a page in a space"
+
+
+def test_a_beginning_that_most_descriptions_of_a_server_share_is_left_out() -> None:
+    """It says nothing about one of them; of a few tools it may say something."""
+    texts = ["Retrieves one page", "Appends blocks to a page", "Moves a page to a space"]
+    shared = [{"name": f"tool_{at}", "description": f"Wiki | {text}"} for at, text in enumerate(texts)]
+    assert lines_of(*shared) == texts
+    other = {"name": "other", "description": "Deletes a page"}
+    assert lines_of(*shared, other) == [*texts, "Deletes a page"]
+    assert lines_of(*shared[:2]) == [f"Wiki | {text}" for text in texts[:2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "Runs a query across all log groups, accounts and regions of the organisation",
+            "across all log groups and more",
+        ),
+        ("Sets properties of a document, which then must be saved by hand afterwards", "properties of a document"),
+    ],
+)
+def test_and_more_ends_a_list_only(text: str, line: str) -> None:
+    assert shorten(text, 50).endswith(line)

@@ -48,8 +48,11 @@ _LEADS: Final = tuple(
         r"(?:一个|一种)?(?:可以|可)?(?:用于|用来)",
     )
 )
-# `Weather API provides forecasts` says `provides forecasts`.
-_SUBJECT: Final = re.compile(r"(?:(?:the|this)\s+)?(?:[\w.'/-]+\s+){1,4}?(?=([a-z]{3,}s)\s+\S)", re.IGNORECASE)
+# `Weather API provides forecasts` says `provides forecasts`; `Commits from other branches` begins with its subject.
+_SUBJECT: Final = re.compile(
+    rf"(?:(?:the|this)\s+)?(?:[\w.'/-]+\s+){{0,3}}?(?:{_THING}|server|service|integration|mcp)\s+(?=([a-z]{{3,}}s)\s+\S)",
+    re.IGNORECASE,
+)
 # In front of the sentence, in brackets or capitals.
 _BANNER: Final = re.compile(
     r"(?:[\[(（【](?:deprecated|beta|alpha|experimental|preview|read[- ]only|legacy|internal|new|destructive"
@@ -112,8 +115,10 @@ _LABELS: Final = frozenset(
     }
 )
 # Sentences read of a description, and the weight of a leading verb against a later position.
-_SENTENCES: Final = 12
+_SENTENCES: Final = 24
 _VERB: Final = 8
+# A remark, or a late sentence that begins with no verb, says less of the tool than its name.
+_LATE: Final = -4
 _OF_RESULTS: Final = frozenset({"returns", "return", "returning", "shows", "includes", "creates"})
 _FIRST_WORDS: Final = re.compile(r"[a-z]+")
 # Banners, hints when to use a tool, remarks on its result and texts for another role: they do not say what it does.
@@ -129,10 +134,24 @@ _NOT_ABOUT: Final = re.compile(
     r"|triage tool|given\b|(?:已)?(?:弃用|废弃)|你是|如果|当用户|适用于)",
     re.IGNORECASE,
 )
+# Error texts, warnings and orders to the model: no description, not even if there is nothing else.
+_WARNING: Final = re.compile(
+    r"\W*(?:[1-5]\d\d\s*[:–—-]|(?:http )?errors?\b[^.]{0,30}:|raises\b|throws\b|mandatory\b|[\w -]{0,30}\bwarning\s*:"
+    r"|(?:tool )?calls? without\b|(?:any|every) (?:call|violation)|repeated violations|omitting\b|failure to\b"
+    r"|the (?:handler|server) (?:will|may) (?:reject|refuse)|(?:ai )?agents? (?:must|should)\b"
+    r"|if your (?:client|host)\b|only if neither\b|rate limit|you (?:must|have to)\b|tell the user\b"
+    r"|data modification\b)",
+    re.IGNORECASE,
+)
+# The label of the part of a description that says what the tool does.
+_PURPOSE: Final = re.compile(
+    r"\W*(?:purpose|what it does|description|summary|功能|功能描述|用途|描述)\W*", re.IGNORECASE
+)
 # From here on a description is about arguments and results.
 _ARGUMENTS: Final = re.compile(
     r"(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|yields|response|required parameters"
-    r"|optional parameters|example usage|参数|参数说明|输入参数|输入|返回|返回值|输出)\s*[:：]?$"
+    r"|optional parameters|example usage|errors|status codes"
+    r"|error (?:responses|codes|handling)|参数|参数说明|输入参数|输入|返回|返回值|输出)\s*[:：]?$"
     r"|(?:args|arguments|parameters|returns|参数|返回值)\s*[:：]",
     re.IGNORECASE,
 )
@@ -206,6 +225,7 @@ def _best(definition: Mapping[str, Any], language: Language) -> str:
     best, most = "", -1
     late = []
     found = list(islice(_sentences(text, name), _SENTENCES)) if isinstance(text, str) else []
+    found = [sentence for sentence in found if not _WARNING.match(sentence)]
     for at, sentence in enumerate(found):
         if not _useful(sentence, name):
             late.append(sentence)
@@ -218,8 +238,10 @@ def _best(definition: Mapping[str, Any], language: Language) -> str:
     title = _title(definition, name)
     if most <= 2 and (instead := _of_deprecated(found)):
         return instead
-    if best and (most >= 0 or not title):
+    if best and (most >= 0 or (not title and most > _LATE)):
         return _with_verb(best, name)
+    if best and not is_verb(best.partition(" ")[0].casefold()):
+        return title or _from_name(definition, name, language)
     late_sentence = next((sentence for sentence in late if _says_something(sentence) and not _is_label(sentence)), "")
     return title or best or late_sentence or _from_name(definition, name, language) or (late[0] if late else "")
 
@@ -250,7 +272,7 @@ def _of_deprecated(found: list[str]) -> str:
 def _sentences(text: str, name: str) -> Iterator[str]:
     """Yield the sentences of the prose, in order, without what leads up to them; headings last."""
     headings: list[str] = []
-    for block in _joined(blocks(text)):
+    for block in _purpose_first(list(_joined(blocks(text)))):
         if _ARGUMENTS.match(block.text):
             break
         if block.kind == "heading":
@@ -261,6 +283,15 @@ def _sentences(text: str, name: str) -> Iterator[str]:
             if bare:
                 yield bare
     yield from filter(None, headings)
+
+
+def _purpose_first(found: list[Block]) -> list[Block]:
+    """Return the blocks of a text that begins with a heading, first those below one such as `Purpose:`."""
+    if not found or found[0].kind != "heading":
+        return found
+    starts = (at for at, block in enumerate(found) if block.kind == "heading" and _PURPOSE.fullmatch(block.text))
+    start = next(starts, 0)
+    return found[start + 1 :] + found[:start] if start else found
 
 
 def _joined(found: Iterator[Block]) -> Iterator[Block]:
@@ -306,7 +337,7 @@ def _without_lead(sentence: str, name: str) -> str:
             break
         text = shorter.lstrip(_STARTING)
         text = _OF_A_TOOL.sub("", text)
-    text = _without_subject(text).lstrip(_STARTING)
+    text = _without_subject(text, name).lstrip(_STARTING)
     return text[:1].upper() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
@@ -318,7 +349,7 @@ def _with_verb(sentence: str, name: str) -> str:
     return sentence
 
 
-def _without_subject(text: str) -> str:
+def _without_subject(text: str, name: str) -> str:
     """Return a sentence from its verb on if it begins with the tool as its subject."""
     if found := _QUESTIONS.match(text):
         return f"Answer {text[0].lower()}{text[1:]}"
@@ -326,10 +357,20 @@ def _without_subject(text: str) -> str:
         if (found := lead.match(text)) and columns(text[found.end() :]) >= 4:
             return text[found.end() :]
     words = _FIRST_WORDS.findall(text.casefold()[:60])
-    if not words or is_verb(words[0]) or words[0].endswith("ly"):
+    if not words or words[0].endswith("ly") or (is_verb(words[0]) and not _own_name(text, name)):
         return text
-    found = _SUBJECT.match(text)
+    found = _own_name(text, name) or _SUBJECT.match(text)
     return text[found.end() :] if found and is_third_person(found[1].casefold()) else text
+
+
+def _own_name(text: str, name: str) -> re.Match[str] | None:
+    """Return the tool's own name in front of a verb, written as it is or in words, or None."""
+    words = words_of(name)
+    if not words:
+        return None
+    written = r"[\W_]*".join(map(re.escape, words))
+    subject = rf"(?:[\w-]+\s+)?`?{written}`?(?:\s+{_THING})?\s+(?=([a-z]{{3,}}s)\s+\S)"
+    return re.match(subject, text, re.IGNORECASE)
 
 
 def _is_label(sentence: str) -> bool:

@@ -12,7 +12,7 @@ from aggregator.catalog.describe.excerpt import excerpt
 from aggregator.catalog.describe.first_sentence import LINE, Language, summary
 from aggregator.catalog.describe.markdown import columns
 from aggregator.catalog.describe.parameters import Parameter, has_rules, parameter_names, parameters
-from aggregator.catalog.describe.siblings import line_of
+from aggregator.catalog.describe.siblings import line_of, without_beginning
 from aggregator.catalog.describe.truncate import MARK
 from aggregator.domain.names import CANONICAL_LIMIT
 from aggregator.domain.records import ToolRecord
@@ -43,7 +43,7 @@ def level1(tool: ToolRecord, length: int = LINE, *, label: str = "", language: L
 
     `label` is put in front in brackets: `[工具] weather.get: ...`; `LABELS` has one for each language.
     """
-    words = line_of(tool.definition, tool.siblings, length, language)
+    words = line_of(tool, length, language)
     prefix = f"[{label}] " if label else ""
     return f"{prefix}{shown_name(tool)}: {words}" if words else f"{prefix}{shown_name(tool)}"
 
@@ -56,7 +56,7 @@ def level2(tool: ToolRecord, length: int = 200, *, description: int = 100, langu
     that text, `length` both together, in columns; required parameters come first and may go beyond it by half.
     """
     schema = tool.definition.get("inputSchema")
-    text = summary(tool.definition, min(description, length), language)
+    text = summary(without_beginning(tool.definition, tool.shared), min(description, length), language)
     left = length - columns(text)
     shown: dict[str, str] = {}
     kept: list[Parameter] = []

@@ -53,6 +53,8 @@ _CLAUSE: Final = re.compile(
     rf"|(?:and|or|but)\s(?:\w+ly|not|then|also)\s|(?:{_PREPOSITIONS}|{_JOINING}|{_GERUNDS})\s)",
     re.IGNORECASE,
 )
+# The rest of a list, up to its last item.
+_ENUMERATED: Final = re.compile(r"(?:,\s[^,.;:()]{1,40}){0,8},?\s(?:and|or|and/or|&|etc)\b", re.IGNORECASE)
 # Introductions of lists that would be left incomplete.
 _EXAMPLE: Final = re.compile(r",? (?:for example|such as|including|like|e\.g\.),? ", re.IGNORECASE)
 # Constructions that must not be the end of a text.
@@ -135,7 +137,10 @@ def _list_ended(kept: str, left: str) -> tuple[str, int]:
         if clause:
             return (kept, 0) if "," not in part or closed or not _ITEMS.search(part) else ("", 0)
         whole = len(part.split(",")[0].split()) > 2 and not _ADJECTIVE_LAST.search(kept)
-        return (f"{kept} and more", _LIST) if whole and not closed and not is_verb(words[1].strip(",")) else ("", 0)
+        if not whole or closed or is_verb(words[1].strip(",")):
+            return "", 0
+        # `and more` only of a list: what follows a single comma may be anything.
+        return (f"{kept} and more" if "," in part or _ENUMERATED.match(left) else kept), _LIST
     if left.startswith((" and ", " or ", " and/or ", " then ")):
         verb = left.split(" ", 3)[2].casefold().strip(",")
         if "," in part and not closed:

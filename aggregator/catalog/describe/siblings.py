@@ -3,29 +3,51 @@
 Law: an addition is the tool's own: words of its name, names of its parameters, a later sentence.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from aggregator.catalog.describe.first_sentence import Language, first_sentence, sentences_after, words_of
 from aggregator.catalog.describe.markdown import columns, inline
 from aggregator.catalog.describe.parameters import parameter_names
 from aggregator.catalog.describe.shorten import shorten
+from aggregator.domain.records import ToolRecord
 
 _NAMES: Final = 4
 # Characters that are read of a sibling's description.
 _READ: Final = 600
 # Columns of a later sentence.
 _LATER: Final = 40
+# The label in front of a description, and how many descriptions must have it.
+_LABEL: Final = re.compile(r"\s*[^\n.!?|:]{1,40}?(?:\s[|–—-]|:|\])\s+(?=\S)")
+_MANY: Final = 3
 _ARTICLES: Final = frozenset({"a", "an", "the", "new", "existing"})
 _TAKES: Final[Mapping[Language, tuple[str, str]]] = {"en": ("takes ", " and more"), "zh": ("参数 ", " 等")}
 
 
-def line_of(
-    definition: Mapping[str, Any], siblings: Iterable[Mapping[str, Any]], limit: int, language: Language
-) -> str:
+def shared_beginning(descriptions: Sequence[Any]) -> str:
+    """Return how most of a server's descriptions begin, up to a colon, a bar or a dash; empty if they do not."""
+    begins = Counter(found[0] for text in descriptions if isinstance(text, str) and (found := _LABEL.match(text)))
+    label, count = max(begins.items(), key=itemgetter(1), default=("", 0))
+    return label if count >= max(_MANY, len(descriptions) / 2) else ""
+
+
+def without_beginning(definition: Mapping[str, Any], shared: str) -> Mapping[str, Any]:
+    """Return a definition whose description lacks the beginning that it shares with others."""
+    text = definition.get("description")
+    if not shared or not isinstance(text, str) or not text.startswith(shared):
+        return definition
+    return {**definition, "description": text[len(shared) :]}
+
+
+def line_of(tool: ToolRecord, limit: int, language: Language) -> str:
     """Return the purpose of a tool in at most `limit` columns, with an addition if a sibling or the name says the
     same.
     """
+    definition = without_beginning(tool.definition, tool.shared)
+    siblings = [without_beginning(other, tool.shared) for other in tool.siblings]
     words = first_sentence(definition, limit, language)
     mine_said = _plain(words)
     same = [other for other in siblings if _plain(first_sentence(_beginning(other), limit, language)) == mine_said]
