@@ -50,6 +50,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli.first_run.known_names", "aggregator.editing.edited_file"): "20 ms; only for names of agents",
     ("aggregator.cli.first_run.known_names", "aggregator.hosts.every_host"): "only for names of hosts",
     ("aggregator.cli.runtime.event_loop", "uvloop"): "an optional dependency",
+    ("aggregator.storage.engine.engine", "sqlalchemy.dialects"): "2 MiB; only with PostgreSQL",
     ("aggregator.cli.secrets.store", "keyring"): "an optional dependency",
     ("aggregator.secret_sources.keyring_program", "keyring"): "an optional dependency",
     ("aggregator.secret_sources.keyring_program", "keyring.backends"): "an optional dependency",

@@ -10,7 +10,6 @@ from math import isfinite
 from typing import Final, NamedTuple
 
 from sqlalchemy import case, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import FLOW_SUBJECT
@@ -80,8 +79,7 @@ class FlowLabels:
     async def note(self, rows: Sequence[FlowRow]) -> None:
         """Write labels; they are committed on return. A stored label is kept if it is later."""
         table = flow_labels.c
-        dialect = sqlite if self._engine.path is not None else postgresql
-        new = dialect.insert(flow_labels)
+        new = self._engine.insert(flow_labels)
         later, over = new.excluded.last >= table.last, table.expires <= new.excluded.last
         statement = new.on_conflict_do_update(
             index_elements=["scope", "label"],

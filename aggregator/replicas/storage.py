@@ -11,11 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.engine import postgres
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine, OnChangesWritten
 from aggregator.storage.engine.postgres_wake import ChangeWake, OnWoken
 from aggregator.storage.errors import StorageBusy
@@ -266,8 +265,7 @@ class LimitUsage:
         Raises:
             StorageError: the database failed; it may be written all the same.
         """
-        dialect = sqlite if self._engine.path is not None else postgresql
-        new = dialect.insert(limit_usage)
+        new = self._engine.insert(limit_usage)
         statement = new.on_conflict_do_update(
             index_elements=["counter", "replica"],
             set_={name: new.excluded[name] for name in ("report", "used", "times", "expires")},

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Final
 
 from sqlalchemy import select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.records import SEEN_TO_THE
@@ -53,8 +52,7 @@ class ToolVectors:
         Raises:
             StorageError: the database cannot do it.
         """
-        dialect = sqlite if self._engine.path is not None else postgresql
-        statement = dialect.insert(tool_vectors).on_conflict_do_nothing()
+        statement = self._engine.insert(tool_vectors).on_conflict_do_nothing()
         for some in _by(_ROWS, vectors):
             rows = [{"model": model, "digest": one, "used": now, "vector": vectors[one]} for one in some]
             async with self._engine.write() as connection:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, RowMapping, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.accounts.storage.records import GRANTS_SUBJECT, GrantRecord
 from aggregator.storage.engine import postgres
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.tables import oauth_grants

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import delete, func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.engine import postgres
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import kept_result_parts, kept_results
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, Text, case, cast, func, inspect, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.audit.chain import BEGUN, CALL, Head
 from aggregator.storage.audit.inserts import CHAIN, PLACE
 from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.stamp import STAMP, refuse_old_database
 from aggregator.storage.errors import StorageError

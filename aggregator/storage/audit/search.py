@@ -14,11 +14,11 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, case, false, func, not_, or_, select, union_all
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.audit.query import COLUMNS, Bound, CallQuery, SearchWord, Term
 from aggregator.storage.audit.read import CALL_COLUMNS, LogPlace, log_end, parts_between
 from aggregator.storage.engine import postgres, sqlite
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
 

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy import Table, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.storage.backup.contents import kept_tables, revision_of
 from aggregator.storage.backup.errors import BackupError
 from aggregator.storage.engine import sqlite
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import StorageError

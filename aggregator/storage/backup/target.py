@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, delete, func, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.domain.text.error_text import error_text
 from aggregator.storage.audit.chain import ChainKey
@@ -22,6 +21,7 @@ from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.backup.contents import kept_tables, revision_of, tables_with_rows
 from aggregator.storage.backup.errors import BackupError, TargetInUse, TargetNotEmpty
 from aggregator.storage.engine import postgres_tables, sqlite
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.create import create_tables
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import make_file, put_in_place, unmake

@@ -7,21 +7,25 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Table, func, insert, select
 from sqlalchemy import Engine as SyncEngine
+from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from aggregator import DISTRIBUTION
 from aggregator.storage.engine import postgres, sqlite
+from aggregator.storage.engine.async_engine import AsyncConnection, AsyncEngine
 from aggregator.storage.engine.files import identity, lost
 from aggregator.storage.engine.postgres_connections import postgres_engine
 from aggregator.storage.engine.postgres_url import PostgresUrl, postgres_url
 from aggregator.storage.errors import DriverMissing, StorageBusy, StorageError
 from aggregator.storage.tables import changes
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 T = TypeVar("T")
 # What `version` returns: equal as long as the subject was not changed. The first half is the file's own identity.
@@ -60,6 +64,14 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
+
+    def insert(self, table: Table) -> "sqlite_dialect.Insert | postgresql.Insert":
+        """Return an insertion that can say what is to happen if its row is there."""
+        if self.path is not None:
+            return sqlite_dialect.insert(table)
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
 
     @property
     def database(self) -> str:

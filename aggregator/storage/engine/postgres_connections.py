@@ -12,9 +12,9 @@ from typing import Any, Final
 from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from aggregator.secret_sources.reference import SecretUnavailable
+from aggregator.storage.engine.async_engine import AsyncEngine, create_async_engine
 from aggregator.storage.engine.pool import ClosingPool
 from aggregator.storage.engine.postgres import is_away, moved_away
 from aggregator.storage.engine.postgres_url import SCHEME, PostgresUrl

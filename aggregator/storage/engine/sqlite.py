@@ -15,8 +15,8 @@ from urllib.parse import quote
 from sqlalchemy import URL, ColumnElement, Connection, Integer, QueuePool, cast, create_engine, event
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from aggregator.storage.engine.async_engine import AsyncConnection, AsyncEngine, create_async_engine
 from aggregator.storage.engine.files import lost, unwritable
 from aggregator.storage.engine.pool import ClosingPool
 from aggregator.storage.errors import StorageBusy, StorageDamaged, StorageError, StorageFull, StorageReadOnly

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import SESSIONS_SUBJECT, HostSessionChange, HostSessionRecord

@@ -4,8 +4,8 @@ from itertools import chain
 from typing import Any, Final
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.tables import audit_events, audit_heads, mcp_tool_call_log
 
