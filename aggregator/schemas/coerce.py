@@ -128,6 +128,7 @@ class _Coercion:
             return self._spelled(schema, value, at)
         parts = self._applicable(schema, value, 0) if isinstance(value, dict | list) else ()
         declared = _declared(parts) if isinstance(value, dict) else frozenset()
+        self._spend(len(declared) // _COMPARED)
         for part in parts:
             if isinstance(value, dict):
                 value = self._object(part, value, at, depth, declared)
@@ -175,7 +176,7 @@ class _Coercion:
             missing = [name for name in missing if name in required]
         if not unknown or not missing or "patternProperties" in schema:
             return {}
-        self._spend((len(unknown) + len(missing)) // _COMPARED)
+        self._spend(len(unknown) + len(missing))
         return _pairs(unknown, missing)
 
     def _array(self, schema: Mapping[str, Any], value: list[Any], at: str, depth: int) -> list[Any]:
@@ -365,8 +366,8 @@ def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _required(schema: Mapping[str, Any]) -> list[Any]:
-    return _list(schema, "required")
+def _required(schema: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(name for name in _list(schema, "required") if isinstance(name, str))
 
 
 def _declared(parts: Sequence[Mapping[str, Any]]) -> frozenset[str]:

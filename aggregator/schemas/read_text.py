@@ -22,8 +22,12 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0
 # A float keeps so many digits of any decimal number.
 _EXACT_DIGITS: Final = 15
 # Texts, words of Python, and commas before a closing bracket.
+# The end of a text is optional, so that one without an end is gone through once.
 _LOOSE: Final = re.compile(
-    r'"(?:[^"\\]|\\.)*+"' + r"|'(?:[^'\\]|\\.)*+'" + r"|\b(?:True|False|None)\b|,\s*+(?=[\]}])", re.DOTALL
+    r"""
+    "(?:[^"\\]|\\.)*+(?P<double>"?) | '(?:[^'\\]|\\.)*+(?P<single>'?) | \b(?:True|False|None)\b | ,\s*+(?=[\]}])
+    """,
+    re.DOTALL | re.VERBOSE,
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _SAME_ESCAPES: Final = frozenset('\\nrtbf"')
@@ -80,13 +84,15 @@ def _as_json(token: "re.Match[str]") -> str:
     """Return a token as JSON writes it.
 
     Raises:
-        ValueError: a text of Python has an escape with another meaning in JSON.
+        ValueError: a text has no end, or an escape with another meaning in JSON.
     """
     text = token[0]
     if text[0] == ",":
         return ""
     if text in _WORDS:
         return json.dumps(_WORDS[text])
+    if not (token["double"] or token["single"]):
+        raise ValueError("a text without an end")
     if text[0] == '"':
         return text
     return json.dumps(_ESCAPE.sub(_unescaped, text[1:-1]))

@@ -107,6 +107,13 @@ ATTACKS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "nested contains": lambda: ({"contains": {"contains": {"const": 1}}}, [[0] * 400] * 500),
     "great numbers": lambda: ({"multipleOf": 7, "maximum": 10}, 10**5_000),
     "small divisor": lambda: ({"items": {"multipleOf": 1e-300}}, [1e299] * 1_000),
+    # Corrections.
+    "text without an end": lambda: ({"type": "array"}, "['" + "\\'" * 9_000 + "]"),
+    "names in other spellings": lambda: (
+        {"properties": {f"p{n}": {} for n in range(2_000)}, "required": [f"p{n}" for n in range(2_000)]},
+        {f"P-{n}": "1" for n in range(2_000)},
+    ),
+    "options in other spellings": lambda: ({"items": {"enum": [f"v{n}" for n in range(4_000)]}}, ["V"] * 5_000),
     # Patterns.
     "nested quantifiers": lambda: ({"pattern": "^(a+)+$"}, "a" * 100_000 + "!"),
     "alternatives of one": lambda: ({"pattern": "^(a|a)*$"}, "a" * 100_000 + "!"),
