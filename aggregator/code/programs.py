@@ -43,7 +43,10 @@ log = logging.getLogger(__name__)
 
 RUN_CODE: Final = "run_code"
 # The functions of a program; `call_tool` has the name of the tool in its arguments.
-_FUNCTIONS: Final = frozenset({"call_tool", "search_tools", "describe_tools"})
+_SEARCH: Final = "search_tools"
+_FUNCTIONS: Final = frozenset({"call_tool", _SEARCH, "describe_tools"})
+# The level of detail of a search in a program, unless it says another: names, descriptions and parameters.
+_ROWS_LEVEL: Final = 2
 MOST_CODE: Final = 256 * 1024
 # Tokens of the text for the model if the rest is not stored.
 _MOST_TOKENS: Final = 10_000
@@ -266,9 +269,14 @@ class ProgramCalls:
         if call.function == "call_tool" and count is not None and not await count():
             raise CallFailed("No further call is allowed in this conversation.")
         self._report(call)
+        read = _as_json
+        if call.function == _SEARCH:
+            read = _rows
+            if call.arguments.keys().isdisjoint(("level", "detail")):
+                call = call._replace(arguments={**call.arguments, "level": _ROWS_LEVEL})
         try:
             result = await self._answered({"name": call.function, "arguments": call.arguments})
-            text = await asyncio.to_thread(_as_json, result)
+            text = await asyncio.to_thread(read, result)
         except RpcError as error:
             self._note(call, None)
             raise CallFailed(error.message) from error
@@ -389,6 +397,21 @@ def _as_json(result: Mapping[str, Any]) -> str:
         except ValueError:
             pass
     return encode(text).decode()
+
+
+def _rows(result: Mapping[str, Any]) -> str:
+    """Return the tools that a search found as a list of objects, each with a name and a description; none as `[]`.
+
+    Raises:
+        CallFailed: the search was refused.
+    """
+    found = decode(_as_json(result).encode())
+    if isinstance(found, dict) and isinstance(found.get("tools"), list):
+        return encode(found["tools"]).decode()
+    lines = [line.partition(": ") for line in str(found).splitlines()]
+    return encode(
+        [{"name": name, "description": said} for name, colon, said in lines if colon and " " not in name]
+    ).decode()
 
 
 def _document_of(calls: Sequence[EndedCall]) -> ResultDocument:

@@ -153,9 +153,15 @@ async def test_results_are_values(open_harness: OpenHarness, version: str, resul
 async def test_a_program_reads_and_calls(open_harness: OpenHarness, version: str) -> None:
     """It finds a tool, reads its parameters and calls it, as with the meta tools."""
     code = (
-        "line = search_tools('weather')\n"
+        "rows = search_tools('weather')\n"
+        "names = [row['name'] for row in rows]\n"
+        "lines = search_tools('weather', level=1)\n"
+        "assert 'city' in rows[0]['parameters'] and rows[0]['description']\n"
+        "assert [row['name'] for row in lines] == names and lines[0]['description']\n"
+        "assert search_tools('zzzzqqqq') == []\n"
+        "assert 'inputSchema' in search_tools('weather', detail='full')[0]\n"
         "schema = describe_tools('maps.get_weather')['tools'][0]\n"
-        "print('get_weather' in line, schema['name'])\n"
+        "print('maps.get_weather' in names, schema['name'])\n"
         "print(call_tool('maps.get_weather', {'city': 'Bern', 'days': 2}))\n"
         "print(call_tool('list_servers'))\n"
         "import asyncio\n"
