@@ -9,6 +9,7 @@ import pytest
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.gateway.calls.plan import NeedsTask, PreparedCall
 from aggregator.gateway.hooks import CallHooks
+from aggregator.gateway.host import Host
 from tests.direct.direct_harness import DIRECT, PIPELINE, DirectHarness, ask, child, direct_harness
 from tests.direct.test_between_calls import list_again, rules
 from tests.features.weekdays import Weekdays
@@ -39,7 +40,7 @@ def plan_of(it: DirectHarness, name: str, principal: Principal = LOCAL) -> Prepa
     view, tool = gateway.views.of(LOCAL), gateway.called(LOCAL, name)
     assert tool is not None, name
     view.principal = principal
-    return it.direct._plans.prepare(view, tool, "http")
+    return it.direct._plans.prepare(view, tool, Host("http", None, principal))
 
 
 async def test_every_reason_keeps_a_call_in_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

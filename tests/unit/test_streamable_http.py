@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from aggregator.config.settings import HttpConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import HostError
 from aggregator.domain.principal import LOCAL
@@ -56,7 +57,8 @@ class FrontendUnderTest:
         gateway, limits = cast(Dispatcher, self.gateway), BodyLimits(room)
         posts = RequestCache(gateway, cast(Access, None), limits, sessions, tasks)
         forwarder = Forwarder(group_of_one(), Drain())
-        self.frontend = StreamableHttpFrontend(gateway, "canonical", limits, sessions, posts, tasks, forwarder)
+        config = HttpConfig(names="canonical")
+        self.frontend = StreamableHttpFrontend(gateway, config, limits, sessions, posts, tasks, forwarder)
         self.session: HttpSession = sessions.open(self._host())
 
     @staticmethod
