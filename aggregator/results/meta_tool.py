@@ -24,6 +24,9 @@ _UNLISTED: Final = {
     "path": {"type": "string"},
     "grep": {"type": "string"},
     "limit": {"type": "integer"},
+    "context": {"type": "integer"},
+    "case": {"type": "boolean"},
+    "count": {"type": "boolean"},
 }
 
 
@@ -45,8 +48,11 @@ async def read_result(asking: MetaToolCall) -> str:
     """
     given = asking.arguments
     # Of JSON, 12.0 is a whole number as well.
-    offset, limit = (None if given.get(name) is None else int(given[name]) for name in ("offset", "limit"))
-    asked = PageRequest(offset, given.get("path"), given.get("grep"), limit)
+    numbers = ("offset", "limit", "context")
+    offset, limit, context = (None if given.get(name) is None else int(given[name]) for name in numbers)
+    asked = PageRequest(
+        offset, given.get("path"), given.get("grep"), limit, context, given.get("case"), given.get("count")
+    )
     allowed = partial(asking.view.may_read_on, asking.resolver.catalog)
     try:
         page = await asking.keeper.page(asking.call.principal, given[_HANDLE], asked, allowed)

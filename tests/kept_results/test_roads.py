@@ -198,3 +198,7 @@ async def test_an_outline_comes_before_a_beginning_that_says_little(open_large: 
         for asked in ({"handle": handle}, {"id": handle}):
             page = await harness.result(host, "read_result", {**asked, "path": "data.items[2999].name"})
             assert page["content"][0]["text"].startswith(str(ITEMS[2999]["name"]))
+        counted = await harness.result(host, "read_result", {"id": handle, "pattern": "Order 299", "count": "true"})
+        assert counted["content"][0]["text"] == "[11 matches; searched to the end.]"
+        cased = {"handle": handle, "grep": "Order 2999", "case": True, "context": "2"}
+        assert "Nothing found" in (await harness.result(host, "read_result", cased))["content"][0]["text"]

@@ -276,6 +276,11 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
         ("describe_tools", {"tools": [{"name": "a.b"}]}, {"names": ["a.b"]}),
         ("list_servers", {"name": "a"}, {"server": "a"}),
         ("match_intent", {"text": "a"}, {"message": "a"}),
+        (
+            "read_result",
+            {"lines": 2, "case_sensitive": True, "count_only": False},
+            {"context": 2, "case": True, "count": False},
+        ),
         ("read_result", {"id": "agr_1"}, {"handle": "agr_1"}),
         (
             "read_result",

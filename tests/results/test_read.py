@@ -188,3 +188,31 @@ def test_a_path_through_very_much_is_refused(monkeypatch: pytest.MonkeyPatch, pa
     document = of(nested if path.startswith("[0]") else json.dumps([[1, 2]] * 1_500))
     with pytest.raises(BadRead, match="too much at once"):
         read_page(document, path=path)
+
+
+LINES = "\n".join(
+    f"line {number}" + (" Fails" if number % 100 == 50 else " fails" if number == 60 else "") for number in range(2_000)
+)
+
+
+@pytest.mark.parametrize("context", [None, 0, 1, 3, 10**9, -1])
+def test_a_match_has_as_many_lines_around_it_as_wanted(context: int | None) -> None:
+    """One without a number; never so many that the matches do not fit."""
+    page = read_page(of(LINES), grep=r"line 150\b", context=context)
+    number = 1 if context is None else min(max(context, 0), 20)
+    before = [f"  line {line}" for line in range(150 - number, 150)]
+    behind = [f"  line {line}" for line in range(151, 151 + number)]
+    assert page.body.splitlines()[1:] == [*before, "> line 150 Fails", *behind]
+    assert page.note == "[1 match; searched to the end.]"
+
+
+def test_capitals_count_if_wanted() -> None:
+    for case, count in ((None, 21), (False, 21), (True, 1)):
+        assert read_page(of(LINES), grep="fails", case=case, count=True).note.startswith(f"[{count} match")
+
+
+def test_matches_are_counted_without_being_shown() -> None:
+    page = read_page(of(LINES), grep="Fails", count=True)
+    assert page.text == "[21 matches; searched to the end.]"
+    assert read_page(of(LINES), grep="nothing", count=True).text == "[Nothing found; searched to the end.]"
+    assert read_page(DOCUMENT, path="items[5]", grep="login", count=True).body == ""

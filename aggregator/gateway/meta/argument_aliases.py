@@ -25,6 +25,9 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("pattern", "regex", "query", "search"), "grep"),
         "start": "offset",
         "max_tokens": "limit",
+        **dict.fromkeys(("context_lines", "lines"), "context"),
+        "case_sensitive": "case",
+        "count_only": "count",
     },
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
 }

@@ -100,6 +100,9 @@ class PageRequest(NamedTuple):
     path: str | None = None
     grep: str | None = None
     limit: int | None = None
+    context: int | None = None
+    case: bool | None = None
+    count: bool | None = None
 
 
 class ResultSource(NamedTuple):

@@ -1,4 +1,4 @@
-"""Regular expressions of models: matched in linear time, without regard to capitals.
+"""Regular expressions of models: matched in linear time.
 
 Law: only the engine without backtracking is used. A model's expression never comes to Python's own.
 """
@@ -41,8 +41,8 @@ class Expression:
 
 
 @lru_cache(maxsize=64)
-def compiled(pattern: str) -> Expression:
-    """Return an expression of a model.
+def compiled(pattern: str, *, case: bool = False) -> Expression:
+    """Return an expression of a model. `case`: capitals and small letters differ.
 
     Raises:
         BadRead: it is none, or costs too much.
@@ -53,7 +53,7 @@ def compiled(pattern: str) -> Expression:
         raise BadRead(f"`grep` has at most {EXPRESSION_AT_MOST} characters.")
     for size, searched in _SEARCHED:
         # `m`: the beginning and the end of a line, as in grep.
-        schema = {"pattern": f"(?im){pattern}"}
+        schema = {"pattern": f"(?{'m' if case else 'im'}){pattern}"}
         try:
             options = RegexOptions(size_limit=size)
             return Expression(Draft202012Validator(schema, pattern_options=options, offline=True), searched)

@@ -24,6 +24,9 @@ _SHORT: Final = 160
 # A match may run over the end of a piece by so much.
 _OVERLAP: Final = _LONG
 _CONTEXT: Final = 120
+# Lines of context before and after a match, unless the reader wants another number, and at most.
+CONTEXT_LINES: Final = 1
+_CONTEXT_AT_MOST: Final = 20
 # Matches up to this offset have paths: computing them takes seconds after it.
 _PATHS_UP_TO: Final = 4_000_000
 # A longer path is not told.
@@ -43,8 +46,20 @@ class FoundText:
     next: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A search as its reader wants it: the pattern, the lines of context before and after each match, whether capitals
+    and small letters differ, and whether matches are only counted.
+    """
+
+    pattern: str
+    context: int = CONTEXT_LINES
+    case: bool = False
+    count: bool = False
+
+
 def find(
-    text: str, parts: Sequence[TextSpan], quotes: Quotes, path_of: PathOf, pattern: str, at: int, tokens: int
+    text: str, parts: Sequence[TextSpan], quotes: Quotes, path_of: PathOf, wanted: Wanted, at: int, tokens: int
 ) -> FoundText:
     """Return the matches from an offset on, as many as `tokens` allow.
 
@@ -53,14 +68,18 @@ def find(
     Raises:
         BadRead: the pattern is no regular expression.
     """
-    expression = compiled(pattern)
+    expression = compiled(wanted.pattern, case=wanted.case)
     last = min(len(text), at + expression.searched_at_most)
     places = _Places(text, parts, path_of)
+    if wanted.count:
+        count = sum(1 for _ in _matching(text, parts, quotes, expression, at, last))
+        return FoundText("", count, last if last < len(text) else None)
+    lines = min(max(wanted.context, 0), _CONTEXT_AT_MOST)
     shown: list[str] = []
     used, ended = _NOTE, -1
     for start, end in _matching(text, parts, quotes, expression, at, last):
-        head = f"{_before(text, start)}" if start != ended else ""
-        written = f"{places.of(start)}:\n{head}> {text[start:end].rstrip()}\n{_behind(text, end)}".rstrip("\n")
+        head = _before(text, start, lines) if start != ended else ""
+        written = f"{places.of(start)}:\n{head}> {text[start:end].rstrip()}\n{_behind(text, end, lines)}".rstrip("\n")
         used += estimate(written) + 1
         if used > tokens:
             if shown:
@@ -128,15 +147,17 @@ def _piece_end(text: str, parts: Sequence[TextSpan], quotes: Quotes, at: int) ->
     return line + 1 if line >= 0 else page_end(text, parts, quotes, at, at + _LONG // 2, at + _LONG)
 
 
-def _before(text: str, start: int) -> str:
-    """Return the end of the text before an element, as a line of context."""
-    line = text[max(0, start - _CONTEXT) : start].rstrip().rpartition("\n")[2]
-    return f"  {line}\n" if line.strip() else ""
+def _before(text: str, start: int, lines: int) -> str:
+    """Return the end of the text before an element, as lines of context."""
+    return _lines(text[max(0, start - lines * _CONTEXT) : start].rstrip().split("\n")[-lines:] if lines else [])
 
 
-def _behind(text: str, end: int) -> str:
-    line = text[end : end + _CONTEXT].partition("\n")[0].rstrip()
-    return f"  {line}\n" if line.strip() else ""
+def _behind(text: str, end: int, lines: int) -> str:
+    return _lines(text[end : end + lines * _CONTEXT].split("\n")[:lines])
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "".join(f"  {line.rstrip()}\n" for line in lines if line.strip())
 
 
 class _Places:

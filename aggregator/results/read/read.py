@@ -9,7 +9,7 @@ import msgspec
 
 from aggregator.domain.text.tokens import estimate
 from aggregator.results.read.document import ResultDocument
-from aggregator.results.read.finding import FoundText, find
+from aggregator.results.read.finding import CONTEXT_LINES, FoundText, Wanted, find
 from aggregator.results.read.forms import Quotes, TextSpan, spans
 from aggregator.results.read.page_end import page_of
 from aggregator.results.read.path import BadRead, Step, parsed, text_at
@@ -48,6 +48,9 @@ def read_page(
     path: str | None = None,
     grep: str | None = None,
     limit: int | None = None,
+    context: int | None = None,
+    case: bool | None = None,
+    count: bool | None = None,
     usual: int = _USUAL,
     most: int = _MOST,
 ) -> ResultPage:
@@ -55,7 +58,8 @@ def read_page(
 
     `offset` counts characters of the document's text, or of the value at `path` if given, and may be negative to count
     from the end. `path` is as `items[3].name` (results/read/path.py). `grep` is a regular expression without regard to
-    capitals; with it, the search begins at `offset`, in the value at `path` if given. A `limit` of None means `usual`;
+    capitals, unless `case`; with it, the search begins at `offset`, in the value at `path` if given, and `context` is
+    the number of lines around each match; with `count` the matches are only counted. A `limit` of None means `usual`;
     it never exceeds `most`. Takes long for a large document: call it in a thread.
 
     Raises:
@@ -71,7 +75,8 @@ def read_page(
     same = " and the same path" if path else ""
     if grep is not None:
         path_of = partial(_path_below, path) if steps else document.path_of
-        return _found(find(text, parts, quotes, path_of, grep, at, tokens), at, len(text), same)
+        wanted = Wanted(grep, CONTEXT_LINES if context is None else context, bool(case), bool(count))
+        return _found(find(text, parts, quotes, path_of, wanted, at, tokens), at, len(text), same)
     budget = tokens - estimate(_note(len(text), len(text), len(text) + 1, same)) - _JOINT
     end = page_of(text, parts, quotes, at, budget)
     return ResultPage(text[at:end], _note(at, end, len(text), same), end if end < len(text) else None)
