@@ -68,6 +68,7 @@ class Status:
     def report(self) -> tuple[bool, Mapping[str, Any]]:
         """Return whether every upstream has come up or failed by now, and the details for `/readyz`."""
         held = self._book.counts() if self._book is not None else {}
+        waiting = self._book.waiting_counts() if self._book is not None else {}
         withheld = self._pin_sync.withheld if self._pin_sync is not None else {}
         unsearchable = self._finder.unsearchable
         servers = {
@@ -75,6 +76,7 @@ class Status:
                 **condition(upstream, self._tools(upstream)),
                 "answered_by": self._failover.answering(name),
                 **({"held": held[name]} if name in held else {}),
+                **({"waiting": waiting[name]} if name in waiting else {}),
                 **({"withheld": withheld[name]} if name in withheld else {}),
                 **({"unsearchable": unsearchable[name]} if name in unsearchable else {}),
             }

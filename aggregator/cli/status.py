@@ -160,7 +160,10 @@ def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _held_note(server: Mapping[str, Any]) -> str:
-    held = server.get("held", 0)
+    held, waiting = server.get("held", 0), server.get("waiting", 0)
+    if waiting:
+        newer = f"{waiting} newer definition{'s wait' if waiting != 1 else ' waits'} for an approval"
+        return "; ".join(filter(None, (_held_note({**server, "waiting": 0}), newer)))
     if not held:
         return ""
     why = server.get("withheld")

@@ -18,7 +18,7 @@ from aggregator.domain.problems import Problem
 # Options of a server that take effect on its open connection; a change of any other replaces the connection.
 IN_PLACE: Final = frozenset(
     {"key", "prefix", "description", "trigger_keywords", "instructions", "attribution", "trusted", "coerce"}
-    | {"trust", "on_change", "on_change.accept", "output_validation", "timeout", "fallbacks"}
+    | {"trust", "on_change", "on_change.accept", "on_new", "output_validation", "timeout", "fallbacks"}
     | {f"tools.{name}" for name in ToolsConfig.model_fields}
     | {f"health.{name}" for name in HealthConfig.model_fields}
     | {"limits.max_timeout", "limits.timeout_resets_on_progress", "limits.connect_timeout", "limits.idle_timeout"}

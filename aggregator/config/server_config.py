@@ -170,9 +170,16 @@ class ServerConfig(ConfigModel):
     )
     on_change: Literal["hold", "warn"] | AcceptedChanges = Field(
         default=AcceptedChanges.model_construct(),
-        description="For definitions that changed since their approval: `hold` holds every change, `warn` none, and "
-        "`accept` names the accepted classes of changes; others are held.",
+        description="For definitions that changed since their approval: `accept` names the classes of changes that are "
+        "shown at once, `warn` shows every change, `hold` none. Other changes wait for an approval; the approved "
+        "definition is served until then if calls by it still work, else the item is held.",
         examples=["hold"],
+    )
+    on_new: Literal["hold", "show"] = Field(
+        default="hold",
+        description="For tools, prompts, templates and skills that a server adds after its first list: `hold` holds "
+        "them until they are approved, `show` shows and pins them, for a server that adds tools while it runs.",
+        examples=["show"],
     )
     invisible_characters: Literal["remove", "keep"] = Field(
         default="remove",

@@ -54,9 +54,9 @@ class AcceptedChanges(ConfigModel):
     """The classes of changes of definitions that are accepted without an approval."""
 
     accept: tuple[ChangeClassName, ...] = Field(
-        default=("cosmetic", "narrower", "new"),
+        default=("cosmetic",),
         description="The classes. A change of several classes is accepted if all of them are.",
-        examples=[["cosmetic", "narrower", "wider", "new"]],
+        examples=[["cosmetic", "narrower", "wider"]],
     )
 
 

@@ -58,9 +58,10 @@ def test_what_is_not_written_has_its_default(load_file: Load) -> None:
         ({"command": "x", "_why": "a remark", "//": 1}, {"command": "x"}),
         (
             {"command": "x"},
-            {"trust": "first_sight", "on_change": AcceptedChanges(accept=("cosmetic", "narrower", "new"))},
+            {"trust": "first_sight", "on_change": AcceptedChanges(accept=("cosmetic",)), "on_new": "hold"},
         ),
         ({"command": "x", "trust": "ask", "on_change": "hold"}, {"trust": "ask", "on_change": "hold"}),
+        ({"command": "x", "on_new": "show"}, {"on_new": "show"}),
         ({"command": "x", "trust": True}, {"trust": "first_sight"}),  # Gemini CLI
         ({"command": "x", "on_change": {"accept": ["new"]}}, {"on_change": AcceptedChanges(accept=("new",))}),
         ({"command": "x", "on_change": {"accept": []}}, {"on_change": AcceptedChanges(accept=())}),

@@ -58,7 +58,7 @@ async def test_the_change_is_shown(pinned: ConsoleHarness) -> None:
         assert "password" in page
         assert "<form" not in page.partition("<main")[2].partition("</main>")[0]
         item = (await client.get("/console/pins/shop/item.json?kind=tool&item=order")).json()
-        assert (item["classes"], item["held"]) == (["description"], True)
+        assert (item["classes"], item["held"], item["waits"]) == (["description", "steering"], True, False)
         assert (await client.get("/console/pins/shop/item?kind=tool&item=none")).status_code == 404
         assert (await client.get("/console/pins/none")).status_code == 404
         said = (await client.get("/console/pins/shop/item.json?kind=instructions&item=")).json()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.pins.decide.comparison import is_held
+from aggregator.pins.decide.comparison import waits
 from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES, ChangeClass
 from benchmarks.definition_edits import random_edit
 from tests.pins.build import change, classes, schema_tool, tool
@@ -126,15 +126,15 @@ def test_what_tells_a_model_what_to_send_is_steering(before: Any, after: Any) ->
     found = change(schema_tool(before), schema_tool(after))
     assert found is not None
     assert found.classes == {"steering"}
-    assert is_held(found, ACCEPTED)
-    assert is_held(found, frozenset(CHANGE_CLASSES) - {"steering"})
-    assert not is_held(found, frozenset({"steering"}))
+    assert waits(found, ACCEPTED)
+    assert waits(found, frozenset(CHANGE_CLASSES) - {"steering"})
+    assert not waits(found, frozenset({"steering"}))
     inner, outer = (schema_tool({"properties": {"a": {"items": one}}}) for one in (before, after))
     assert classes(inner, outer) == {"steering"}
     both = change(schema_tool(before), schema_tool({**after, "maxProperties": 9}))
     assert both is not None
     assert both.classes == {"steering", "narrower"}
-    assert is_held(both, ACCEPTED)
+    assert waits(both, ACCEPTED)
 
 
 def test_steering_where_less_is_more_is_wider_too() -> None:
@@ -321,18 +321,19 @@ def test_a_sentence_tells_what_changed(after: Any, sentence: str) -> None:
     assert len(found.sentence) < 600
 
 
-def test_what_is_held() -> None:
+def test_what_waits() -> None:
     found = change(tool(), tool(inputSchema={**tool()["inputSchema"], "minProperties": 1}))
     assert found is not None
     assert found.classes == {"narrower"}
-    assert not is_held(found, ACCEPTED)
-    assert is_held(found, frozenset({"wider"}))
-    assert is_held(found, "hold")
-    assert not is_held(found, "warn")
+    assert waits(found, ACCEPTED)
+    assert not waits(found, frozenset({"narrower"}))
+    assert waits(found, frozenset({"wider"}))
+    assert waits(found, "hold")
+    assert not waits(found, "warn")
     both = change(tool(), tool(description="Other.", inputSchema={**tool()["inputSchema"], "minProperties": 1}))
     assert both is not None
-    assert is_held(both, ACCEPTED), "each class has to be accepted"
+    assert waits(both, ACCEPTED), "each class has to be accepted"
     flagged = change(tool(), tool(description="A\u200b."))
     assert flagged is not None
-    assert is_held(flagged, frozenset(CHANGE_CLASSES)), "flags hold what is accepted"
-    assert not is_held(flagged, "warn")
+    assert waits(flagged, frozenset(CHANGE_CLASSES)), "flags hold what is accepted"
+    assert not waits(flagged, "warn")

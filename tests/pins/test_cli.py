@@ -17,7 +17,7 @@ from aggregator.pins.cli import approval, check, difference, status
 from aggregator.pins.cli.open_items import open_items
 from aggregator.pins.cli.pin_files import pin_files
 from tests.observability.observed_harness import events_in
-from tests.pins_running.pins_harness import PROGRAM, ChangingServer, running, tool
+from tests.pins_running.pins_harness import PROGRAM, ChangingServer, reworded, running, tool
 
 Json = dict[str, Any]
 
@@ -58,13 +58,56 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return Shop(tmp_path)
 
 
+CHANGED = "its description changed, and `title` is told what to be"
+
+
+def test_what_is_served_as_approved_waits(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The status, the difference, the check and `explain` say so, and a server is approved whole by its name."""
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps(EVERYONE))
+    shop.is_seen()
+    shop.says(reworded("order", "Order."), tool("invoice"), tool("refund", "Pay back."))
+    assert shop.is_seen() == ["invoice", "order"]
+    capsys.readouterr()
+    assert status.status(shop.path) == 1
+    printed = capsys.readouterr().out
+    assert "shop    database  3       2        1        1     0        0" in printed
+    assert "shop.order: waits, served as approved: its description changed (description), seen " in printed
+    assert "shop.refund: held: it is new (new), seen " in printed
+    assert status.status(shop.path, as_json=True) == 1
+    [found] = json.loads(capsys.readouterr().out)["servers"]
+    assert (found["held"], found["waits"]) == (1, 1)
+    assert {item["name"]: (item["held"], item["waits"]) for item in found["items"]} == {
+        "order": (False, True),
+        "refund": (True, False),
+    }
+    assert difference.diff(shop.path, "shop", "order") == 0
+    assert "  description; waits, served as approved; approved " in capsys.readouterr().out
+    assert check.check(shop.path) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "shop: 4 items, 2 differ from the database, 1 wait, served as approved, 1 held.",
+        "  shop.order: waits: its description changed (description)",
+        "  shop.refund: held: it is new (new)",
+    ]
+    assert check.check(shop.path, as_json=True) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["held"], report["waits"]) == (1, 1)
+    assert [(one["held"], one["waits"]) for one in report["servers"][0]["changes"]] == [(False, True), (True, False)]
+    code, said = explained(shop, capsys, "one", "shop.order")
+    assert (code, "held" in said) == (0, False)
+    assert approval.approve(shop.path, "shop", []) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert shop.is_seen() == ["invoice", "order", "refund"]
+    assert check.check(shop.path) == status.status(shop.path) == 0
+
+
 def test_from_first_sight_to_an_approval(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert shop.is_seen() == ["invoice", "order"]
     capsys.readouterr()
     assert status.status(shop.path) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "SERVER  BASELINE  PINNED  CHANGED  HELD  FLAGGED  GONE",
-        "shop    database  3       0        0     0        0",
+        "SERVER  BASELINE  PINNED  CHANGED  WAITING  HELD  FLAGGED  GONE",
+        "shop    database  3       0        0        0     0        0",
     ]
     assert difference.diff(shop.path) == 0
     assert capsys.readouterr().out == "Nothing differs from what was approved.\n"
@@ -73,11 +116,12 @@ def test_from_first_sight_to_an_approval(shop: Shop, capsys: pytest.CaptureFixtu
     assert shop.is_seen() == ["invoice"]
     assert status.status(shop.path, "shop") == 1
     printed = capsys.readouterr().out
-    assert "shop    database  3       1        1     0        0" in printed
-    assert "shop.order: held: its description changed (description), seen " in printed
+    assert "shop    database  3       1        0        1     0        0" in printed
+    assert f"shop.order: held: {CHANGED} (description, steering), seen " in printed
     assert status.status(shop.path, as_json=True) == 1
     [item] = json.loads(capsys.readouterr().out)["servers"][0]["items"]
-    assert (item["name"], item["held"], item["classes"]) == ("order", True, ["description"])
+    assert (item["name"], item["held"], item["waits"]) == ("order", True, False)
+    assert item["classes"] == ["description", "steering"]
 
     assert difference.diff(shop.path, "shop", "order") == 0
     printed = capsys.readouterr().out
@@ -87,9 +131,9 @@ def test_from_first_sight_to_an_approval(shop: Shop, capsys: pytest.CaptureFixtu
     with pytest.raises(OperatorError, match=r"by now: look at it again"):
         approval.approve(shop.path, "shop", ["order"], digest="sha256:0")
     with pytest.raises(OperatorError, match=r"What differs now: shop\.order"):
-        approval.approve(shop.path, "shop", [])
+        approval.approve(shop.path, None, [])
     assert approval.approve(shop.path, "shop", ["order"], digest=item["digest"]) == 0
-    assert capsys.readouterr().out == "Approved shop.order: its description changed.\n"
+    assert capsys.readouterr().out == f"Approved shop.order: {CHANGED}.\n"
     assert status.status(shop.path) == 0
     assert shop.is_seen() == ["invoice", "order"]
     assert approval.approve(shop.path, None, [], every=True) == 0
@@ -171,8 +215,8 @@ def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.Capture
     shop.says(tool("order", "Other."), tool("invoice"))
     assert check.check(shop.path, ["shop"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "shop: 3 items, 1 differs from aggregator.pins, 1 held by its settings.",
-        "  shop.order: held: its description changed (description)",
+        "shop: 3 items, 1 differs from aggregator.pins, 0 wait, served as approved, 1 held.",
+        f"  shop.order: held: {CHANGED} (description, steering)",
     ]
     assert shop.is_seen() == ["invoice"]
     assert approval.approve(shop.path, None, [], every=True) == 0
@@ -189,9 +233,14 @@ def test_a_lock_file_from_writing_to_approval(shop: Shop, capsys: pytest.Capture
 def test_the_check_goes_by_the_settings(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     check.check(shop.path, write=True)
     shop.says(tool("order"), tool("invoice"), tool("refund"))
-    assert check.check(shop.path) == 0, "new tools are accepted by default"
-    assert "shop.refund: accepted: it is new (new)" in capsys.readouterr().out
-    for settings, code in (({"on_change": "hold"}, 1), ({"on_change": "warn"}, 0), ({"trust": "ask"}, 1)):
+    assert check.check(shop.path) == 1, "new tools wait by default"
+    assert "shop.refund: held: it is new (new)" in capsys.readouterr().out
+    for settings, code in (
+        ({"on_new": "show"}, 0),
+        ({"on_change": "hold"}, 1),
+        ({"on_change": "warn"}, 0),
+        ({"on_new": "show", "trust": "ask"}, 1),
+    ):
         shop.configure(**settings)
         assert check.check(shop.path) == code, settings
     shop.configure()
@@ -290,13 +339,13 @@ def test_a_policy_is_explained_with_what_is_held(shop: Shop, capsys: pytest.Capt
     for named in (("one", "shop.order"), (None, "shop.order")):
         code, said = explained(shop, capsys, *named)
         assert code == (1 if named[0] else 0)
-        assert said.startswith("shop.order: held: its description changed (description), seen ")
+        assert said.startswith(f"shop.order: held: {CHANGED} (description, steering), seen ")
         assert "look at it with `aggregator pins diff shop order`" in said
     assert "one, shop.order: allow" in explained(shop, capsys, "one", "shop.order")[1]
     assert "held" not in explained(shop, capsys, "one", "shop.invoice")[1]
     lines = explained(shop, capsys, "one")[1].splitlines()
     assert [line.partition(", seen")[0] for line in lines] == [
-        "allow   shop.order  held: its description changed (description)",
+        f"allow   shop.order  held: {CHANGED} (description, steering)",
         "allow   shop.invoice",
         "allow   shop.announce",
     ]
@@ -316,12 +365,18 @@ def test_other_held_items_and_pins_that_cannot_be_read(shop: Shop, capsys: pytes
     shop.is_seen()
     assert explained(shop, capsys, "one", "resource:shop.page://4")[0] == 0
     changed = [{**templates[0], "description": "Read them all."}]
-    shop.says(tool("order", "Other."), prompts=[{"name": "order", "description": "Other."}], templates=changed)
+    asks = [{"name": "order", "description": "Other.", "arguments": [{"name": "card", "required": True}]}]
+    shop.says(tool("order", "Other."), prompts=asks, templates=changed)
     shop.is_seen()
-    for name, item in (("prompt:shop.order", "prompt:order"), ("resource:shop.page://4", "'page://{number}'")):
-        code, said = explained(shop, capsys, "one", name)
-        assert (code, said.splitlines()[0].startswith(f"{name}: held: its description changed")) == (1, True), said
-        assert f"`aggregator pins diff shop {item}`" in said
+    code, said = explained(shop, capsys, "one", "prompt:shop.order")
+    assert (code, said.splitlines()[0].startswith("prompt:shop.order: held: ")) == (1, True), said
+    assert "`aggregator pins diff shop prompt:order`" in said
+    assert explained(shop, capsys, "one", "resource:shop.page://4")[0] == 0, "it is read as it was approved"
+    shop.says(templates=[*changed, {"name": "books", "uriTemplate": "book://{number}"}])
+    shop.is_seen()
+    code, said = explained(shop, capsys, "one", "resource:shop.book://4")
+    assert (code, said.splitlines()[0].startswith("resource:shop.book://4: held: ")) == (1, True), said
+    assert "`aggregator pins diff shop 'book://{number}'`" in said
     assert "held" not in explained(shop, capsys, "one", "resource:shop.other://4")[1]
     files.unlink()
     with pytest.raises(OperatorError, match="no policy files"):

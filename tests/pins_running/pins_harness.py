@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from aggregator.app.build import build_app
 from aggregator.config.model import Config
@@ -22,9 +23,21 @@ _OBJECT: Final = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
 def tool(name: str, description: str | None = None, **more: Any) -> Json:
-    """Return a tool that says something of its own."""
-    said = description if description is not None else f"Create, show or change one {name} of the whole project."
-    return {"name": name, "description": said, "inputSchema": _OBJECT, **more}
+    """Return a tool that says something of its own.
+
+    One with a description takes titles of a form of its own, so that a change of it breaks calls as they were approved.
+    """
+    if description is None:
+        said = f"Create, show or change one {name} of the whole project."
+        return {"name": name, "description": said, "inputSchema": _OBJECT, **more}
+    title = {"type": "string", "format": f"form-{crc32(ascii(description).encode())}"}
+    schema = {"type": "object", "properties": {"title": title}}
+    return {"name": name, "description": description, "inputSchema": schema, **more}
+
+
+def reworded(name: str, description: str, **more: Any) -> Json:
+    """Return a tool with other words that takes the same calls as `tool(name)`."""
+    return {**tool(name), "description": description, **more}
 
 
 class ChangingServer:

@@ -44,7 +44,10 @@ def pinned(definition: Definition, *, version: str | None = None) -> PinnedItem:
 
 A: Final = tool("a")
 B: Final = tool("b", description="Another one.")
-CHANGED: Final = tool("a", description="It does something else.")
+REWORDED: Final = tool("a", description="It does something else.")
+_WHOLE: Final = {"type": "object", "properties": {"title": {"type": "integer"}}, "required": ["title"]}
+# No call of one fits the other.
+CHANGED: Final = {**REWORDED, "inputSchema": _WHOLE}
 FLAGGED: Final = tool("a", description=HIDDEN)
 
 
@@ -61,7 +64,8 @@ def judged(
     on_change: OnChange = ACCEPTED,
     left_out: frozenset[str] = frozenset(),
 ) -> JudgedList:
-    return at_once(judge_steps("files", "tool", listed(*lists), known, PinRules(asks, on_change), no_others, left_out))
+    rules = PinRules(asks, on_change, shows_new=on_change != "hold")
+    return at_once(judge_steps("files", "tool", listed(*lists), known, rules, no_others, left_out))
 
 
 def pins(*items: PinnedItem, **more: Any) -> ServerPins:
@@ -90,8 +94,10 @@ HELD: Final[dict[str, tuple[ServerPins, bool, OnChange, list[Definition], set[st
     "a new one with a flag": (pins(pinned(B)), False, ACCEPTED, [B, FLAGGED], {"a"}),
     "a change": (OF_A, False, ACCEPTED, [CHANGED], {"a"}),
     "a change, only warned of": (OF_A, False, "warn", [CHANGED], set()),
-    "a change of a class that is accepted": (OF_A, False, ACCEPTED | {"description"}, [CHANGED], set()),
-    "a change of a class that is accepted, with a flag": (OF_A, False, ACCEPTED | {"description"}, [FLAGGED], {"a"}),
+    "a change of a class that is accepted": (OF_A, False, ACCEPTED | {"description"}, [REWORDED], set()),
+    "a change that breaks nothing": (OF_A, False, ACCEPTED, [REWORDED], set()),
+    "a change that breaks nothing, where every change is held": (OF_A, False, "hold", [REWORDED], set()),
+    "a change of a class that is accepted, with a flag": (OF_A, False, ACCEPTED | {"description"}, [FLAGGED], set()),
     "pins that cannot be read": (UNREAD, False, ACCEPTED, [A], {"a"}),
     "pins that cannot be read, only warned of": (UNREAD, False, "warn", [A], set()),
     "pins that cannot be read, to be approved": (UNREAD, True, "warn", [A], {"a"}),
@@ -235,7 +241,7 @@ def test_when_something_else_was_approved_is_said() -> None:
         assert [found[name].approved for name in ("a", "b")] == [1_700_000_000.0, None]
         assert found["b"].why == "it was not approved yet"
     assert found["a"].why == "it changed"
-    assert judged([CHANGED], known).held["a"].why == "its description changed"
+    assert judged([CHANGED], known).held["a"].why.startswith("its description changed and it takes")
     renamed = judged([{**A, "name": "z"}], known).held["z"]
     assert (renamed.approved, renamed.why) == (1_700_000_000.0, "it has another name")
 
@@ -313,7 +319,8 @@ def test_what_settings_accept_is_pinned_before_it_is_written() -> None:
     for known in (pins(pinned(B)), ServerPins({OTHER: pinned(B)}, locked=True)):
         book, news = read(known)
         for lists, held, news_so_far in (([B], set(), 0), ([B, A], set(), 1), ([B, CHANGED], {"a"}, 2)):
-            found = at_once(book.judge_steps(config(), "tool", listed(*lists), book.of("files")))
+            entry = config(on_new="show")
+            found = at_once(book.judge_steps(entry, "tool", listed(*lists), book.of("files")))
             book.took_effect(found)
             assert names(book) == held
             assert len(news) == news_so_far
@@ -443,7 +450,7 @@ def test_what_is_not_written_yet(sight: UnwrittenPins, known: ServerPins, left: 
 
 
 @pytest.mark.parametrize("size", [100, 50_000])
-def test_instructions_are_held_until_they_are_what_was_pinned(size: int) -> None:
+def test_the_approved_instructions_are_shown_until_others_are_approved(size: int) -> None:
     """Long ones are judged in slices beside; they are shown meanwhile if they are what was pinned."""
     text, other = "i" * size, "j" * size
     pin = pinned_item("instructions", "", text, text_version(text))
@@ -452,20 +459,22 @@ def test_instructions_are_held_until_they_are_what_was_pinned(size: int) -> None
     held = config(on_change="hold")
     assert book.instructions(held, "") == ""
     assert book.instructions(held, text) == text
-    assert book.instructions(held, other) == ""
+    assert book.instructions(held, other) == text
     if size > 20_000:
         assert len(news) == 2
         assert at_once(book.instructions_steps(held, other)) is not None
-        assert book.instructions(held, other) == ""
+        assert book.instructions(held, other) == text
         assert len(news) == 3, "it is judged"
     assert at_once(book.instructions_steps(held, other)) is None, "it was judged before"
     assert at_once(book.instructions_steps(config(on_change="warn"), other)) is not None, "by other rules"
     assert book.instructions(config(on_change="warn"), other) == other
     book.put("files", replace(known))
     assert at_once(book.instructions_steps(held, other)) is not None, "by other pins"
-    assert [one.kind for one in book.held("files")] == ["instructions"]
-    at_once(book.instructions_steps(held, ""))
+    assert [one.kind for one in book.waiting("files")] == ["instructions"]
     assert book.held("files") == []
+    at_once(book.instructions_steps(held, ""))
+    assert book.waiting("files") == []
+    assert PinBook().instructions(held, other) == ""
 
 
 def test_a_note_says_how_many_are_held_and_why() -> None:

@@ -14,7 +14,7 @@ from aggregator.pins.decide.flags import NO_OTHERS
 from aggregator.pins.decide.values import ACCEPTED, ItemKey, PinnedItem
 from aggregator.pins.gateway.judge import judge_steps
 from aggregator.pins.gateway.state import JudgedList, ListedItem, PinRules, ServerPins
-from aggregator.storage.records import PinRow, SeenItem
+from aggregator.storage.records import SERVED, PinRow, SeenItem
 from tests.pins.build import Definition, tool
 
 ITEM: Final[ItemKey] = ("tool", "a")
@@ -91,7 +91,9 @@ def judged(lists: Sequence[Definition], known: ServerPins, on_change: Any = ACCE
         return NO_OTHERS
 
     items = [ListedItem(one["name"], str(sorted(one.items())), one) for one in lists]
-    return at_once(judge_steps("s", "tool", items, known, PinRules(False, on_change), no_others))
+    return at_once(
+        judge_steps("s", "tool", items, known, PinRules(False, on_change, shows_new=on_change != "hold"), no_others)
+    )
 
 
 CHANGED: Final = tool("a", description="It does something else.")
@@ -101,13 +103,15 @@ PINNED: Final = ServerPins({ITEM: OLD}, frozenset({"tool"}))
 
 def test_what_is_noted_of_a_list() -> None:
     found = seen_of(judged([CHANGED, B], PINNED))
-    assert [(one.name, one.classes, one.held) for one in found] == [("a", ("description",), True)], "b is pinned"
+    assert [(one.name, one.classes, one.held) for one in found] == [("a", ("description", SERVED), True)], "b is pinned"
     assert (found[0].digest, found[0].text) == (NEW.digest, NEW.definition)
     found = seen_of(judged([CHANGED, B], PINNED, "hold"))
     assert [(one.name, one.classes, one.held) for one in found] == [
-        ("a", ("description",), True),
+        ("a", ("description", SERVED), True),
         ("b", ("new",), True),
     ]
+    (broken,) = seen_of(judged([{**CHANGED, "inputSchema": {"required": ["x"]}}], PINNED))
+    assert (broken.held, SERVED in broken.classes) == (True, False)
     assert [(one.name, one.digest, one.classes) for one in seen_of(judged([], PINNED))] == [("a", None, (REMOVED,))]
     again = seen_of(judged([tool("a")], replace(PINNED, seen={ITEM: "d"})))
     assert [(one.name, one.digest, one.classes) for one in again] == [("a", OLD.digest, ())]
@@ -151,7 +155,10 @@ class Events:
 
 def told(list_: JudgedList, new: Sequence[SeenItem]) -> Events:
     events = Events()
-    PinNews(events).changed(list_, new)
+    news = PinNews(events)
+    news.changed(list_, new)
+    news.upgraded("s", "2.1")
+    news.upgraded("s", "2.2")
     return events
 
 
@@ -160,11 +167,15 @@ def test_who_is_told_of_changes() -> None:
     both = judged([CHANGED, B], PINNED, "hold")
     found = told(both, seen_of(both))
     assert [(one["what"], one["item"], one["held"]) for one in found.events] == [
-        ("changed", "a", True),
+        ("changed", "a", False),
         ("new", "b", True),
     ]
+    assert [one["served"] for one in found.events] == ["approved", "nothing"]
     assert [one.get("pinned") for one in found.events] == [OLD.digest, None]
     assert [names for names, _ in found.held] == [["a", "b"]]
+    assert found.held[0][1].startswith(
+        "2.1: 1 served as approved while newer definitions wait, 1 new and held, nothing"
+    )
     warned = judged([CHANGED], PINNED, "warn")
     found = told(warned, seen_of(warned))
     assert [(one["what"], one["held"]) for one in found.events] == [("changed", False)]

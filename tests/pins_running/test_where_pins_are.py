@@ -61,9 +61,11 @@ async def test_a_lock_file_goes_before_the_database(shop: ChangingServer) -> Non
         await harness.settled()
     lock = locks(shop, CHANGED, tool("invoice"))
     async with running(shop.config(), storage=shop.storage, lock=lock) as harness:
-        assert await harness.listed() == ["invoice"]
+        served = lambda: harness.app.gateway.catalog.of_server("shop", "order").definition["description"]  # noqa: E731
+        assert await harness.listed() == ["order", "invoice"]
+        assert served() == CHANGED["description"], "it is served as the file has it"
         lock.unlink()
-        await until(lambda: "shop.order" in harness.tools(), "the database counts again")
+        await until(lambda: served() == tool("order")["description"], "the database counts again")
 
 
 async def test_a_broken_lock_file_changes_nothing(shop: ChangingServer) -> None:

@@ -90,15 +90,17 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
 
 
 def of_held(held: Mapping[str, Sequence[str]], servers: Collection[str]) -> Iterator[CheckFinding]:
-    """Yield the configured servers with held definitions, given by their names."""
+    """Yield the configured servers with definitions that wait for an approval, given by their names."""
     for server, names in held.items():
         if server in servers:
             shown = ", ".join(f"{name!r:.60}" for name in names[:_NAMED])
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             yield found(
                 "definitions_held",
-                f"{server} changed definitions since they were approved, and they are held: {shown}{more}.",
-                f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`.",
+                f"{server} has definitions that wait for an approval: {shown}{more}. What was approved goes on, unless "
+                "calls of it would fail.",
+                f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`. If it adds "
+                'tools while it runs, set `"on_new": "show"` in its entry.',
                 server,
             )
 

@@ -112,6 +112,9 @@ class PinState(Protocol):
     def held(self, server: str) -> Sequence[HeldItem]:
         """Return the held definitions of a server, with the reasons."""
 
+    def waiting(self, server: str) -> Sequence[HeldItem]:
+        """Return the changed definitions of a server that wait while the approved ones are served."""
+
     def look_now(self) -> None:
         """Apply new approvals at once."""
 

@@ -21,7 +21,7 @@ from aggregator.domain.records import ItemKind, ItemRecord, ToolRecord
 from aggregator.domain.uris.exposed import unwrapped
 from aggregator.gateway.views.current import HeldItems
 from aggregator.pins.decide.values import PinKind
-from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.book import NOT_COMPARED, PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList, ListedItem, ServerPins
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
@@ -290,7 +290,12 @@ class CatalogBuilder:
         if self._pins is not None and pins is not None and kind in _PINNED:
             listed, left_out = yield from _listed_steps(kind, valid, definitions)
             judged = yield from self._pins.judge_steps(config, _PINNED[kind], listed, pins, left_out)
-            found, held = _apart(valid, judged.held)
+            shown, withheld = valid, judged.held
+            if judged.served:
+                shown, lost = yield from self._served_steps(config, kind, definitions, naming, judged)
+                withheld = {**withheld, **lost}
+                judged = replace(judged, held=withheld)
+            found, held = _apart(shown, withheld)
         if before is not None and _alike(before.found, found) and _alike(before.held, held):
             found, held, part, held_part = before.found, before.held, before.part, before.held_part
         else:
@@ -299,6 +304,32 @@ class CatalogBuilder:
         return _CheckedList(
             definitions, config, naming, pins, valid, found, held, part, held_part, judged, tuple(warnings)
         )
+
+    def _served_steps(
+        self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming, judged: JudgedList
+    ) -> Steps[tuple[tuple[Any, ...], dict[str, HeldItem]]]:
+        """Return the records of a list with approved definitions in place of changed ones, and those that cannot be."""
+        key = LIST_METHODS[kind].named_by
+        in_place: list[Any] = []
+        for definition in definitions:
+            yield
+            own = definition.get(key) if isinstance(definition, dict) else None
+            served = judged.served.get(own) if isinstance(own, str) else None
+            in_place.append(definition if served is None else served.definition)
+        records, _ = yield from self._valid_steps(config, kind, in_place, naming)
+        before = self._known.get((config.id, kind))
+        same = {record.own_name: record for record in before.found} if before is not None else {}
+        shown: list[Any] = []
+        for record in records:
+            yield
+            if isinstance(record, ToolRecord) and (served := judged.served.get(record.own_name)) is not None:
+                record = replace(record, version=served.version)
+                old = same.get(record.own_name)
+                record = old if old is not None and _says_the_same(old, record) else record
+            shown.append(record)
+        lost = judged.served.keys() - {record.own_name for record in shown}
+        pinned = _PINNED[kind]
+        return tuple(shown), {name: HeldItem(config.id, pinned, name, NOT_COMPARED, unprotected=True) for name in lost}
 
     def _valid_steps(
         self, config: ServerConfig, kind: Kind, definitions: list[Any], naming: _Naming
@@ -347,6 +378,8 @@ class CatalogBuilder:
 
 def _says_the_same(one: ToolRecord | ItemRecord, other: ToolRecord | ItemRecord) -> bool:
     """Return whether two records are equal, also for JSON, which distinguishes true from 1."""
+    if isinstance(one, ToolRecord) and isinstance(other, ToolRecord) and one.siblings != other.siblings:
+        return False
     return one == other and encode_sorted(one.definition) == encode_sorted(other.definition)
 
 

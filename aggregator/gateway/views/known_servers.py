@@ -31,10 +31,13 @@ class FailoverStatus(Protocol):
 
 
 class _Seen(NamedTuple):
-    """The part of the catalog that one agent sees: the numbers of items of each kind by server, and the held ones."""
+    """The part of the catalog that one agent sees: the numbers of items of each kind by server, the held ones, and
+    those that are served as approved while newer definitions wait.
+    """
 
     counts: Sequence[Mapping[str, int]]
     held: HeldByServer
+    waiting: HeldByServer
 
 
 class KnownServers:
@@ -54,6 +57,7 @@ class KnownServers:
         self._failover = failover
         self._pins = pins
         self._held: SnapshotCache[HeldByServer] = SnapshotCache(_VIEWS_KEPT)
+        self._waiting: SnapshotCache[HeldByServer] = SnapshotCache(_VIEWS_KEPT)
 
     def all(self, view: View) -> list[ServerSeen]:
         """Return all servers that the agent may know of, in config order."""
@@ -84,7 +88,27 @@ class KnownServers:
         return _Seen(
             [part.by_server for part in pages],
             self._held.get(view.key, made_of, lambda: self._held_of(view)) if held else {},
+            self._waiting_for(view),
         )
+
+    def _waiting_for(self, view: View) -> HeldByServer:
+        pins = self._pins
+        if pins is None:
+            return {}
+        made_of = pins.moment, self._current.tools, self._current.resources, view.rulebook, view.trusted
+        return self._waiting.get(view.key, made_of, lambda: self._waiting_of(view, pins))
+
+    def _waiting_of(self, view: View, pins: PinBook) -> HeldByServer:
+        """Return the items of each server that the agent sees as they were approved, while newer definitions wait."""
+        found: dict[str, list[HeldItem]] = {}
+        shown = {(item.server, item.kind, item.own_name) for item in self._current.resources.items if view.shows(item)}
+        for server in self._upstreams:
+            for one in pins.waiting(server):
+                tool = self._current.tools.of_server(server, one.name) if one.kind == "tool" else None
+                sees = (server, one.kind, one.name) in shown if tool is None else view.is_visible(tool)
+                if sees:
+                    found.setdefault(server, []).append(one)
+        return found
 
     def _server(self, view: View, server: str, seen: _Seen) -> ServerSeen | None:
         """Return a server, if the agent may know of it."""
@@ -95,7 +119,7 @@ class KnownServers:
         ):
             return None
         counts = (part.get(server, 0) for part in seen.counts)
-        return server_seen(upstream, self._pins, seen.held.get(server, ()), *counts)
+        return server_seen(upstream, self._pins, seen.held.get(server, ()), seen.waiting.get(server, ()), *counts)
 
     def _held_of(self, view: View) -> HeldByServer:
         """Return the held items of each server that the agent would see otherwise."""

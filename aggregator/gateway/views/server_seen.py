@@ -20,7 +20,8 @@ class ServerSeen:
     """A server in an agent's view, with the number of its visible tools, resources, templates, prompts and skills.
 
     `since` is the time of its last change of state, in seconds since 1970; `answered_by` are the servers that answer
-    its calls now; `held` are the items that wait for an approval; `faults` describe errors in its lists and messages;
+    its calls now; `held` are the items that are not shown until approved, `waiting` those that are served as they were
+    approved while newer definitions wait; `faults` describe errors in its lists and messages;
     `unsearchable`: its tools cannot be found by words.
     """
 
@@ -40,12 +41,13 @@ class ServerSeen:
     skills: int = 0
     faults: tuple[str, ...] = ()
     unsearchable: bool = False
+    waiting: tuple[HeldItem, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about problems besides its state, in our own words."""
         search = UNSEARCHABLE if self.unsearchable else ""
-        return tuple(filter(None, (held_note(self.held), *self.faults, search)))
+        return tuple(filter(None, (held_note(self.held, self.waiting), *self.faults, search)))
 
     @property
     def name(self) -> str:
@@ -53,15 +55,18 @@ class ServerSeen:
         return self.config.prefix or self.config.id
 
 
-def server_seen(upstream: Upstream, pins: PinBook | None, held: Iterable[HeldItem], *counts: int) -> ServerSeen:
-    """Return a server with the number of its visible tools, resources, templates, prompts and skills, and its held
-    items.
+def server_seen(
+    upstream: Upstream, pins: PinBook | None, held: Iterable[HeldItem], waiting: Iterable[HeldItem], *counts: int
+) -> ServerSeen:
+    """Return a server with the number of its visible tools, resources, templates, prompts and skills, and its items
+    that wait for an approval.
     """
     negotiated = upstream.negotiated
     version, said = (negotiated.version, negotiated.instructions or "") if negotiated is not None else (None, "")
     if pins is not None and said:
         said = pins.instructions(upstream.config, said)
         held = [*held, *filter(None, [pins.held_item(upstream.config.id, "instructions", "")])]
+        waiting = [*waiting, *filter(None, [pins.waiting_item(upstream.config.id, "instructions", "")])]
     tools, resources, templates, prompts, skills = counts
     return ServerSeen(
         upstream.config,
@@ -78,4 +83,5 @@ def server_seen(upstream: Upstream, pins: PinBook | None, held: Iterable[HeldIte
         held=tuple(held),
         skills=skills,
         faults=upstream.faults.for_agents(),
+        waiting=tuple(waiting),
     )

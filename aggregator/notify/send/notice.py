@@ -98,8 +98,8 @@ class NoticeWriter:
         if len(names) > LISTED:
             shown.append(f"and {len(names) - LISTED} more")
         facts = {"server": server, "held": shown, "reason": self._plain(why, REASON_LENGTH)}
-        what = f"{shown[0]} of {server} is" if len(names) == 1 else f"{len(names)} definitions of {server} are"
-        text = f"{what} held until approved: {facts['reason']}."
+        what = f"{shown[0]} of {server} waits" if len(names) == 1 else f"{len(names)} definitions of {server} wait"
+        text = f"{what} for an approval: {facts['reason']}."
         if not names:
             text = f"What is not pinned of {server} is held: {facts['reason']}."
         return Notice("definition.held", text, None, server, facts, self._link("pins", server))

@@ -5,7 +5,7 @@ from typing import Final, cast, get_args
 
 from aggregator.pins.decide.values import ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.state import JudgedList, ServerPins
-from aggregator.storage.records import ItemText, PinRow, SeenItem
+from aggregator.storage.records import SERVED, ItemText, PinRow, SeenItem
 
 REMOVED: Final = "removed"
 _KINDS: Final = frozenset(get_args(PinKind))
@@ -69,10 +69,10 @@ def seen_of(judged: JudgedList) -> list[SeenItem]:
             one.change.after.digest,
             one.change.after.version,
             one.change.after.definition,
-            tuple(sorted(one.change.classes)),
+            (*sorted(one.change.classes), *((SERVED,) if one.served else ())),
             one.change.renamed_from,
             tuple(sorted(one.change.flags)),
-            one.held,
+            one.waits,
         )
         for one in judged.changes
         if not one.adopted
@@ -84,7 +84,9 @@ def seen_of(judged: JudgedList) -> list[SeenItem]:
 
 def signature(judged: JudgedList) -> object:
     """Return a value that is equal for two lists about which the same is to be written."""
-    changes = frozenset((one.change.name, one.change.after.digest, one.held, one.adopted) for one in judged.changes)
+    changes = frozenset(
+        (one.change.name, one.change.after.digest, one.waits, one.served, one.adopted) for one in judged.changes
+    )
     baseline = None if judged.baseline is None else frozenset((pin.name, pin.digest) for pin in judged.baseline)
     same = frozenset((pin.name, pin.digest, pin.version) for pin in judged.same)
     adopting = frozenset((pin.name, pin.digest) for pin in judged.adopting)

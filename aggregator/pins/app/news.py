@@ -4,18 +4,23 @@ Law: each new digest is reported once, and never with the text of a definition.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.state import JudgedList
-from aggregator.storage.records import SeenItem
+from aggregator.storage.records import SERVED, SeenItem
 
 log = logging.getLogger(__name__)
 
 # Changes of one list that are reported one by one, and names in one text.
 _EVENTS: Final = 50
 _NAMED: Final = 10
+# A version of a server, which is free text of it.
+_VERSION: Final = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
+_WORKS: Final = "nothing that was approved is broken"
+_WHILE_IT_RUNS: Final = 'if the server adds them while it runs, set `"on_new": "show"` in its entry'
 _NOUNS: Final[Mapping[PinKind, tuple[str, str]]] = {
     "tool": ("tool", "tools"),
     "prompt": ("prompt", "prompts"),
@@ -40,6 +45,9 @@ class PinNews:
 
     def __init__(self, events: PinEvents) -> None:
         self._events = events
+        # By server: what waits and was not reported yet, with the sentences, and the last version.
+        self._open: dict[str, list[tuple[SeenItem, str]]] = {}
+        self._versions: dict[str, str] = {}
 
     def baseline(self, judged: JudgedList, count: int, before: int = 0) -> None:
         """Report that items were pinned at first sight; `count` of them by this process.
@@ -91,15 +99,19 @@ class PinNews:
         for one in told[:_EVENTS]:
             change = changes[one.name]
             what = "renamed" if one.renamed_from is not None else ("new" if change.before is None else "changed")
-            said = f"{server}: {kind} {one.name!r:.80} {'is held' if one.held else 'changed'}: {change.sentence}"
+            served = SERVED in one.classes
+            state = ("changed and waits" if served else "is held") if one.held else "changed"
+            said = f"{server}: {kind} {one.name!r:.80} {state}: {change.sentence}"
+            said += "; what was approved is served" if served else ""
             log.log(logging.WARNING if one.held or one.flags else logging.INFO, "%s", said)
             details = {
                 "what": what,
                 "kind": kind,
                 "item": one.name,
-                "classes": list(one.classes),
+                "classes": [name for name in one.classes if name != SERVED],
                 "flags": list(one.flags),
-                "held": one.held,
+                "held": one.held and not served,
+                "served": "approved" if served else "current" if not one.held else "nothing",
                 "digest": one.digest,
                 **({"pinned": change.before.digest} if change.before is not None else {}),
                 **({"renamed_from": one.renamed_from} if one.renamed_from is not None else {}),
@@ -108,9 +120,34 @@ class PinNews:
         if len(told) > _EVENTS:
             said = f"{server}: {len(told) - _EVENTS} more {_NOUNS[kind][1]} changed"
             self._events.pins_event(server, said, {"what": "changed", "kind": kind, "more": len(told) - _EVENTS})
-        held = [one for one in told if one.held]
-        if held:
-            self._events.definitions_held(server, [one.name or kind for one in held], changes[held[0].name].sentence)
+        self._open.setdefault(server, []).extend((one, changes[one.name].sentence) for one in told if one.held)
+
+    def upgraded(self, server: str, version: str) -> None:
+        """Report once, after the lists of a server were written, how many of its definitions wait for an approval.
+
+        version: the server's own version, empty if it has none.
+        """
+        version = version if _VERSION.fullmatch(version) else ""
+        before, self._versions[server] = self._versions.get(server, ""), version
+        found = self._open.pop(server, [])
+        if not found:
+            return
+        versions = f"{before} -> {version}" if before and version and before != version else version
+        new = sum("new" in one.classes for one, _ in found)
+        served = sum(SERVED in one.classes for one, _ in found)
+        broken = len(found) - new - served
+        parts = [
+            *([f"{served} served as approved while newer definitions wait"] if served else []),
+            *([f"{new} new and held"] if new else []),
+            f"{broken} held, since approved calls of {'them' if broken > 1 else 'it'} would fail" if broken else _WORKS,
+        ]
+        if new and before == version:
+            parts.append(_WHILE_IT_RUNS)
+        said = ", ".join(parts)
+        log.warning("%s: %s; approve with `aggregator pins approve %s`", f"{server} {versions}".rstrip(), said, server)
+        names = [one.name or one.kind for one, _ in found]
+        why = found[0][1] if len(found) == 1 else f"{versions}: {said}" if versions else said
+        self._events.definitions_held(server, names, why)
 
 
 def _count(number: int, kind: PinKind) -> str:

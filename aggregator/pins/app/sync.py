@@ -154,16 +154,21 @@ class PinSync:
     async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine a list that an upstream is about to have, with all that is needed to judge it."""
         await self.wait_loaded()
-        if kind == "tool" and upstream.negotiated is not None:
-            steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
-            await self._builder.slices.run(steps)
-        await self._builder.examine(upstream, kind, definitions)
-        judged = self._builder.examined(upstream, kind)
-        if judged is not None and judged.provisional:
+        unread = await self._judge_all(upstream, kind, definitions)
+        if unread:
             with suppress(StorageError, TimeoutError):
                 async with asyncio.timeout(PATIENCE), self._turn:
                     await self._read_texts([upstream.config.id])
-            await self._builder.examine(upstream, kind, definitions)
+            await self._judge_all(upstream, kind, definitions)
+
+    async def _judge_all(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> bool:
+        """Judge a list, and with tools the instructions; return whether pinned definitions have to be read first."""
+        said: JudgedList | None = None
+        if kind == "tool" and upstream.negotiated is not None:
+            steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
+            said = await self._builder.slices.run(steps)
+        await self._builder.examine(upstream, kind, definitions)
+        return any(one is not None and one.provisional for one in (said, self._builder.examined(upstream, kind)))
 
     # -- for what changes pins
 
@@ -183,6 +188,10 @@ class PinSync:
     def held(self, server: str) -> list[HeldItem]:
         """Return the held definitions of a server, with the reasons."""
         return self._book.held(server)
+
+    def waiting(self, server: str) -> list[HeldItem]:
+        """Return the changed definitions of a server that wait while the approved ones are served."""
+        return self._book.waiting(server)
 
     def take_kept(self, lists: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> None:
         """Take the lists that servers had before this process ran, and that are kept: a first list was seen then.
@@ -273,7 +282,7 @@ class PinSync:
             await self._take_and_judge()
         if self._withheld:
             return AGAIN
-        return LOOK_EVERY if self._lock.path is not None or self._book.held_count() else None
+        return LOOK_EVERY if self._lock.path is not None or self._book.open_count() else None
 
     async def _failed(self, problem: str) -> None:
         """Note that the database or the lock file cannot be used; hold items without a pin if that goes on."""
@@ -302,7 +311,7 @@ class PinSync:
         if self._withheld and time.monotonic() >= self._again_at:
             self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
         unread = self._book.default_unread and not self._read
-        if unread or look or self._others or self._book.held_count() or self._unwritten():
+        if unread or look or self._others or self._book.open_count() or self._unwritten():
             changed = await self._read_rows() or changed
         others, self._others = self._others, set()
         if changed or others or self._book.default_unread:
@@ -481,6 +490,8 @@ class PinSync:
             self._written[server, judged.kind], tried = signature(judged), True
         if not tried:
             return
+        negotiated = self._upstreams[server].negotiated if server in self._upstreams else None
+        self._news.upgraded(server, str(negotiated.server_info.get("version", "")) if negotiated is not None else "")
         if problem is None and self._withheld.pop(server, None) is not None:
             log.info("%s: its pins can be written again", server)
         if self._marked.get(server) != problem:

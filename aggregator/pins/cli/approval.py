@@ -28,9 +28,9 @@ def approve(
     if digest is not None and len(names) != 1:
         raise OperatorError("--digest is of one item: name that item.")
     found = run_loop(open_items(files, server, names))
-    if not names and not every:
+    if not names and not every and server is None:
         waiting = ", ".join(label(one.row.server, one.row.kind, one.row.name) for one in found) or "nothing"
-        raise OperatorError(f"Name the items to approve, or give --all. What differs now: {waiting}.")
+        raise OperatorError(f"Name a server, or give --all. What differs now: {waiting}.")
     for one in found:
         if digest is not None and digest != one.row.seen_digest:
             called = label(one.row.server, one.row.kind, one.row.name)

@@ -15,9 +15,10 @@ from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli.connected import CurrentDefinitions, said_now
 from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, shown
-from aggregator.pins.decide.comparison import compare, is_held
+from aggregator.pins.decide.comparison import compare, waits
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.flags import OtherServers, ToolIndex, flags_of
+from aggregator.pins.decide.serving import approved_definition
 from aggregator.pins.decide.values import Comparison, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.book import rules_of
 
@@ -29,21 +30,22 @@ class CheckedServer:
     """The result of checking one server.
 
     baseline: the source of its pins: `lock file`, `database`, or None if nothing is pinned. held: the keys of the
-    changes that the settings hold. now: the items to pin. flags: of items without a pin. problem: why it cannot be
-    checked.
+    changes that the settings hold. waiting: the keys of those that wait while the approved definitions are served. now:
+    the items to pin. flags: of items without a pin. problem: why it cannot be checked.
     """
 
     config: ServerConfig
     baseline: str | None = None
     found: Comparison = field(default_factory=lambda: Comparison((), (), ()))
     held: frozenset[ItemKey] = frozenset()
+    waiting: frozenset[ItemKey] = frozenset()
     now: Sequence[PinnedItem] = ()
     flags: Mapping[ItemKey, frozenset[Flag]] = field(default_factory=dict)
     problem: str | None = None
 
 
 def check(path: Path | None, servers: Sequence[str] = (), write: bool = False, as_json: bool = False) -> int:
-    """Print how the servers differ from their pins; return 1 if a change is held, 2 if a server cannot be checked.
+    """Print how the servers differ from their pins; return 1 if a change waits, 2 if a server cannot be checked.
 
     With `write`, their current definitions go into the lock file, unless one is unreachable; then return 0.
 
@@ -60,9 +62,9 @@ def check(path: Path | None, servers: Sequence[str] = (), write: bool = False, a
     checked = run_loop(_check(files, [one.id for one in wanted]))
     unreached = [one for one in checked if one.problem is not None]
     unknown = [] if write else [one for one in checked if one.problem is None and one.baseline is None]
-    held = sum(len(one.held) for one in checked)
+    held, waiting = (sum(map(len, found)) for found in zip(*((one.held, one.waiting) for one in checked), strict=True))
     if as_json:
-        say(json.dumps({"held": held, "servers": [_plain(one) for one in checked]}, indent=2))
+        say(json.dumps({"held": held, "waits": waiting, "servers": [_plain(one) for one in checked]}, indent=2))
     else:
         for one in checked:
             _print(one, files, write)
@@ -72,7 +74,7 @@ def check(path: Path | None, servers: Sequence[str] = (), write: bool = False, a
         return 0
     if write:
         say(f"{shown(files.lock)} was left as it is, since not every server could be reached.", file=sys.stderr)
-    return 2 if unreached or unknown else 1 if held else 0
+    return 2 if unreached or unknown else 1 if held or waiting else 0
 
 
 async def _check(files: PinFiles, wanted: Sequence[str]) -> list[CheckedServer]:
@@ -100,9 +102,19 @@ def _checked(said: CurrentDefinitions, locked: Pins | None, stored: Pins | None,
         return CheckedServer(said.config, now=now, flags=flags)
     compared = at_once(compare({key: pin for key, pin in pins.items() if said.is_compared(key)}, said.items, others))
     rules = rules_of(said.config)
-    held = (one.key for one in compared.changes if is_held(one, rules.on_change) or (rules.asks and one.before is None))
+    given = {(kind, name): definition for kind, name, definition, _ in reversed(said.items)}
+    kept = {
+        one.key
+        for one in compared.changes
+        if waits(one, rules.on_change, shows_new=rules.shows_new) or (rules.asks and one.before is None)
+    }
+    waiting = {
+        key
+        for key in kept
+        if (pin := pins.get(key)) is not None and approved_definition(pin.kind, pin.definition, given[key]) is not None
+    }
     baseline = "lock file" if locked is not None else "database"
-    return CheckedServer(said.config, baseline, compared, frozenset(held), now)
+    return CheckedServer(said.config, baseline, compared, frozenset(kept - waiting), frozenset(waiting), now)
 
 
 def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
@@ -119,9 +131,10 @@ def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
     where = shown(files.lock) if one.baseline == "lock file" else "the database"
     changes, removed = one.found.changes, one.found.removed
     differ = "none differs" if not changes else "1 differs" if len(changes) == 1 else f"{len(changes)} differ"
-    say(f"{server}: {len(one.now)} items, {differ} from {where}, {len(one.held)} held by its settings.")
+    counts = f"{len(one.waiting)} wait, served as approved, {len(one.held)} held"
+    say(f"{server}: {len(one.now)} items, {differ} from {where}, {counts}.")
     for change in changes:
-        state = "held" if change.key in one.held else "accepted"
+        state = "held" if change.key in one.held else "waits" if change.key in one.waiting else "accepted"
         classes = ", ".join(sorted(change.classes))
         say(f"  {label(server, change.kind, change.name)}: {state}: {change.sentence} ({classes})")
     for kind, name in removed:
@@ -134,17 +147,18 @@ def _plain(one: CheckedServer) -> dict[str, Any]:
         "baseline": one.baseline,
         "problem": one.problem,
         "items": len(one.now),
-        "changes": [_change(change, change.key in one.held) for change in one.found.changes],
+        "changes": [_change(one, change) for change in one.found.changes],
         "removed": [{"kind": kind, "name": name} for kind, name in one.found.removed],
         "flagged": [{"kind": kind, "name": name, "flags": sorted(flags)} for (kind, name), flags in one.flags.items()],
     }
 
 
-def _change(change: ItemChange, held: bool) -> dict[str, Any]:
+def _change(one: CheckedServer, change: ItemChange) -> dict[str, Any]:
     return {
         "kind": change.kind,
         "name": change.name,
-        "held": held,
+        "held": change.key in one.held,
+        "waits": change.key in one.waiting,
         "classes": sorted(change.classes),
         "flags": sorted(change.flags),
         "sentence": change.sentence,

@@ -14,7 +14,7 @@ from aggregator.cli.runtime.tables import minute, one_line
 from aggregator.config.errors import ConfigMissing
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files
+from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files, waits
 from aggregator.pins.decide.values import ItemKey
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
@@ -62,7 +62,7 @@ class HeldPins:
         return HeldPin(one_line(fault), f"aggregator pins status {target.server}")
 
     def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> str | None:
-        if self.files is None or not row.held:
+        if self.files is None or not row.held or waits(row):
             return None
         change = self.files.change(row, dict(rows))
         if change is None:

@@ -20,7 +20,7 @@ from aggregator.pins.decide.values import FLAGS, Flag, ItemChange, ItemKey, PinK
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.opening import Database
-from aggregator.storage.records import PinRow
+from aggregator.storage.records import SERVED, PinRow
 
 Locked = dict[str, dict[ItemKey, PinnedItem]]
 
@@ -160,6 +160,11 @@ def by_key(rows: Iterable[PinRow]) -> dict[str, dict[ItemKey, PinRow]]:
     for row in rows:
         found.setdefault(row.server, {})[cast("PinKind", row.kind), row.name] = row
     return found
+
+
+def waits(row: PinRow) -> bool:
+    """Return whether an item is served as it was approved, while its current definition waits for an approval."""
+    return row.held and SERVED in row.classes
 
 
 def label(server: str, kind: str, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.cli.runtime.writer import say
-from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown
+from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, waits
 from aggregator.pins.decide.values import ItemChange, ItemKey
 from aggregator.storage.records import PinRow
 
@@ -30,9 +30,10 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     if as_json:
         say(json.dumps({"lock": str(files.lock) if files.was is not None else None, "servers": found}, indent=2))
         return 1 if amiss else 0
-    table = [("SERVER", "BASELINE", "PINNED", "CHANGED", "HELD", "FLAGGED", "GONE")]
+    table = [("SERVER", "BASELINE", "PINNED", "CHANGED", "WAITING", "HELD", "FLAGGED", "GONE")]
     for one in found:
-        counts = (len([item for item in one["items"] if item[what]]) for what in ("changed", "held", "flags", "gone"))
+        states = ("changed", "waits", "held", "flags", "gone")
+        counts = (len([item for item in one["items"] if item[what]]) for what in states)
         table.append((one["server"], one["baseline"], str(one["pinned"]), *map(str, counts)))
     print_rows(table)
     for one in found:
@@ -40,8 +41,8 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
             say(f"{one['server']}: items without a pin are held: {one_line(one['problem'])}")
         for item in one["items"]:
             say(_line(one["server"], item))
-    if any(one["held"] for one in found):
-        say("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER ITEM` approves it.")
+    if any(one["held"] or one["waits"] for one in found):
+        say("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER [ITEM]` approves it.")
     return 1 if amiss else 0
 
 
@@ -51,7 +52,8 @@ def _server(files: PinFiles, name: str, rows: Rows, problem: str | None) -> dict
     items = [item for row in rows.values() if (item := _item(row, files.change(row, rows))) is not None]
     baseline = shown(files.lock) if locked is not None else "database" if pinned else "-"
     held = sum(item["held"] for item in items)
-    counts = {"baseline": baseline, "pinned": pinned, "held": held}
+    waiting = sum(item["waits"] for item in items)
+    counts = {"baseline": baseline, "pinned": pinned, "held": held, "waits": waiting}
     return {"server": name, **counts, "problem": problem, "items": items}
 
 
@@ -63,7 +65,8 @@ def _item(row: PinRow, change: ItemChange | None) -> dict[str, Any] | None:
         "kind": row.kind,
         "name": row.name,
         "changed": change is not None,
-        "held": change is not None and row.held,
+        "held": change is not None and row.held and not waits(row),
+        "waits": change is not None and waits(row),
         "gone": gone,
         "classes": sorted(change.classes) if change is not None else [],
         "flags": sorted(row.flags),
@@ -81,6 +84,7 @@ def _line(server: str, item: dict[str, Any]) -> str:
     if item["gone"]:
         return f"{called}: the server does not list it any more; its pin stays"
     if item["changed"]:
-        said = f"{called}: {'held' if item['held'] else 'shown'}: {item['sentence']} ({', '.join(item['classes'])})"
+        state = "held" if item["held"] else "waits, served as approved" if item["waits"] else "shown"
+        said = f"{called}: {state}: {item['sentence']} ({', '.join(item['classes'])})"
         return f"{said}, seen {minute(item['seen'])}"
     return f"{called}: pinned as it was first seen, although suspicious: {', '.join(item['flags'])}"

@@ -12,11 +12,13 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
 from aggregator.frontends.console.view import SignedIn
 from aggregator.pins.gateway.state import HeldItem
-from aggregator.storage.records import PinRow
+from aggregator.storage.records import SERVED, PinRow
 
 NAME: Final = 300
 _DEFINITION: Final = 24_000
 _REMOVED: Final = "removed"
+# Markers among the classes of a row that are no class of change.
+_MARKERS: Final = frozenset({_REMOVED, SERVED})
 
 Rows = list[PinRow]
 
@@ -81,17 +83,23 @@ def listed(server: str, row: PinRow, held: HeldItem | None) -> dict[str, Any]:
         "name": bounded(row.name, NAME),
         "own_name": row.name,
         "href": pin_link(server, row.kind, row.name),
-        "held": row.held or held is not None,
+        "held": held is not None or is_held(row),
+        "waits": held is None and row.held and SERVED in row.classes,
         "why": held.why if held is not None else "",
         "changed": is_changed(row),
         "gone": _REMOVED in row.classes,
         "new": row.digest is None,
-        "classes": list(row.classes),
+        "classes": [name for name in row.classes if name not in _MARKERS],
         "flags": list(row.flags),
         "renamed_from": bounded(row.renamed_from or "", NAME),
         "approved": row.approved,
         "seen": row.seen,
     }
+
+
+def is_held(row: PinRow) -> bool:
+    """Return whether an item is not shown; its approved definition may be served while the current one waits."""
+    return row.held and SERVED not in row.classes
 
 
 def is_changed(row: PinRow) -> bool:

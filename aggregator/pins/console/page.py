@@ -18,7 +18,7 @@ from aggregator.frontends.console.view import (
     PageView,
     Redirect,
 )
-from aggregator.pins.console.data import NAME, Rows, held_of, is_changed, item_data, listed, unremembered
+from aggregator.pins.console.data import NAME, Rows, held_of, is_changed, is_held, item_data, listed, unremembered
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.storage.records import PinRow
 
@@ -57,7 +57,7 @@ class PinsPage:
         for row in await (await self._parts.opened()).pins.all(texts=False):
             rows.setdefault(row.server, []).append(row)
         servers = [self._server(server, found) for server, found in rows.items()]
-        servers.sort(key=lambda one: (-one["held"], -one["changed"], one["id"]))
+        servers.sort(key=lambda one: (-one["held"], -one["waits"], -one["changed"], one["id"]))
         problem = self._parts.pins.problem if self._parts.pins is not None else None
         data = {"servers": servers, "problem": problem or "", "pinning": self._parts.pins is not None}
         return PageView("pins.html", "Pins", data)
@@ -70,7 +70,7 @@ class PinsPage:
         """
         server, rows = await self._rows(request)
         held, known = held_of(self._parts, server), {(row.kind, row.name) for row in rows}
-        rows.sort(key=lambda row: (not _is_held(row, held), not is_changed(row), row.kind, row.name))
+        rows.sort(key=lambda row: (not _is_held(row, held), not row.held, not is_changed(row), row.kind, row.name))
         unknown = [listed(server, unremembered(server, *key), one) for key, one in held.items() if key not in known]
         data = {
             **self._server(server, rows),
@@ -186,14 +186,15 @@ class PinsPage:
             "server_href": link("servers", server) if upstream is not None else "",
             "trust": upstream.config.trust if upstream is not None else "",
             "pinned": sum(row.digest is not None for row in rows),
-            "held": len({(row.kind, row.name) for row in rows if row.held} | held_of(self._parts, server).keys()),
+            "held": len({(row.kind, row.name) for row in rows if is_held(row)} | held_of(self._parts, server).keys()),
             "changed": sum(map(is_changed, rows)),
+            "waits": sum(row.held and not is_held(row) for row in rows),
             "locked": self._is_locked(server),
         }
 
 
 def _is_held(row: PinRow, held: Mapping[tuple[str, str], HeldItem]) -> bool:
-    return row.held or (row.kind, row.name) in held
+    return is_held(row) or (row.kind, row.name) in held
 
 
 def _found(rows: Sequence[PinRow], kind: str, name: str) -> PinRow:

@@ -43,13 +43,15 @@ def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others:
     return Comparison(changes, removed, tuple(same.values()))
 
 
-def is_held(change: ItemChange, on_change: OnChange) -> bool:
-    """Return whether the item is neither listed nor callable until an operator approves its current definition.
+def waits(change: ItemChange, on_change: OnChange, *, shows_new: bool = False) -> bool:
+    """Return whether the current definition of an item is not shown until an operator approves it.
 
-    Flags hold a change of accepted classes, too.
+    Flags make a change of accepted classes wait, too.
     """
     if on_change == "warn":
         return False
+    if "new" in change.classes:
+        return not shows_new or bool(change.flags)
     return on_change == "hold" or bool(change.flags) or not change.classes <= on_change
 
 

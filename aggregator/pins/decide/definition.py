@@ -26,6 +26,8 @@ _SCHEMAS: Final = ("inputSchema", "outputSchema")
 _META: Final = re.compile(r"ui(?:/.*)?|(?:openai|anthropic)/.*", re.DOTALL)
 # Levels of nesting; the catalog leaves out definitions that have more.
 _DEEPEST: Final = 200
+# How the text in place of a value begins that is nested more deeply.
+DEEP: Final = "nested too deeply: "
 # Schema positions beyond which the order of sets counts: no tool has so many.
 _POSITIONS: Final = 20_000
 _SET_LISTS: Final = ("required", "type")
@@ -41,9 +43,9 @@ _EMPTY_MEMBERS: Final = ("annotations", "icons", "arguments")
 _EXACT: Final = 2**53
 # Every integer below this has a nearby float.
 _LARGEST: Final = 10**308
-_SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-_ONE_SCHEMA: Final = (
+SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+SCHEMA_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+ONE_SCHEMA: Final = (
     *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"),
     *("not", "if", "then", "else", "contentSchema"),
 )
@@ -186,15 +188,15 @@ def _ordered(schema: Any) -> Any:
     dependent = made.get("dependentRequired")
     if isinstance(dependent, Mapping):
         made["dependentRequired"] = {name: _sorted(value) for name, value in dependent.items()}
-    for name in _SCHEMA_MAPS:
+    for name in SCHEMA_MAPS:
         inner = made.get(name)
         if isinstance(inner, Mapping):
             made[name] = {key: _ordered(part) for key, part in inner.items()}
-    for name in _SCHEMA_LISTS:
+    for name in SCHEMA_LISTS:
         inner = made.get(name)
         if isinstance(inner, list):
             made[name] = [_ordered(part) for part in inner]
-    for name in _ONE_SCHEMA:
+    for name in ONE_SCHEMA:
         if name in made:
             made[name] = _ordered(made[name])
     return made
@@ -234,7 +236,7 @@ def _deep_digest(value: Any) -> str:
     digest = sha256()
     for token in _tokens(value):
         digest.update(token)
-    return f"nested too deeply: sha256:{digest.hexdigest()}"
+    return f"{DEEP}sha256:{digest.hexdigest()}"
 
 
 def _tokens(value: Any) -> Iterator[bytes]:

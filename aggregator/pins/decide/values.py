@@ -29,8 +29,8 @@ ItemKey = tuple[PinKind, str]
 PIN_KINDS: Final[tuple[PinKind, ...]] = get_args(PinKind)
 CHANGE_CLASSES: Final[tuple[ChangeClass, ...]] = get_args(ChangeClass)
 FLAGS: Final[tuple[Flag, ...]] = get_args(Flag)
-# What a server that adds tools while it runs needs to go on working.
-ACCEPTED: Final[frozenset[ChangeClass]] = frozenset({"cosmetic", "narrower", "new"})
+# Shown without an approval by default.
+ACCEPTED: Final[frozenset[ChangeClass]] = frozenset({"cosmetic"})
 
 
 @dataclass(frozen=True, slots=True)

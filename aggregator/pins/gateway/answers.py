@@ -23,17 +23,32 @@ def item_held(name: str, held: HeldItem) -> ItemHeld:
     return ItemHeld(f"{name:.200} {_said(held)}", details)
 
 
-def held_note(held: Sequence[HeldItem]) -> str:
-    """Return a note about held items of one server, for operators and models; empty for none."""
-    if not held:
-        return ""
-    counts = {kind: sum(one.kind == kind for one in held) for kind in dict.fromkeys(one.kind for one in held)}
+def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str:
+    """Return a note about the items of one server that wait for an approval, for operators and models; empty for none.
+
+    held: the items that are not shown. waiting: those that are served as they were approved.
+    """
+    new = [one for one in held if one.new and not one.unprotected]
+    rest = [one for one in held if not one.new or one.unprotected]
+    said = []
+    if rest:
+        why = next((one.why for one in rest if one.unprotected), None)
+        since = "changed since approved" if any(one.approved is not None for one in rest) else "not approved yet"
+        said.append(f"{_counted(rest)} held: {why or since}")
+    if new:
+        said.append(f"{_counted(new)} new and held until approved")
+    if waiting:
+        said.append(f"{_counted(waiting)} served as approved: newer definitions wait")
+    if new or waiting:
+        said.append(f"an operator approves with `aggregator pins approve {(new or waiting)[0].server}`")
+    return "; ".join(said)
+
+
+def _counted(items: Sequence[HeldItem]) -> str:
+    counts = {kind: sum(one.kind == kind for one in items) for kind in dict.fromkeys(one.kind for one in items)}
     parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
     parts += ["its instructions"] if "instructions" in counts else []
-    why = next((one.why for one in held if one.unprotected), None)
-    since = "changed since approved" if any(one.approved is not None for one in held) else "not approved yet"
-    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"{listed} held: {why or since}"
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def _said(held: HeldItem) -> str:

@@ -13,6 +13,7 @@ from aggregator.catalog.catalog import ServerTools
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.pins.decide.flags import KnownTool, OtherServers, ToolIndex
+from aggregator.pins.decide.serving import approved_definition
 from aggregator.pins.decide.values import PIN_KINDS, PinKind, PinnedItem
 from aggregator.pins.gateway.judge import judge_steps, unprotected
 from aggregator.pins.gateway.state import (
@@ -52,6 +53,8 @@ class PinBook:
         # The judged lists that the sights were computed from.
         self._sighted: dict[tuple[str, PinKind], JudgedList] = {}
         self._instructions: dict[str, tuple[str, ServerPins, PinRules, JudgedList]] = {}
+        # Another object after each list that took effect.
+        self.moment: object = None
 
     def __repr__(self) -> str:
         return f"<PinBook of {len(self._servers)} servers, {self.held_count()} items held>"
@@ -177,6 +180,7 @@ class PinBook:
             adopting = tuple(sight.adopted.values())
             judged = replace(judged, baseline=first, flagged=sight.flagged, adopting=adopting, sight=sight)
         self._judged[key] = judged
+        self.moment = object()
         if judged.has_news:
             self.on_news()
 
@@ -201,7 +205,9 @@ class PinBook:
         return judged
 
     def instructions(self, config: ServerConfig, text: str) -> str:
-        """Return the instructions that may be shown: the text, or none while it is held."""
+        """Return the instructions that may be shown: the text, the approved ones while it waits, or none while it is
+        held.
+        """
         if not text:
             return text
         before = self._instructions.get(config.id)
@@ -210,9 +216,11 @@ class PinBook:
             # A background task judges them; they are shown if they equal their pin.
             pin = self.of(config.id).pins.get(("instructions", ""))
             self.on_news()
-            return text if pin is not None and pin.version == text_version(text) else ""
+            return "" if pin is None else text if pin.version == text_version(text) else _approved_text(pin)
         at_once(self.instructions_steps(config, text))
-        return "" if self._instructions[config.id][3].held else text
+        judged = self._instructions[config.id][3]
+        served = judged.served.get("")
+        return "" if judged.held else text if served is None else str(served.definition)
 
     # -- what is held
 
@@ -224,6 +232,20 @@ class PinBook:
         """Return the item of this own name if it is held."""
         judged = self._judged.get((server, kind))
         return judged.held.get(name) if judged is not None else None
+
+    def waiting(self, server: str) -> list[HeldItem]:
+        """Return the items of a server whose current definitions wait while the approved ones are served."""
+        return [one.waits for judged in self.judged(server) for one in judged.served.values() if one.waits is not None]
+
+    def waiting_item(self, server: str, kind: PinKind, name: str) -> HeldItem | None:
+        """Return the item of this own name if its current definition waits while the approved one is served."""
+        judged = self._judged.get((server, kind))
+        served = judged.served.get(name) if judged is not None else None
+        return served.waits if served is not None else None
+
+    def open_count(self) -> int:
+        """Return the number of items of all servers that an approval would change."""
+        return self.held_count() + sum(len(judged.served) for judged in self._judged.values())
 
     def held_count(self) -> int:
         """Return the number of held items of all servers."""
@@ -237,6 +259,11 @@ class PinBook:
                 if item.unprotected:
                     found.setdefault(judged.server, item.why)
         return found
+
+    def waiting_counts(self) -> Mapping[str, int]:
+        """Return, for each server that has any, the number of items that wait while the approved ones are served."""
+        servers = dict.fromkeys(server for server, _ in self._judged)
+        return {server: count for server in servers if (count := len(self.waiting(server)))}
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of held items of each server that has any."""
@@ -259,7 +286,9 @@ def _known_tools(parts: Iterable[ServerTools]) -> Iterator[KnownTool]:
 def rules_of(config: ServerConfig) -> PinRules:
     """Return the settings of a server about its pins."""
     given = config.on_change
-    return PinRules(config.trust == "ask", given if isinstance(given, str) else frozenset(given.accept))
+    on_change = given if isinstance(given, str) else frozenset(given.accept)
+    shows_new = config.on_new == "show" or on_change == "warn" or "new" in on_change
+    return PinRules(config.trust == "ask", on_change, shows_new)
 
 
 def unwritten(sight: UnwrittenPins, kind: PinKind, pins: ServerPins) -> UnwrittenPins | None:
@@ -274,6 +303,12 @@ def unwritten(sight: UnwrittenPins, kind: PinKind, pins: ServerPins) -> Unwritte
 
 def _digests(items: Mapping[str, PinnedItem]) -> set[tuple[str, str]]:
     return {(item.name, item.digest) for item in items.values()}
+
+
+def _approved_text(pin: PinnedItem) -> str:
+    """Return pinned instructions; an empty text while they are not read."""
+    approved = approved_definition("instructions", pin.definition, None)
+    return approved if isinstance(approved, str) else ""
 
 
 def text_version(text: str) -> str:

@@ -5,15 +5,25 @@ Law: an unchanged item costs one comparison of two short texts; definitions are 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from aggregator.catalog.validate import definition_digest
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.domain.bounds.slices import Steps
-from aggregator.pins.decide.comparison import compare, is_held
-from aggregator.pins.decide.definition import pinned_item
+from aggregator.pins.decide.comparison import compare, waits
+from aggregator.pins.decide.definition import pin_digest, pinned_item
 from aggregator.pins.decide.flags import NO_OTHERS, OtherServers, flag_steps
+from aggregator.pins.decide.serving import approved_definition
 from aggregator.pins.decide.values import Comparison, ItemChange, ItemKey, PinKind, PinnedItem
-from aggregator.pins.gateway.state import HeldItem, JudgedChange, JudgedList, ListedItem, PinRules, ServerPins
+from aggregator.pins.gateway.state import (
+    HeldItem,
+    JudgedChange,
+    JudgedList,
+    ListedItem,
+    PinRules,
+    ServedItem,
+    ServerPins,
+)
 
 _NOT_READ: Final = "what was approved cannot be read now"
 _NOT_APPROVED: Final = "it was not approved yet"
@@ -79,14 +89,15 @@ def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules:
 def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: ServerPins) -> JudgedList:
     """Return a list that shows only items which equal their pins, since no more can be pinned."""
     server, kind, why = judged.server, judged.kind, known.fault
-    names = [item.name for item in judged.baseline or ()] + [one.change.name for one in judged.changes]
+    names = [item.name for item in judged.baseline or ()]
+    names += [one.change.name for one in judged.changes if not one.served]
     names += [one.name for one in listed if (kind, one.name) in known.unwritten]
     held = {name: HeldItem(server, kind, name, why, unprotected=True) for name in names}
     return replace(judged, held={**held, **judged.held})
 
 
 def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
-    server, kind, listed, known, rules, others, left_out = asked
+    _, kind, listed, known, rules, others, left_out = asked
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):
         pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
@@ -102,7 +113,7 @@ def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
     pins = {key: pin for key, pin in pins.items() if key[1] not in left_out}
     nothing_new = all((pin := pins.get((kind, one.name))) is not None and pin.version == one.version for one in listed)
     found = yield from compare(pins, items, NO_OTHERS if nothing_new else (yield from others()))
-    judged = yield from _judged(server, kind, found, pins, known, rules)
+    judged = yield from _judged(asked, found, pins)
     noted_as_gone = tuple(pin for pin in there if known.seen.get(pin.key) == "")
     return replace(judged, same=(*judged.same, *noted_as_gone)) if noted_as_gone else judged
 
@@ -140,7 +151,7 @@ def why_for_hosts(change: ItemChange) -> str:
 
 def accepts_new(rules: PinRules) -> bool:
     """Return whether a new item is shown without an approval."""
-    return not rules.asks and (rules.on_change == "warn" or "new" in rules.on_change)
+    return not rules.asks and rules.shows_new
 
 
 def _first_sight(asked: _ListAndPins) -> Steps[JudgedList]:
@@ -178,30 +189,45 @@ def _not_remembered(item: PinnedItem, left: int, rules: PinRules) -> str:
     return _TOO_MANY if left <= 0 else ""
 
 
-def _judged(
-    server: str,
-    kind: PinKind,
-    found: Comparison,
-    pins: Mapping[ItemKey, PinnedItem],
-    known: ServerPins,
-    rules: PinRules,
-) -> Steps[JudgedList]:
+def _version(pin: PinnedItem, served: Any) -> str:
+    """Return the schema version of what is served: the approved one, unless a part is left out."""
+    whole = pin.version and pin_digest(pin.kind, served) == pin.digest
+    return pin.version if whole else definition_digest(served)
+
+
+def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, PinnedItem]) -> Steps[JudgedList]:
+    server, kind, listed, known, rules, *_ = asked
     held: dict[str, HeldItem] = {}
+    served: dict[str, ServedItem] = {}
     changes: list[JudgedChange] = []
     left = _left(known)
+    given = {one.name: one.definition for one in reversed(listed)} if found.changes else {}
     for change in found.changes:
         yield
         new = change.key not in pins
-        holds = is_held(change, rules.on_change) or (rules.asks and new)
+        holds = waits(change, rules.on_change, shows_new=rules.shows_new) or (rules.asks and new)
+        # Of two definitions with one meaning, the approved one is shown.
+        if not new and (holds or change.classes == {"cosmetic"}) and rules.on_change != "warn":
+            approved = approved_definition(kind, pins[change.key].definition, given[change.name])
+            if approved is not None:
+                pin, why = pins[change.key], None
+                if holds:
+                    why = HeldItem(server, kind, change.name, why_for_hosts(change), known.approved.get(change.key))
+                served[change.name] = ServedItem(approved, _version(pin, approved), why)
+                changes.append(JudgedChange(change, holds, adopted=False, served=True))
+                continue
         if new and not holds:
-            why = _not_remembered(change.after, left, rules)
-            if why:
-                held[change.name] = HeldItem(server, kind, change.name, why)
+            too_much = _not_remembered(change.after, left, rules)
+            if too_much:
+                held[change.name] = HeldItem(server, kind, change.name, too_much)
                 continue
             left -= change.key not in known.seen
         if holds:
             before = change.before.key if change.before is not None else change.key
-            held[change.name] = HeldItem(server, kind, change.name, why_for_hosts(change), known.approved.get(before))
+            added = "new" in change.classes and kind in known.taken
+            held[change.name] = HeldItem(
+                server, kind, change.name, why_for_hosts(change), known.approved.get(before), new=added
+            )
         changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
     # A pin of the lock file has no version, and a list with one changes nothing there.
     same = [
@@ -211,4 +237,4 @@ def _judged(
     ]
     # Those that were noted as gone are noted without a digest.
     removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
-    return JudgedList(server, kind, held, changes=tuple(changes), removed=removed, same=tuple(same))
+    return JudgedList(server, kind, held, changes=tuple(changes), removed=removed, same=tuple(same), served=served)

@@ -66,10 +66,13 @@ UNREAD = ServerPins(readable=False)
 
 
 class PinRules(NamedTuple):
-    """The settings of one server: whether its first sight has to be approved, and which changes are held."""
+    """The settings of one server: whether its first sight has to be approved, which changes are shown at once, and
+    whether new items are.
+    """
 
     asks: bool
     on_change: OnChange
+    shows_new: bool = False
 
 
 class ListedItem(NamedTuple):
@@ -86,7 +89,7 @@ class HeldItem:
     its server: "its description changed".
 
     `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
-    cannot be read, compared or written now.
+    cannot be read, compared or written now. `new`: the server added it after its first list.
     """
 
     server: str
@@ -95,25 +98,48 @@ class HeldItem:
     why: str
     approved: float | None = None
     unprotected: bool = False
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServedItem:
+    """The approved definition of an item that the server has changed, which is shown in place of the current one.
+
+    `version` is its schema version. `waits`: the reasons for which the current one waits for an approval, as in
+    `HeldItem`; None if there is no difference to approve.
+    """
+
+    definition: Any
+    version: str
+    waits: HeldItem | None
 
 
 class JudgedChange(NamedTuple):
-    """A change with its consequence. `adopted`: the settings accept the item, which had no pin."""
+    """A change with its consequence. `waits`: the current definition waits for an approval; `served`: the approved one
+    is shown until then, and the item is not held. `adopted`: the settings accept the item, which had no pin.
+    """
 
     change: ItemChange
-    held: bool
+    waits: bool
     adopted: bool
+    served: bool = False
+
+    @property
+    def held(self) -> bool:
+        """True if the item is not shown."""
+        return self.waits and not self.served
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedList:
     """One list of a server, with the effect of the pins on it.
 
-    held: the items that are not shown, by name. baseline: the items to pin if this is the first list of its kind in
-    force, else None. adopting: new items that are to be pinned, since the settings accept them. flagged: items of the
-    baseline that have flags, by name. changes: the differences from the pins. removed: pinned items that the list
-    lacks. same: unchanged items that were noted as changed, or have another version now. provisional: changes are not
-    compared yet, since the pinned definitions are still unread. sight: the other basis of comparison besides the pins.
+    held: the items that are not shown, by name. served: the approved definitions that are shown in place of changed
+    ones, by name. baseline: the items to pin if this is the first list of its kind in force, else None. adopting: new
+    items that are to be pinned, since the settings accept them. flagged: items of the baseline that have flags, by
+    name. changes: the differences from the pins. removed: pinned items that the list lacks. same: unchanged items that
+    were noted as changed, or have another version now. provisional: changes are not compared yet, since the pinned
+    definitions are still unread. sight: the other basis of comparison besides the pins.
     """
 
     server: str
@@ -127,6 +153,7 @@ class JudgedList:
     provisional: bool = False
     adopting: tuple[PinnedItem, ...] = ()
     sight: UnwrittenPins | None = None
+    served: Mapping[str, ServedItem] = field(default_factory=dict)
 
     @property
     def has_news(self) -> bool:

@@ -98,7 +98,9 @@ class OverviewPage:
         away = [one for one in servers if one["state"] in _DOWN]
         away.sort(key=lambda one: one["since"])
         servers.sort(key=lambda one: (-one["in_flight"], -(one["p95"] or 0.0), one["id"]))
-        held = [_held(name, told) for name in parts.upstreams if (told := parts.pins.held(name) if parts.pins else ())]
+        pins = parts.pins
+        told = ((name, pins.held(name), pins.waiting(name)) for name in parts.upstreams) if pins is not None else ()
+        held = [_held(name, items, waiting) for name, items, waiting in told if items or waiting]
         lists = sorted(parts.snapshot().lists.items(), key=lambda item: -item[1].whole)
         running, _ = await parts.running()
         hour = await self._hour.value()
@@ -185,14 +187,15 @@ def _server(upstream: Upstream, *, values: bool) -> dict[str, Any]:
     }
 
 
-def _held(server: str, held: Sequence[HeldItem]) -> dict[str, Any]:
+def _held(server: str, held: Sequence[HeldItem], waiting: Sequence[HeldItem]) -> dict[str, Any]:
     """Return a server with definitions that wait: one leads to its own page, several to the list of the server."""
-    only = held[0] if len(held) == 1 else None
+    every = [*held, *waiting]
+    only = every[0] if len(every) == 1 else None
     return {
         "id": server,
         "href": pin_link(server, only.kind, only.name) if only is not None else link("pins", server),
-        "count": len(held),
-        "said": bounded(held_note(held), _REASON),
+        "count": len(every),
+        "said": bounded(held_note(held, waiting), _REASON),
     }
 
 

@@ -1,0 +1,109 @@
+"""The approved definition, as it is served beside a changed one. This file decides; it awaits nothing.
+
+Law: everything in it was approved. A call that fits it fits the server's current definition.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.domain.schema_walk import positions
+from aggregator.pins.decide.containment import takes_all
+from aggregator.pins.decide.definition import DEEP, canonical_text
+from aggregator.pins.decide.findings import same
+from aggregator.pins.decide.values import PinKind
+from aggregator.wire.codec import decode
+
+# Characters of a definition whose schemas are compared part by part.
+_LARGEST: Final = 96 * 1024
+_HEADER: Final = "x-mcp-header"
+_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
+
+
+def approved_definition(kind: PinKind, pinned: str, current: Any) -> Any:
+    """Return the approved definition if calls and reads by it go on with the current one; else None.
+
+    pinned: the canonical text of what was approved. current: the definition as the server gives it.
+    """
+    if kind == "skill" or DEEP in pinned:
+        # The files of a skill are not those of the approved definition any more.
+        return None
+    try:
+        approved = decode(pinned.encode(), float("inf"))
+    except ValueError:
+        return None
+    if kind == "instructions":
+        return approved if isinstance(approved, str) else None
+    if not isinstance(approved, dict) or not isinstance(current, Mapping):
+        return None
+    if kind == "tool":
+        small = max(len(pinned), len(canonical_text(kind, current))) <= _LARGEST
+        return _tool(approved, current, small=small)
+    if kind == "prompt" and not _takes_arguments(approved.get("arguments"), current.get("arguments")):
+        return None
+    return approved
+
+
+def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) -> dict[str, Any] | None:
+    """Return an approved tool whose arguments are still taken, without an `outputSchema` that holds no more."""
+    before, after = (_as_object(one.get("inputSchema")) for one in (approved, current))
+    if not same(before, after) and not (
+        small and _headers(before) == _headers(after) and takes_all(before, after, named=True)
+    ):
+        return None
+    if not _runs(approved.get("execution"), current.get("execution")):
+        return None
+    promised = approved.get("outputSchema")
+    if promised is None or same(promised, kept := current.get("outputSchema")):
+        return approved
+    if small and isinstance(kept, Mapping) and takes_all(kept, promised, named=False):
+        return approved
+    return {name: value for name, value in approved.items() if name != "outputSchema"}
+
+
+def _as_object(schema: Any) -> Any:
+    """Return the schema of arguments, which are an object in any case."""
+    if schema is None:
+        return _OBJECT
+    return {**schema, **_OBJECT} if isinstance(schema, Mapping) else schema
+
+
+def _headers(schema: Any) -> set[tuple[Any, str]]:
+    """Return the arguments that are mirrored in a header, with its name."""
+    return {(path, str(node[_HEADER])) for path, node in positions(schema) if _HEADER in node}
+
+
+def _runs(before: Any, after: Any) -> bool:
+    """Return whether the ways to run a tool that were approved are still there."""
+    was, now = (_ways(one) for one in (before, after))
+    return was is not None and now is not None and was <= now
+
+
+def _ways(execution: Any) -> frozenset[str] | None:
+    support = execution.get("taskSupport", "forbidden") if isinstance(execution, Mapping) else "forbidden"
+    return _WAYS.get(support) if isinstance(support, str) else None
+
+
+_WAYS: Final[Mapping[str, frozenset[str]]] = {
+    "forbidden": frozenset({"call"}),
+    "optional": frozenset({"call", "task"}),
+    "required": frozenset({"task"}),
+}
+
+
+def _takes_arguments(before: Any, after: Any) -> bool:
+    """Return whether a prompt takes the arguments that were approved."""
+    if same(before, after):
+        return True
+    old, new = _by_name(before), _by_name(after)
+    if old is None or new is None or not old.keys() <= new.keys():
+        return False
+    return all(old.get(name, {}).get("required") is True for name, one in new.items() if one.get("required") is True)
+
+
+def _by_name(listed: Any) -> dict[str, Mapping[str, Any]] | None:
+    if listed is None:
+        return {}
+    if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+        return None
+    found = {one.get("name"): one for one in listed}
+    return found if len(found) == len(listed) and all(isinstance(name, str) for name in found) else None
