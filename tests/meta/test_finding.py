@@ -228,3 +228,23 @@ async def test_the_version_of_the_protocol_changes_nothing(open_harness: OpenHar
             for version in (LEGACY, MODERN)
         }
         assert len(texts) == 1
+
+
+async def test_the_lines_end_with_the_tools_that_fit(open_harness: OpenHarness) -> None:
+    """Proves: F5. The others are counted, and follow behind the cursor, up to the limit."""
+    async with open_harness() as harness:
+        host = harness.host("local")
+        lines = (await harness.text(host, "search_tools", query="get the weather of a city")).splitlines()
+        assert lines[0].startswith("maps.get_weather: ")
+        rest = next(line for line in lines if line.startswith("+"))
+        count, _, said = rest[1:].partition(" ")
+        assert said.startswith("more that only share a word, go on with cursor ")
+        shown = lines.index(rest)
+        cursor = said.rpartition(" ")[2]
+        behind = (
+            await harness.text(host, "search_tools", query="get the weather of a city", cursor=cursor)
+        ).splitlines()
+        assert len(behind) == int(count)
+        assert not {*lines[:shown]} & {*behind}
+        one = (await harness.text(host, "search_tools", query="get the weather of a city", limit=1)).splitlines()
+        assert one[0] == lines[0]

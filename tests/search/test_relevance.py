@@ -84,3 +84,45 @@ def test_only_tools_with_a_good_share_of_the_best_score_fit() -> None:
     judged = _judge("create a branch in the repository", visible)
     assert 1 <= judged.fitting < len(found)
     assert _judge("xyzzy", visible) == Relevance(0)
+
+
+@pytest.mark.parametrize(
+    ("query", "missing"),
+    [
+        ("create an issue in Trello", '"trello"'),
+        ("list my dropbox branches", '"dropbox"'),
+        ("list the tables of the database in Linear", '"linear"'),
+        ("search the web on Google Drive for pages", '"google drive"'),
+        ("take a screenshot of the page on booking.com", '"booking com"'),
+        ("列出微信的分支", '"微信"'),
+    ],
+)
+def test_a_product_that_no_tool_found_has_makes_an_answer_weak(query: str, missing: str) -> None:
+    """However many of the other words a tool has."""
+    weak = _judge(query, _visible()).weak
+    assert weak.startswith("weak matches: no tool that fits has")
+    assert missing in weak
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "list the tables of a linear database",
+        "create an issue that says `move to Trello`",
+        "search the web for “微信”",
+        "create a branch in the git repository",
+    ],
+)
+def test_what_is_quoted_or_written_small_is_no_product(query: str) -> None:
+    assert not _judge(query, _visible()).weak
+
+
+def test_a_tool_that_has_the_product_or_a_longer_word_for_it_serves_it() -> None:
+    index = build_index(
+        tool("slack.post_message", "Posts a message to a channel."),
+        tool("mail.send_mail", "Sends a message with the SendGridMail service."),
+    )
+    visible = index.visible_to(lambda _: True)
+    assert not _judge("post a message on Slack", visible).weak
+    assert not _judge("send a message with SendGrid", visible).weak
+    assert '"telegram"' in _judge("post a message on Telegram", visible).weak

@@ -7,6 +7,7 @@ from typing import Final
 
 from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
 from aggregator.catalog.search.terms.language import translations, words_and_rest
+from aggregator.catalog.search.terms.products import products_in
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, signs, terms, unspaced
 
@@ -37,6 +38,11 @@ def needs(text: str, query: Query) -> list[QueryNeed]:
         for need in _signs(chunk) if unspaced(chunk) else _latin(chunk, query, argument=at > 0):
             found.setdefault(need.shown, need)
     return list(found.values())
+
+
+def named_products(text: str) -> list[str]:
+    """Return the products and services that a text names outside quotes, as it writes them in small letters."""
+    return [" ".join(name) for name in products_in(chunks(_QUOTED.sub(" ", text[:LONGEST])))]
 
 
 def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[QueryNeed]:

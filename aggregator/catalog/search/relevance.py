@@ -12,8 +12,9 @@ from typing import Final
 from aggregator.catalog.search.document import SCALE, Document
 from aggregator.catalog.search.fit import scores
 from aggregator.catalog.search.name_match import name_matches
-from aggregator.catalog.search.needs import QueryNeed, needs
+from aggregator.catalog.search.needs import QueryNeed, named_products, needs
 from aggregator.catalog.search.query import Query, read
+from aggregator.catalog.search.terms.words import chunks, terms
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, weigh
 
@@ -29,6 +30,8 @@ ENGLISH: Final = "English words find most."
 # How many of the best tools are examined.
 _LOOKED_AT: Final = 3
 _LONG: Final = 12
+# A name of more letters may be the beginning of another word for it.
+_SHORT: Final = 4
 _IN_NAME: Final = 110
 _SHOWN: Final = 4
 # Tools scored; if all of these fit, there may be more.
@@ -37,10 +40,14 @@ _SCORED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The fit of an answer: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits."""
+    """The fit of an answer: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits.
+
+    `ends`: the tools that fit are the first ones, since keywords alone ordered them.
+    """
 
     fitting: int
     weak: str = ""
+    ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,9 @@ def check_relevance(
         return Relevance(fitting)
     asked = needs(text, query)
     best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
+    lacking = [name for name in named_products(text) if not any(_serves(tool, name) for tool in best)]
+    if lacking:
+        return Relevance(fitting, f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}")
     speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
     enough = ENOUGH
     if similarities:
@@ -124,6 +134,15 @@ def _had(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed, tool: 
         max((gain / most * tool.impacts.get(term, 0) for term, gain in known), default=0.0) / SCALE,
         max((tool.impacts.get(mark, 0) for mark in meanings), default=0) / SCALE,
         not known,
+    )
+
+
+def _serves(tool: Document, product: str) -> bool:
+    """Tell whether a tool or its server has the name of a product, or a word that begins with it: PostgreSQL."""
+    return all(
+        term in tool.impacts or any(other.startswith(term) for other in tool.impacts if len(term) > _SHORT)
+        for chunk in chunks(product)
+        for term in terms(chunk)[-1:]
     )
 
 

@@ -15,6 +15,8 @@ from aggregator.wire.codec import Raw, encode
 
 # Tokens of the frame of an answer: the brackets, and the line with the cursor.
 _FRAME: Final = 25
+# What the tools behind those that fit have in common with the query.
+_SHARES: Final = "more that only share a word"
 
 
 class ToolText(Protocol):
@@ -54,11 +56,11 @@ def answer(
     max_tokens: int | None,
     notes: Sequence[str] = (),
     *,
-    ranked: bool = False,
+    fitting: int | None = None,
 ) -> str:
     """Return the first `limit` tools, or as many of them as `max_tokens` allows; the rest is counted.
 
-    `notes` are lines about the answer as a whole; `ranked`: the tools stand in the order in which they fit.
+    `notes` are lines about the answer as a whole; `fitting`: how many of the tools, the first ones, fit a query.
     """
     items = [render(tool) for tool in tools[:limit]]
     if max_tokens is not None:
@@ -68,7 +70,7 @@ def answer(
     more = len(tools) - len(items)
     cursor = shown_name(tools[len(items) - 1]) if more else None
     if level == 1:
-        rest = "more fit less well" if ranked else "more"
+        rest = "more" if fitting is None else "more fit less well" if len(items) < fitting else _SHARES
         return "\n".join([*items, *([f"+{more} {rest}, go on with cursor {cursor}"] if more else []), *notes])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in items]}
     if more:

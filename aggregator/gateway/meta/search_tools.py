@@ -65,14 +65,16 @@ async def search_tools(asking: MetaToolCall) -> str:
             return f"The cursor {cursor!r:.200} is not of this search (any more): search again without it."
         start = behind
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
-    most = len(found) if judged is None else max(start + limit, judged.fitting)
-    found = found[start:most]
+    found = found[start:]
+    fitting = None if judged is None else max(0, judged.fitting - start)
+    if judged is not None and judged.ends and 0 < judged.fitting - start < limit:
+        limit = judged.fitting - start
     if not found:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []
     notes += gaps
     notes += skills
-    return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, ranked=bool(query))
+    return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, fitting=fitting)
 
 
 async def _skills(asking: MetaToolCall, query: str, server: str | None) -> list[str]:

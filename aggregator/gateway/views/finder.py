@@ -401,7 +401,9 @@ def _judged(
 ) -> "Relevance":
     from aggregator.catalog.search.relevance import check_relevance
 
-    return check_relevance(searchable, query, names, similarities({*names}).words if similarities is not None else None)
+    if similarities is None:
+        return check_relevance(searchable, query, names)
+    return replace(check_relevance(searchable, query, names, similarities({*names}).words), ends=False)
 
 
 def _ranked_by_all(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
