@@ -119,7 +119,7 @@ CASES: Final = {
     "results say where they are from": Case(lambda it: reload(it, attribution="visible"), DIRECT),
     "the server is switched off": Case(lambda it: reload(it, enabled=False)),
     "another server is there": Case(lambda it: reload(it), DIRECT),
-    "another server stands in": Case(lambda it: reload(it, fallbacks=["new"])),
+    "another server stands in": Case(lambda it: reload(it, fallbacks=["new"]), DIRECT),
     "a time limit of its own": Case(lambda it: reload(it, timeout=0.9)),
     "the tool is gone": Case(list_again),
     "the tool takes anything": Case(lambda it: list_again(it, NUMBER), DIRECT, {"n": "x"}),

@@ -64,14 +64,14 @@ async def test_every_reason_keeps_a_call_in_its_task(tmp_path: Path, monkeypatch
             "old.headed": NeedsTask.HEADERS,
             "old.broken": NeedsTask.SCHEMA,
             "quick.number": NeedsTask.SHORT_LIMIT,
-            "first.any": NeedsTask.STAND_INS,
+            "first.any": None,
         }
         assert plan_of(it, "old.app").needs_task is None
         assert plan_of(it, "old.app", TOKEN).needs_task is None
         with monkeypatch.context() as patch:
             patch.setattr(it.direct._plans, "_hooks", CallHooks([Weekdays({"old.number"}, date.today)]))
             assert plan_of(it, "old.number").needs_task is NeedsTask.HOOK
-        assert {*found.values(), NeedsTask.HOOK} == {None, *NeedsTask}
+        assert {*found.values(), NeedsTask.HOOK, NeedsTask.STANDS_IN} == {None, *NeedsTask}
         for name, reason in found.items():
             async with it.host("http", "2026-07-28") as host:
                 await ask(host, {"name": "old.number", "arguments": {"n": 1}})

@@ -163,6 +163,9 @@ class DirectCalls:
             return None
         if plan.ruling.scopes and not has_scopes(known.host.principal, plan.ruling.scopes):
             return None
+        view = self._views.of(known.host.principal) if plan.has_others else None
+        if view is not None and not self._plans.goes_to_its_own(plan, view):
+            return None
         if via is not None:
             params = {**params, "name": plan.tool.name, "arguments": given}
         permitted = perf_counter()
@@ -181,6 +184,7 @@ class DirectCalls:
         trace = begin(meta, None, self._call_log.observers.sample)
         call = DirectCall(self, loop.time() + plan.tool.timeout, known, plan, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
+        call.view = view
         if plan.hooks and not _permit(call):
             return None
         sent = self._onward(call, meta, same_meta=same_meta)

@@ -16,6 +16,7 @@ from aggregator.gateway.calls.progress import Progress
 from aggregator.gateway.calls.rate_limits import FREE, Charge
 from aggregator.gateway.hooks import Guards, questions_of
 from aggregator.gateway.recording.timing import enter_tool
+from aggregator.gateway.views.views import View
 from aggregator.upstream.sessions.direct_request import DirectRequest
 from aggregator.wire.peer import Channel
 
@@ -69,6 +70,7 @@ class DirectCall(DirectRequest):
         "taken_over",
         "to_host",
         "trace",
+        "view",
     )
 
     def __init__(
@@ -94,6 +96,8 @@ class DirectCall(DirectRequest):
         self.progress: Progress | None = None
         self.taken_over = False
         self.guards: Guards = ()
+        # Of a tool in whose place others may answer: the rules for those.
+        self.view: View | None = None
         self.started = time.time()
         # The clock of durations: when the call came, was permitted and checked, and was sent.
         self.received = self.permitted = self.checked = self.sent_at = 0.0

@@ -126,21 +126,33 @@ class Failover:
         numbers = ((line, self._choice(line)) for line in lines)
         return sorted({line[number] for line, number in numbers if number})
 
-    def attempts(self, tools: Sequence[ToolRecord], starts: "StartsServers", *, resumed: bool) -> "CallAttempts":
+    def is_first(self, tools: Sequence[ToolRecord]) -> bool:
+        """Return whether a call goes to the first of these tools now, and calls before it did."""
+        servers = tuple(tool.server for tool in tools)
+        return self._current.get(servers, servers[0]) == servers[0] and self._choice(servers) == 0
+
+    def attempts(
+        self, tools: Sequence[ToolRecord], starts: "StartsServers", *, resumed: bool, sent: bool = False
+    ) -> "CallAttempts":
         """Return the attempts to have a call answered by one of these tools, the called one first.
 
-        `resumed`: the call goes on with one that asked its host something, so only one of the servers knows it.
+        `resumed`: the call goes on with one that asked its host something, so only one of the servers knows it. `sent`:
+        the called one has got the call.
         """
-        order = ((tool, False) for tool in tools) if resumed else self.order(tools)
+        order = ((tool, False) for tool in tools) if resumed else self.order(tools, sent=sent)
         return CallAttempts(self, tools[0], order, starts, resumed=resumed)
 
-    def order(self, line: Sequence[ToolRecord]) -> Iterator[tuple[ToolRecord, bool]]:
+    def order(self, line: Sequence[ToolRecord], *, sent: bool = False) -> Iterator[tuple[ToolRecord, bool]]:
         """Yield the tools to try, one after the other, and whether a server is left that is well.
 
-        The first tool is tried in any case: if no other can, its own server's state is the answer.
+        The first tool is tried in any case: if no other can, its own server's state is the answer. `sent`: it is tried
+        before all others.
         """
         servers = tuple(tool.server for tool in line)
         tried: set[int] = set()
+        if sent:
+            tried.add(0)
+            yield line[0], self._choice(servers, tried) is not None
 
         while (number := self._choice(servers, tried)) is not None:
             self._use(servers, number)

@@ -6,6 +6,7 @@ the relay is safe to run twice, and the relay charges limits once for all reques
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.input_required import InputRequests, Resumption
 from aggregator.gateway.ask.next_round import CALL, CallTarget, is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.call_log import CallLog, OpenRecord
 from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct_call import DirectCall
 from aggregator.gateway.calls.failover import CallAttempt, CallAttempts, Failover, together
@@ -54,6 +55,8 @@ from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
+# One attempt to have a call answered.
+AnswerCall = Callable[[Checked], Awaitable[dict[str, Any]]]
 _NO_LABELS: Final[frozenset[str]] = frozenset()
 
 
@@ -127,18 +130,38 @@ class Pipeline:
             elif permitted.plan.tool.name not in self._failover.others:
                 entry.answer_with(await self._answer(checked, checked, view, host, channel))
             else:
-                try:
-                    async for attempt in self._attempts(checked, view):
-                        substitute = await self._stand_in(checked, attempt, view)
-                        if substitute is not None:
-                            with attempt.running(record, repeatable=substitute.permitted.ruling.retry is not None):
-                                once = substitute if attempt.last else _sent_once(substitute)
-                                entry.answer_with(await self._answer(once, checked, view, host, channel))
-                                break
-                except (UpstreamTimeout, UpstreamLost) as error:
-                    self._name_others(error, permitted.plan.tool, view, host)
-                    raise
+                answer = partial(self._answer, original=checked, view=view, host=host, channel=channel)
+                await self._answer_by_one(entry, checked, view, host, answer, None)
         return entry.result
+
+    async def _answer_by_one(
+        self,
+        entry: OpenRecord,
+        checked: Checked,
+        view: View,
+        host: Host,
+        answer: AnswerCall,
+        answer_sent: AnswerCall | None,
+    ) -> None:
+        """Have a call answered by the called tool or by one that may stand in for it. `answer_sent`: the called one has
+        got it, and this takes its answer.
+
+        Raises:
+            UpstreamError: none has answered.
+        """
+        record, called = entry.record, checked.permitted.plan.tool
+        try:
+            async for attempt in self._attempts(checked, view, sent=answer_sent is not None):
+                substitute = await self._stand_in(checked, attempt, view)
+                if substitute is not None:
+                    with attempt.running(record, repeatable=substitute.permitted.ruling.retry is not None):
+                        once = substitute if attempt.last else _sent_once(substitute)
+                        way = answer_sent if answer_sent is not None and attempt.tool is called else answer
+                        entry.answer_with(await way(once))
+                        break
+        except (UpstreamTimeout, UpstreamLost) as error:
+            self._name_others(error, called, view, host)
+            raise
 
     def _name_others(self, error: UpstreamError, tool: ToolRecord, view: View, host: Host) -> None:
         """Add to an error the tools that may replace one whose call may have taken effect."""
@@ -160,7 +183,13 @@ class Pipeline:
             direct.arrive(channel)
             checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.guards), direct.arguments)
             target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
-            entry.answer_with(await self._relayed(checked, target, caller, None, direct))
+            view, host = direct.view, direct.known.host
+            relayed = partial(self._relayed, target=target, caller=caller, resumption=None, direct=direct)
+            if view is None:
+                entry.answer_with(await relayed(checked))
+            else:
+                answer = partial(self._answer, original=checked, view=view, host=host, channel=channel)
+                await self._answer_by_one(entry, checked, view, host, answer, relayed)
         return entry.result
 
     async def _permit(self, call: ToolCall, view: View, host: Host, record: CallRecord) -> Permitted:
@@ -280,13 +309,13 @@ class Pipeline:
 
     # -- another tool in place of the called one
 
-    def _attempts(self, checked: Checked, view: View) -> CallAttempts:
+    def _attempts(self, checked: Checked, view: View, *, sent: bool) -> CallAttempts:
         """Return the attempts to answer a call: by the tool itself, and by those that may stand in for it."""
         call, tool = checked.permitted.call, checked.permitted.plan.tool
         # The approver of a call knows nothing of another that would need approval too.
         others = (other for other in self._failover.of(tool) if view.may_stand_in(other))
         resumed = self._input_requests.claims(call.params)
-        return self._failover.attempts((tool, *others), self._resolver, resumed=resumed)
+        return self._failover.attempts((tool, *others), self._resolver, resumed=resumed, sent=sent)
 
     async def _stand_in(self, checked: Checked, attempt: CallAttempt, view: View) -> Checked | None:
         """Return the call as one of the attempt's tool; None if that tool may not get these arguments now."""

@@ -30,7 +30,7 @@ class NeedsTask(StrEnum):
     """The reason why calls of a tool need a task."""
 
     DECISION = "the policy does not simply allow it"
-    STAND_INS = "another tool may answer in its place"
+    STANDS_IN = "it answers in place of another tool"
     HEADERS = "its arguments are sent as headers too"
     SHORT_LIMIT = "its time limit is short"
     SCHEMA = "a schema of it cannot be used"
@@ -44,6 +44,7 @@ class PreparedCall:
     check: the part of the check that takes little time; None if a schema cannot be used.
     by_model: its calls come by a meta tool or over `/v1`, so that a model reads the results.
     config: the configuration of the server that the check was made with.
+    has_others: other tools may answer in its place.
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.
     keeps_structured: its host expects structured results whole.
@@ -59,6 +60,7 @@ class PreparedCall:
         "check",
         "config",
         "extends",
+        "has_others",
         "hooks",
         "keeps_structured",
         "needs_task",
@@ -85,6 +87,7 @@ class PreparedCall:
         called: "PreparedCall | None" = None,
         via: str | None = None,
         reader: Reader | None = None,
+        has_others: bool = False,
     ) -> None:
         self.tool = tool
         self.ruling = ruling
@@ -99,6 +102,7 @@ class PreparedCall:
         self.called = called
         self.via = via
         self.reader = reader
+        self.has_others = has_others
         self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
 
 
@@ -154,6 +158,7 @@ class CallPlans:
             hooks=hooks,
             via=via,
             reader=reader,
+            has_others=tool.name in self._failover.others,
         )
 
     def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:
@@ -165,13 +170,18 @@ class CallPlans:
             upstream,
             self._checker.quick(upstream.config, tool, ruling.tightening),
             self._terms(),
-            NeedsTask.STAND_INS,
+            NeedsTask.STANDS_IN,
             by_model=called.by_model,
             keeps_structured=called.keeps_structured,
             hooks=called.hooks,
             called=called,
             via=called.via,
         )
+
+    def goes_to_its_own(self, plan: PreparedCall, view: View) -> bool:
+        """Return whether the called tool is the one that answers now, of all that may."""
+        others = (other for other in self._failover.of(plan.tool) if view.may_stand_in(other))
+        return self._failover.is_first((plan.tool, *others))
 
     def holds(self, plan: PreparedCall) -> bool:
         """Return True if a new plan would be equal."""
@@ -188,8 +198,6 @@ class CallPlans:
         """Return why calls of a tool need a task, or None."""
         if ruling.decision.verdict != "allow":
             return NeedsTask.DECISION
-        if tool.name in self._failover.others:
-            return NeedsTask.STAND_INS
         if tool.param_headers:
             return NeedsTask.HEADERS
         if tool.timeout < _SHORTEST_LIMIT:
