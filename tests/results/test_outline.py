@@ -94,6 +94,55 @@ OUTLINES: Final[dict[str, tuple[Any, list[str]]]] = {
         {f"key-{number}": {"value": number, "of": "x" * 9} for number in range(3_000)},
         ["the whole: 3,000 members"],
     ),
+    "JSON in a text": (
+        json.dumps({"before": "x"}) + " " * 9_000 + WORDS,
+        [],
+    ),
+    "words before an object": (
+        "Found it:\n" + json.dumps({"note": WORDS, "rows": ROWS}),
+        [
+            "note: text, 33,000 characters",
+            "rows: 3,000 items {id, name, open}",
+            "rows[0].id: 0",
+            'rows[0].name: "row 0"',
+            "rows[0].open: true",
+        ],
+    ),
+    "many members inside": (
+        {"info": {"title": "A"}, "paths": {f"/p{number}": {"get": "x" * 50} for number in range(600)}},
+        [
+            "info: {title}",
+            "paths: {/p0, /p1, /p2, /p3, /p4, /p5, /p6, /p7 and 592 more}",
+            'info.title: "A"',
+            "paths: 600 members",
+            'paths["/p0"]: {get}',
+            'paths["/p1"]: {get}',
+            'paths["/p0"].get: text, 50 characters',
+            'paths["/p1"].get: text, 50 characters',
+        ],
+    ),
+    "a log in JSON lines": (
+        "\n".join(json.dumps({"n": n, "level": "error" if n == 2_500 else "info"}) for n in range(3_000)),
+        [
+            "A log of 3,000 lines: 2,999 INFO, 1 ERROR",
+            'The first error, at offset 71390: {"n": 2500, "level": "error"}',
+            'The last line: {"n": 2999, "level": "info"}',
+        ],
+    ),
+    "the output of a build": (
+        "".join(f"[{n}/3000] Compiling module_{n}.c\n" for n in range(3_000)) + "a.c:10: error: no\n\nmake: Error 2",
+        [
+            "Lines that tell of errors: 2 of 3,003",
+            "The first of them, at offset 105780: a.c:10: error: no",
+            "The last line: make: Error 2",
+        ],
+    ),
+    "lines": ("".join(f"{n},row\n" for n in range(6_000)), ["The last line: 5999,row"]),
+    "sections": (
+        "# Title\n\n" + "".join(f"## Part {n}\n\n{'word ' * 1_500}\n\n" for n in range(3)),
+        ["offset 0: # Title", "offset 9: ## Part 0", "offset 7522: ## Part 1", "offset 15035: ## Part 2"],
+    ),
+    "base64": (PICTURE, ["base64, 80,000 characters"]),
     "a log": (
         LOG,
         [
@@ -121,9 +170,9 @@ def test_of_a_page_the_headings_and_the_text() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [ROWS, "\n".join(map(json.dumps, ROWS)), WORDS, "a,b\n" * 9_000, "# A title\n\nSome info.\n\n" * 900, "[" * 50_000],
-    ids=["items", "JSON lines", "words", "rows", "sections", "brackets"],
-)  # fmt: skip
+    [ROWS, "\n".join(map(json.dumps, ROWS)), WORDS, "many words\n" * 40 + WORDS, "[" * 50_000],
+    ids=["items", "JSON lines", "words", "a few lines", "brackets"],
+)
 def test_what_its_beginning_says_has_none(value: Any) -> None:
     assert outline_of(value) == []
 

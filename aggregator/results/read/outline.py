@@ -15,6 +15,7 @@ import msgspec
 
 from aggregator.domain.text.tokens import estimate
 from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.forms import Form
 from aggregator.results.read.nesting import PLAIN_NAME
 from aggregator.results.read.values import NoValue, opened
 
@@ -26,6 +27,7 @@ _LINE: Final = 160
 _TEXT: Final = 40
 # Members and items that are looked at, names that are listed, and levels.
 _MEMBERS: Final = 40
+_OF_MANY: Final = 2
 _NAMES: Final = 8
 _DEPTH: Final = 3
 # A larger JSON text is not opened: each of its values takes 50 bytes.
@@ -34,7 +36,7 @@ _OPENED: Final = 64_000_000
 _BASE64: Final = re.compile(r"(?:data:[\w/+.-]{1,60};base64,)?[A-Za-z0-9+/_-]{120}")
 _HTML: Final = re.compile(r"\s*+(?:<\?xml[^>]{0,200}>\s*+)?<(?:!doctype html|html)\b", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(/?)(script|style|title|h[1-3]|[a-z!]\w{0,20})[^<>]{0,2000}>", re.IGNORECASE)
-_UNSEEN: Final = frozenset({"script", "style"})
+_UNSEEN: Final = frozenset({"script", "style", "nav", "svg", "noscript"})
 _HEADINGS: Final = frozenset({"title", "h1", "h2", "h3"})
 _HEADINGS_AT_MOST: Final = 12
 _BODY: Final = 240
@@ -43,22 +45,50 @@ _LEVEL: Final = re.compile(
 )
 _LEVELS: Final = {"ERR": "ERROR", "WARNING": "WARN", "CRITICAL": "FATAL"}
 _BAD: Final = ("FATAL", "ERROR")
-# A text is a log if so many of its first lines have a level.
+_JSON_LEVEL: Final = re.compile(
+    r'^.{0,120}?"(?:level|severity|levelname|log_level)"\s{0,9}:\s{0,9}"(\w{1,20})".*+$', re.MULTILINE
+)
+# Lines that say that something went wrong, in the output of programs.
+_TROUBLE: Final = re.compile(
+    r"^.{0,120}?(?:\b(?:error|fatal|panic|exception|traceback|FAILED)\b|(?:Error|Exception)\b).*+$",
+    re.MULTILINE,
+)
+_MARKDOWN: Final = re.compile(r"^#{1,3} .*+$", re.MULTILINE)
+# The first lines, which say what kind of text it is; and so many lines have an outline.
 _FIRST_LINES: Final = 40
+_MANY_LINES: Final = 100
 
 
 def outline(document: ResultDocument, end: int) -> str:
     """Return the outline of a result of which the text up to `end` is shown; empty if that says enough."""
-    text = document.text
-    if document.data is not msgspec.UNSET:
+    text, forms = document.text, {span.form for span in document.spans}
+    lines: Iterator[str] = iter(())
+    if len(document.parts) == 1 and len(text) <= _LOOKED_AT and Form.JSON not in forms:
+        lines = _text_lines(text, is_json=forms == {Form.JSON_LINES})
+    elif document.data is not msgspec.UNSET:
         lines = _json_lines(document, end)
-    elif len(document.parts) == 1 and _HTML.match(text):
-        lines = _html_lines(text[:_LOOKED_AT])
-    elif len(document.parts) == 1 and len(text) <= _LOOKED_AT and _is_log(text):
-        lines = _log_lines(text)
-    else:
-        return ""
     return _within(lines)
+
+
+def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
+    """Yield lines about a text that is no JSON, or that has JSON on each line."""
+    if _HTML.match(text):
+        yield from _html_lines(text)
+    elif _is_log(text, level := _JSON_LEVEL if is_json else _LEVEL):
+        yield from _log_lines(text, level)
+    elif is_json:
+        return
+    elif _is_base64(text) and len(text.split(None, 1)[0]) > _LOOKED_AT // 1_000:
+        yield f"base64, {len(text):,} characters"
+    elif len(headings := list(islice(_MARKDOWN.finditer(text), _MEMBERS))) > 1:
+        yield from (f"offset {heading.start()}: {heading[0]}" for heading in headings)
+    elif (count := text.count("\n")) > _MANY_LINES:
+        trouble = list(islice(_TROUBLE.finditer(text), _MEMBERS + 1))
+        if trouble:
+            many = f"more than {_MEMBERS}" if len(trouble) > _MEMBERS else f"{len(trouble):,}"
+            yield f"Lines that tell of errors: {many} of {count + 1:,}"
+            yield f"The first of them, at offset {trouble[0].start()}: {trouble[0][0]}"
+        yield f"The last line: {_last_line(text)}"
 
 
 def _within(lines: Iterator[str]) -> str:
@@ -81,6 +111,9 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
     if len(document.text) > _OPENED:
         return
     root = _opened(document.data)
+    if isinstance(root, str):
+        yield _described(root)
+        root = _inside(root)
     if isinstance(root, list):
         # Whole items say what the others are.
         if not root or _is_shown(root[0], end):
@@ -96,7 +129,7 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
             yield f"{path or 'the whole'}: {len(value):,} members"
             if depth == 0 and _is_shown(next(iter(value.values())), end):
                 return
-        for name, part in islice(value.items(), _MEMBERS):
+        for name, part in islice(value.items(), _OF_MANY if len(value) > _MEMBERS else _MEMBERS):
             below = _joined(path, name)
             found = _opened(part)
             yield f"{below}: {_described(found)}"
@@ -172,16 +205,21 @@ def _items(value: list[Any]) -> str:
     return f"{count}, {_described(first)} to {_described(last)}"
 
 
-def _is_log(text: str) -> bool:
+def _is_log(text: str, level: re.Pattern[str]) -> bool:
+    """Return True if at least half of the first lines name a level."""
     lines = text[: _FIRST_LINES * _LINE].split("\n")[:_FIRST_LINES]
-    return len(lines) > 5 and sum(_LEVEL.match(line) is not None for line in lines) * 2 >= len(lines)
+    return len(lines) > 5 and sum(level.match(line) is not None for line in lines) * 2 >= len(lines)
 
 
-def _log_lines(text: str) -> Iterator[str]:
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2]
+
+
+def _log_lines(text: str, levels: re.Pattern[str]) -> Iterator[str]:
     """Yield the count of each level, the first error and the last line."""
     counts: Counter[str] = Counter()
     first: re.Match[str] | None = None
-    for line in _LEVEL.finditer(text):
+    for line in levels.finditer(text):
         level = line[1].upper()
         level = _LEVELS.get(level, level)
         counts[level] += 1
@@ -191,7 +229,7 @@ def _log_lines(text: str) -> Iterator[str]:
     yield f"A log of {text.count(chr(10)) + 1:,} lines: {said}"
     if first is not None:
         yield f"The first error, at offset {first.start()}: {first[0]}"
-    yield f"The last line: {text.rstrip().rpartition(chr(10))[2]}"
+    yield f"The last line: {_last_line(text)}"
 
 
 def _html_lines(text: str) -> Iterator[str]:
