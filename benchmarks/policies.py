@@ -188,7 +188,8 @@ class _Bench:
 
     def _fits(self, checker: Checker, asked: Asked, given: Mapping[str, Any]) -> bool:
         tool, rules = asked
-        return _now(checker.arguments(self._servers[tool.server], tool, dict(given), rules, "agent"))[1] is None
+        checking = checker.arguments(self._servers[tool.server], tool, dict(given), rules, "agent", by_model=False)
+        return _now(checking).refusal is None
 
     def _passes(self, asked: Asked, answered: Mapping[str, Any]) -> bool:
         tool, _ = asked

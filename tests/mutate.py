@@ -33,6 +33,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 _LONGEST: Final = 1_500
 # Text for a reader of logs or of a debugger: no test covers an edit there.
 _FOR_READERS: Final = frozenset({"__repr__", "__str__"})
+# In the condition of a block that no test runs: for type checkers, and for a module that is started by its name.
+_NOT_RUN: Final = frozenset({"TYPE_CHECKING", "__main__"})
 _LOGGING: Final = frozenset({"log", "logger", "logging"})
 
 
@@ -72,7 +74,7 @@ class _Sites(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
-        if "__main__" not in self._source(node.test):
+        if not _NOT_RUN & {*self._source(node.test).replace('"', " ").split()}:
             self._negate(node.test)
             self.generic_visit(node)
 

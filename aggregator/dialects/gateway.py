@@ -45,21 +45,21 @@ class MendedTool(NamedTuple):
 
 class DialectReport(NamedTuple):
     """The effect of a dialect on a list: the changes of each mended tool, and why others are left out, by name.
-    `count` tools are there, and the API takes `most`.
+    `total` tools are there, and the API takes `most`.
     """
 
     title: str
     most: int | None
-    count: int
+    total: int
     mended: Mapping[str, tuple[str, ...]]
     left_out: Mapping[str, str]
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences about it, in our own words."""
         found = []
-        if self.most is not None and self.count > self.most:
+        if self.most is not None and self.total > self.most:
             found.append(
-                f"{self.title} takes {self.most} tools: of {self.count}, the first are listed; call others by name"
+                f"{self.title} takes {self.most} tools: of {self.total}, the first are listed; call others by name"
             )
         if self.left_out:
             first = [f"{name} ({why})" for name, why in list(self.left_out.items())[:_NAMED]]

@@ -61,7 +61,11 @@ async def test_a_lock_file_goes_before_the_database(shop: ChangingServer) -> Non
         await harness.settled()
     lock = locks(shop, CHANGED, tool("invoice"))
     async with running(shop.config(), storage=shop.storage, lock=lock) as harness:
-        served = lambda: harness.app.gateway.catalog.of_server("shop", "order").definition["description"]  # noqa: E731
+
+        def served() -> object:
+            tool = harness.app.gateway.catalog.of_server("shop", "order")
+            return tool.definition["description"] if tool is not None else None
+
         assert await harness.listed() == ["order", "invoice"]
         assert served() == CHANGED["description"], "it is served as the file has it"
         lock.unlink()

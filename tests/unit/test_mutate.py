@@ -25,6 +25,12 @@ def judge(rule, tool):
 
 def __repr__(self):
     return text(self)
+
+if TYPE_CHECKING:
+    register(judge)
+
+if __name__ == "__main__":
+    judge()
 '''
 
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -93,7 +93,8 @@ class KeptPage(NamedTuple):
     kept: KeptResult
 
 
-class PageRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PageRequest:
     """The requested part of a result, with the arguments of `read_page`."""
 
     offset: int | None = None
@@ -221,7 +222,7 @@ def _page(kept: KeptResult, asked: PageRequest, usual: int) -> str:
     if asked.limit is not None and asked.limit < 1:
         raise BadRead("`limit` is a number of tokens, 1 at least.")
     while True:
-        page = read_page(kept.document, **asked._asdict(), usual=min(usual, most), most=most)
+        page = read_page(kept.document, **asdict(asked), usual=min(usual, most), most=most)
         if bound is None or most <= _LEAST_PAGE or len(page.text.encode("utf-8", "replace")) <= bound:
             return page.text
         most //= 2
