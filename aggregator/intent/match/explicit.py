@@ -41,6 +41,8 @@ _VERB: Final = re.compile(
 _NAMED_BY: Final = frozenset({"ask", "让", "叫", "通过", "打开"})
 _DESCRIBED_BY: Final = frozenset({"with", "through", "ask", "通过", "让", "拿"})
 _THE: Final = re.compile(r"(?<![a-z])(?:the|your|our|my|this)(?![a-z])")
+# `call it a day` gives a name.
+_NAMING: Final = re.compile(r"\s*(?:it|that|this|them|us|me|him|her)(?: (?:a|an|the|my|our|your))?\s*")
 _RUNS: Final = frozenset({"run", "use"})
 _IMPERATIVE: Final = re.compile(rf"\s*(?:{any_of('greetings')}\s*){{0,3}}{any_of('imperatives')}")
 # 把 X 调用一次: the verb comes after the name.
@@ -158,6 +160,8 @@ def _named_call(
         return None
     if kind is not None or is_set_off(message, named):
         return call
+    if verb[0] == "call" and _NAMING.fullmatch(message.plain, verb.end(), message.words[named.first].start):
+        return None
     if verb["weak"] is not None and names.looks_like_code(message, named):
         return call
     chinese = not verb[0].isascii()

@@ -21,6 +21,7 @@ from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.nearest import nearest, nearest_servers
 from aggregator.intent.match.order import RankTools, order_tools
 from aggregator.intent.match.phrasing import is_forbidden
+from aggregator.intent.match.places import find_requests_to_servers
 from aggregator.intent.match.text import MessageText, folded
 
 Rule = Literal["handle", "explicit", "name", "ask", "nearest", "keyword"]
@@ -61,6 +62,7 @@ def find_hit(given: RuleInput) -> RuleHit | None:
         or _by_name(given, "explicit", (call for call in called if isinstance(call, NamedCall)))
         or _by_name(given, "name", find_leading_names(given.message, given.names))
         or _by_name(given, "ask", find_polite_requests(given.message, given.names))
+        or _by_name(given, "ask", find_requests_to_servers(given.message, given.names))
         or _by_nearest_name(given, [call for call in called if isinstance(call, UnknownToolCall)])
         or _by_keyword(given)
     )

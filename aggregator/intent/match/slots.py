@@ -19,7 +19,7 @@ _KIND_AFTER: Final = re.compile(rf"[\"'`”’」』》】)\]]{{0,6}}\s?(?:这�
 _FILLER: Final = re.compile(rf"[\s\"'`“”‘’「『《【\[(:]+|mcp__(?:aggregator__)?|{any_of('fillers')}")
 _MARKED: Final = re.compile(r"[`「『《【]\s*$")
 # Between a server and its tool: of, in.
-_OF: Final = re.compile(r"\s*(?:['’]s|的|里面?的|[中上]的|提供的|->|>)\s*|\s+")
+_OF: Final = re.compile(r"\s*(?:['’]s|的|里面?的?|[中上]的?|提供的|->|>)\s*|\s+")
 # A server that there is not, before a tool: 用 eks 的 get_pod_logs. An exact name of a tool counts all the same.
 _OF_ANOTHER: Final = re.compile(
     r"(?:[a-z0-9_.-]{1,30} ?[^\s,。:a-z0-9]{0,6}?|[^\s,。:a-z0-9]{1,8}) ?(?:的|里面?的|[中上]的|提供的|里) ?"

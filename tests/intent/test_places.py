@@ -1,0 +1,139 @@
+"""Requests to a server where something is to be done, each class in several spellings, and what only looks like one."""
+
+from typing import Final
+
+import pytest
+
+from aggregator.intent.match.intent import IntentMatcher, ServerWords
+from tests.intent.message_table import tool
+
+SERVERS: Final = {
+    "github": ("GitHub", ("create_issue", "list_issues")),
+    "notion": ("Notion", ("create_page", "search", "API-post-page")),
+    "exa": ("Exa", ("web_search_exa", "web_fetch_exa")),
+    "eks": ("EKS", ("get_pod_logs", "apply_yaml")),
+    "phone": ("Phone", ("call", "make_call", "message")),
+    "calendar": ("Calendar", ("day", "done", "list_events")),
+    "slack": ("Slack", ("post_message", "done")),
+}
+TOOLS: Final = tuple(tool(server, server, name) for server, (_, names) in SERVERS.items() for name in names)
+INTENTS: Final = IntentMatcher([ServerWords(server, server, said) for server, (said, _) in SERVERS.items()])
+
+CALLS: Final = (
+    "eks 的 get_pod_logs",
+    "eks的get_pod_logs",
+    "eks 里的 get_pod_logs",
+    "eks 中 get_pod_logs 看一下",
+    "github 的 create_issue 建一个",
+    "notion 里新建一页",
+    "notion里新建一页",
+    "在 notion 里新建一页",
+    "在 notion 中创建一个页面",
+    "去 notion 里加一条记录",
+    "到 notion 上写一篇笔记",
+    "notion 上新建页面",
+    "slack 里发一条消息",
+    "在 slack 上发条消息给小王",
+    "github 上建个 issue",
+    "search with exa for cats",
+    "search with exa for papers about llms",
+    "look up cats with exa",
+    "find papers with exa about cats",
+    "search exa for cats",
+    "search for cats with exa",
+    "create a page with notion about cats",
+    "create a page in notion",
+    "create an issue on github",
+    "post a message in slack: hello",
+    "use exa to search for cats",
+    "search github for issues about cats",
+    "list the pods in eks",
+    "fetch the page with exa please",
+    "search using exa for cats",
+    "search via exa for cats",
+    "帮我在notion里建一页",
+    "notion 里帮我建一页",
+    "用 notion 新建一页",
+    "can you search github for issues about memory",
+    "please create a page in notion called Ideas",
+    "请在notion里新建一页",
+    "麻烦你在 notion 里面添加一条",
+    "github 里搜一下 issue",
+    "exa 里查一下猫",
+    "check slack for messages from Ann",
+)
+NONE: Final = (
+    "call me when you are done",
+    "call me back later",
+    "call it a day",
+    "let's call it a day",
+    "call it done",
+    "let us call it quits",
+    "call us when it is ready",
+    "give me a call",
+    "call her tomorrow",
+    "call it what you like",
+    "call me Ishmael",
+    "use it or lose it",
+    "run it by me",
+    "I call it day",
+    "call that done",
+    "we call it a night",
+    "please call me once the message is sent",
+    "call me maybe",
+    "call it off",
+    "call the day off",
+    "run for your life",
+    "let it be done",
+    "use your day well",
+    "search with care",
+    "open with a joke",
+    "book a day off with Anna",
+    "find it with ease",
+    "notion of time",
+    "exa is a prefix",
+    "I have a notion",
+    "搜一下这个概念",
+    "eks 是什么",
+    "notion 里有什么",
+    "notion 里的页面很多",
+    "eks 的文档在哪",
+    "我在 notion 里写了一页",
+    "昨天在 notion 里新建了一页",
+    "eks 的价格",
+    "notion 好用吗",
+    "search with exa is slow",
+    "how do I search with exa for cats",
+    "why does search with exa for cats fail",
+    "don't search with exa for cats",
+    "write a post about github",
+    "create an account on github",
+    "explain how to create a page in notion",
+    "I create a page in notion every day",
+    "translate: create a page in notion",
+    "we search github for issues",
+    "never search github for issues",
+    "不要在 notion 里新建一页",
+    "怎么在 notion 里新建一页",
+    "notion 里新建一页要多久",
+    "notion 里怎么新建一页",
+    "notion 里不要新建页面",
+    "他在 notion 里新建一页",
+    "翻译：在 notion 里新建一页",
+)
+
+
+@pytest.mark.parametrize("message", CALLS)
+def test_a_server_named_as_place_or_means_is_asked_for(message: str) -> None:
+    """The tools are those of that server, with the tool that is named first."""
+    found = INTENTS.match(message, TOOLS, 5)
+    assert found.intent == "mcp"
+    (server,) = (name for name in SERVERS if name in message.lower())
+    assert {one.server for one in found.tools} == {server}
+    if "get_pod_logs" in message:
+        assert found.tools[0].own_name == "get_pod_logs"
+
+
+@pytest.mark.parametrize("message", NONE)
+def test_an_idiom_a_question_or_a_report_is_no_call(message: str) -> None:
+    assert INTENTS.match(message, TOOLS, 5).intent == "none"
