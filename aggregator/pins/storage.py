@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, in
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
-from aggregator.storage.records import BASELINE, PIN_FAULT, PINS_SUBJECT, ItemText, PinRow, SeenItem
+from aggregator.storage.records import BASELINE, PART, PIN_FAULT, PINS_SUBJECT, ItemText, PinRow, SeenItem
 from aggregator.storage.tables import pinned_items
 
 # In one statement.
@@ -189,7 +189,8 @@ class Pins:
 
         If two processes do this at a time, the first counts for both. `kinds`: the kinds whose first list this is, so
         that all their items are pinned; if another process has taken a baseline of a kind before, no item of it is
-        pinned. An item of another kind that waits for an approval stays unchanged.
+        pinned. With `PART` after it, the first list of a kind came in part. An item of another kind that waits for an
+        approval stays unchanged.
 
         Raises:
             StorageError: the database failed; nothing was written.
@@ -201,6 +202,7 @@ class Pins:
             self._lock(connection, server)
             known = {row["item"]: row for row in _rows_of(connection, own, "item", "kind", "digest")}
             taken = {kind for kind in kinds if _key(entry, BASELINE, kind) in known}
+            taken |= {whole for kind in kinds if _key(entry, BASELINE, whole := kind.removesuffix(PART)) in known}
             waiting = [
                 key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
             ]

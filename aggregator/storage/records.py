@@ -25,6 +25,8 @@ FLOW_SUBJECT: Final = "flow"
 BASELINE: Final = "baseline"
 # The kind of the row which says that pins of a server cannot be written; the name says why.
 PIN_FAULT: Final = "fault"
+# Ends the name of a baseline whose first list came in part.
+PART: Final = ":part"
 # Among the classes of a pin: the approved definition is served while the current one waits.
 SERVED: Final = "served"
 

@@ -213,3 +213,33 @@ async def test_settings_decide_about_new_tools(shop: ChangingServer, settings: J
         assert ("refund" in await harness.listed()) is shown
         await harness.settled()
     assert (await shop.rows())["tool", "refund"].held is not shown
+
+
+async def test_the_rest_of_a_first_list_that_came_in_part_is_not_new(shop: ChangingServer) -> None:
+    """The next list completes it, over a restart too; what comes after that waits."""
+    shop.says(tool("order"), breaks_off=True)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert await harness.listed() == ["order"]
+        await harness.settled()
+    shop.says(tool("order"), tool("invoice"), breaks_off=False)
+    for tools, expected in (([], ["order", "invoice"]), ([REFUND], ["order", "invoice"])):
+        shop.says(tool("order"), tool("invoice"), *tools)
+        async with running(shop.config(), storage=shop.storage) as harness:
+            assert await harness.listed() == expected
+            await harness.settled()
+    rows = await shop.rows()
+    assert rows["tool", "invoice"].approved_by == "first sight"
+    assert (rows["tool", "refund"].digest, rows["tool", "refund"].held) == (None, True)
+
+
+async def test_the_rest_of_a_first_list_counts_before_it_is_written(shop: ChangingServer) -> None:
+    shop.says(tool("order"), breaks_off=True)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert await harness.listed() == ["order"]
+        for tools in ([tool("order"), tool("invoice")], [tool("order"), tool("invoice"), REFUND]):
+            shop.says(*tools, breaks_off=False)
+            harness.app.upstreams["shop"].lists.read_again()
+            await until(lambda: len(harness.app.upstreams["shop"].definitions) == len(tools) + 1, "it is read")  # noqa: B023
+            assert await harness.listed() == ["order", "invoice"]
+        await harness.settled()
+    assert (await shop.rows())["tool", "refund"].held

@@ -259,7 +259,10 @@ class CatalogBuilder:
             self._known[key] = known
             upstream.faults.note_items(kind, known.warnings)
             if known.judged is not None and self._pins is not None:
-                self._pins.took_effect(known.judged, was_read=upstream.lists.was_read(kind))
+                lists = upstream.lists
+                self._pins.took_effect(
+                    known.judged, was_read=lists.was_read(kind), is_whole=lists.is_whole(kind), source=known.definitions
+                )
         return known
 
     def _examine_steps(

@@ -90,4 +90,4 @@ def signature(judged: JudgedList) -> object:
     baseline = None if judged.baseline is None else frozenset((pin.name, pin.digest) for pin in judged.baseline)
     same = frozenset((pin.name, pin.digest, pin.version) for pin in judged.same)
     adopting = frozenset((pin.name, pin.digest) for pin in judged.adopting)
-    return changes, baseline, frozenset(judged.removed), same, adopting, judged.provisional
+    return changes, baseline, frozenset(judged.removed), same, adopting, judged.provisional, judged.part

@@ -11,7 +11,7 @@ from aggregator.pins.app.known import seen_of, text_of
 from aggregator.pins.app.news import PinNews
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.values import PinKind, PinnedItem
-from aggregator.pins.gateway.state import JudgedList
+from aggregator.pins.gateway.state import JudgedList, part_of
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 
@@ -47,7 +47,9 @@ async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, 
     now, server = time.time(), judged.server
     if judged.baseline is not None and pins is not None:
         items = [text_of(item, judged.flagged.get(item.name, ())) for item in judged.baseline]
-        rows = await pins.take_baseline(server, items, BY_FIRST_SIGHT, now, [judged.kind])
+        rows = await pins.take_baseline(
+            server, items, BY_FIRST_SIGHT, now, [part_of(judged.kind) if judged.part else judged.kind]
+        )
         ours = [row for row in rows if row.kind == judged.kind and row.approved == now]
         news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:

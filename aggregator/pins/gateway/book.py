@@ -24,6 +24,7 @@ from aggregator.pins.gateway.state import (
     PinRules,
     ServerPins,
     UnwrittenPins,
+    part_of,
 )
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class PinBook:
         # The judged lists that the sights were computed from.
         self._sighted: dict[tuple[str, PinKind], JudgedList] = {}
         self._instructions: dict[str, tuple[str, ServerPins, PinRules, JudgedList]] = {}
+        # The first lists that came in part.
+        self._in_part: dict[tuple[str, PinKind], object] = {}
         # Another object after each list that took effect.
         self.moment: object = None
 
@@ -105,7 +108,7 @@ class PinBook:
         self._servers[server] = UNREAD
         self._instructions.pop(server, None)
         for kind in PIN_KINDS:
-            for kept in (self._judged, self._sights, self._sighted):
+            for kept in (self._judged, self._sights, self._sighted, self._in_part):
                 kept.pop((server, kind), None)
 
     def set_tools(self, parts: Iterable[ServerTools]) -> None:
@@ -133,6 +136,7 @@ class PinBook:
         self._sights = {key: sight for key, sight in self._sights.items() if key[0] in kept}
         self._sighted = {key: judged for key, judged in self._sighted.items() if key[0] in kept}
         self._judged = {key: judged for key, judged in self._judged.items() if key[0] in kept}
+        self._in_part = {key: source for key, source in self._in_part.items() if key[0] in kept}
         self._instructions = {server: one for server, one in self._instructions.items() if server in kept}
 
     # -- what is listed
@@ -160,15 +164,25 @@ class PinBook:
             log.error("%s: its %ss cannot be compared with what was approved", config.id, kind, exc_info=error)
             return replace(unprotected(config.id, kind, listed, rules, NOT_COMPARED), sight=sight)
 
-    def took_effect(self, judged: JudgedList, *, was_read: bool = True) -> None:
+    def took_effect(
+        self, judged: JudgedList, *, was_read: bool = True, is_whole: bool = True, source: object = None
+    ) -> None:
         """Note that a judged list is shown now: its new items count as pinned from now on.
 
-        was_read: the server has sent the list; it is not one that another connection or process left behind.
+        was_read: the server has sent the list; it is not one that another connection or process left behind. is_whole:
+        all of it came. source: the list as it was read; the same one twice is not the next list.
         """
         key, sight = (judged.server, judged.kind), judged.sight
         adopted = {one.change.name: one.change.after for one in judged.changes if one.adopted}
-        if judged.baseline and was_read:
-            sight = UnwrittenPins({item.name: item for item in judged.baseline}, judged.flagged)
+        first = self._is_first(judged)
+        if judged.baseline is not None and not first and self._in_part.get(key, judged) is source:
+            judged = replace(judged, baseline=None)
+        if judged.baseline is not None and first and not is_whole:
+            self._in_part[key] = source
+        if judged.baseline is not None and was_read and (judged.baseline or not (first and is_whole)):
+            before = sight.baseline or {} if sight is not None else {}
+            items = {**before, **{item.name: item for item in judged.baseline}}
+            sight = UnwrittenPins(items, judged.flagged, part=first and not is_whole)
         if adopted:
             sight = sight or UnwrittenPins()
             sight = replace(sight, adopted={**sight.adopted, **adopted})
@@ -176,13 +190,21 @@ class PinBook:
             self._sighted[key] = judged
         self._set_sight(judged.server, judged.kind, sight)
         if sight is not None:
-            first = tuple(sight.baseline.values()) if sight.baseline is not None else judged.baseline
+            baseline = tuple(sight.baseline.values()) if sight.baseline is not None else judged.baseline
             adopting = tuple(sight.adopted.values())
-            judged = replace(judged, baseline=first, flagged=sight.flagged, adopting=adopting, sight=sight)
+            judged = replace(
+                judged, baseline=baseline, flagged=sight.flagged, adopting=adopting, sight=sight, part=sight.part
+            )
         self._judged[key] = judged
         self.moment = object()
         if judged.has_news:
             self.on_news()
+
+    def _is_first(self, judged: JudgedList) -> bool:
+        """Return whether nothing of the kind was seen before, not even a list that came in part."""
+        sight = self._sights.get((judged.server, judged.kind))
+        taken = self.of(judged.server).taken
+        return (sight is None or sight.baseline is None) and part_of(judged.kind) not in taken
 
     def judged(self, server: str) -> list[JudgedList]:
         """Return the findings for the lists of a server and for its instructions."""
@@ -295,10 +317,11 @@ def unwritten(sight: UnwrittenPins, kind: PinKind, pins: ServerPins) -> Unwritte
     """Return what of a sight is not among these pins; None if all is."""
     if not pins.readable:
         return sight
-    baseline = None if kind in pins.taken or pins.locked else sight.baseline
+    written = sight.part and part_of(kind) in pins.taken
+    baseline = None if written or kind in pins.taken or pins.locked else sight.baseline
     known = pins.adopted if pins.locked else pins.pins
     adopted = {name: item for name, item in sight.adopted.items() if (kind, name) not in known}
-    return UnwrittenPins(baseline, sight.flagged, adopted) if baseline is not None or adopted else None
+    return UnwrittenPins(baseline, sight.flagged, adopted, sight.part) if baseline is not None or adopted else None
 
 
 def _digests(items: Mapping[str, PinnedItem]) -> set[tuple[str, str]]:

@@ -23,6 +23,7 @@ from aggregator.pins.gateway.state import (
     PinRules,
     ServedItem,
     ServerPins,
+    part_of,
 )
 
 _NOT_READ: Final = "what was approved cannot be read now"
@@ -198,6 +199,10 @@ def _version(pin: PinnedItem, served: Any) -> str:
 def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, PinnedItem]) -> Steps[JudgedList]:
     server, kind, listed, known, rules, *_ = asked
     held: dict[str, HeldItem] = {}
+    rest: list[PinnedItem] | None = None
+    if part_of(kind) in known.taken and kind not in known.taken and not (rules.asks or known.locked):
+        # What a first list lacked, which came in part, is no news.
+        rest = []
     served: dict[str, ServedItem] = {}
     changes: list[JudgedChange] = []
     left = _left(known)
@@ -216,12 +221,17 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
                 served[change.name] = ServedItem(approved, _version(pin, approved), why)
                 changes.append(JudgedChange(change, holds, adopted=False, served=True))
                 continue
+        if new and rest is not None:
+            holds = False
         if new and not holds:
             too_much = _not_remembered(change.after, left, rules)
             if too_much:
                 held[change.name] = HeldItem(server, kind, change.name, too_much)
                 continue
             left -= change.key not in known.seen
+        if new and rest is not None:
+            rest.append(change.after)
+            continue
         if holds:
             before = change.before.key if change.before is not None else change.key
             added = "new" in change.classes and kind in known.taken
@@ -237,4 +247,5 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
     ]
     # Those that were noted as gone are noted without a digest.
     removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
-    return JudgedList(server, kind, held, changes=tuple(changes), removed=removed, same=tuple(same), served=served)
+    baseline = tuple(rest) if rest is not None else None
+    return JudgedList(server, kind, held, baseline, {}, tuple(changes), removed, tuple(same), served=served)

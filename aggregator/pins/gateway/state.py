@@ -5,6 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from aggregator.pins.decide.values import ItemChange, ItemKey, OnChange, PinKind, PinnedItem
+from aggregator.storage.records import PART
+
+
+def part_of(kind: PinKind) -> str:
+    """Return the name of a baseline of this kind whose first list came in part."""
+    return f"{kind}{PART}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -12,13 +18,15 @@ class UnwrittenPins:
     """The items of one kind that took effect and are not stored as pins yet. They count as pins at once: the next list
     is compared with them, whether or not they could be written.
 
-    baseline: the first list, by name; None if a baseline was taken before. flagged: items of the baseline that have
+    baseline: the first list, by name; None if a baseline was taken before. part: the rest of the first list is still to
+    come. flagged: items of the baseline that have
     flags, by name. adopted: new items that the settings accept, by name.
     """
 
     baseline: Mapping[str, PinnedItem] | None = None
     flagged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     adopted: Mapping[str, PinnedItem] = field(default_factory=dict)
+    part: bool = False
 
     @property
     def items(self) -> Mapping[str, PinnedItem]:
@@ -30,7 +38,8 @@ class UnwrittenPins:
 class ServerPins:
     """The pins of one server at one moment, immutable.
 
-    pins: the approved definitions, by kind and name. taken: the kinds with a baseline, which may be an empty list.
+    pins: the approved definitions, by kind and name. taken: the kinds with a baseline, which may be an empty list, and
+    `part_of` those whose first list came in part: the next one completes it.
     approved: when each item was approved, in seconds since 1970. seen: the digests noted in place of pinned items,
     empty for removed items. locked: the pins come from the lock file, and there is no first sight. adopted: with
     `locked`, the items that the settings accepted since then. readable: False if the pins could not be read. texts:
@@ -53,7 +62,7 @@ class ServerPins:
     def with_sight(self, kind: PinKind, sight: UnwrittenPins) -> "ServerPins":
         """Return the pins with what took effect of one kind."""
         seen: dict[ItemKey, PinnedItem] = {(kind, name): item for name, item in sight.items.items()}
-        taken = self.taken if sight.baseline is None else self.taken | {kind}
+        taken = self.taken if sight.baseline is None else self.taken | {part_of(kind) if sight.part else kind}
         # Items that the lock file lacks are new each time; only `adopted` has those that the settings accepted.
         adopted = {**seen, **self.adopted} if self.locked else self.adopted
         pins = self.pins if self.locked else {**seen, **self.pins}
@@ -139,7 +148,8 @@ class JudgedList:
     items that are to be pinned, since the settings accept them. flagged: items of the baseline that have flags, by
     name. changes: the differences from the pins. removed: pinned items that the list lacks. same: unchanged items that
     were noted as changed, or have another version now. provisional: changes are not compared yet, since the pinned
-    definitions are still unread. sight: the other basis of comparison besides the pins.
+    definitions are still unread. sight: the other basis of comparison besides the pins. part: the baseline came in
+    part.
     """
 
     server: str
@@ -154,6 +164,7 @@ class JudgedList:
     adopting: tuple[PinnedItem, ...] = ()
     sight: UnwrittenPins | None = None
     served: Mapping[str, ServedItem] = field(default_factory=dict)
+    part: bool = False
 
     @property
     def has_news(self) -> bool:
