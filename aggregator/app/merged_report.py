@@ -56,6 +56,9 @@ def _worse(one: dict[str, Any], other: Mapping[str, Any], name: str) -> dict[str
     """Return the replica's view of the server if it is worse, with the calls of both."""
     calls = one["in_flight"] + other["in_flight"]
     wrong = {key: side[key] for key in _OF_SERVER for side in (other, one) if side.get(key)}
+    own = [side["own_connections"] for side in (one, other) if "own_connections" in side]
+    if own:
+        wrong["own_connections"] = sum(own)
     if _rank(other["state"]) < _rank(one["state"]):
         reason = f"{name}: {other['reason']}" if other["reason"] else name
         one = {**other, "reason": reason}

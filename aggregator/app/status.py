@@ -157,6 +157,7 @@ def condition(upstream: Upstream, tools: int) -> dict[str, Any]:
         "in_flight": upstream.in_flight,
         "next_try": round(now.next_try, 3) if now.next_try is not None else None,
         "health": upstream.health.report(),
+        **({"own_connections": upstream.own_connections} if upstream.own_connections is not None else {}),
     }
 
 

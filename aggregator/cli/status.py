@@ -159,6 +159,11 @@ def _replica_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _own_note(server: Mapping[str, Any]) -> str:
+    own = server.get("own_connections")
+    return "" if own is None else f"it asks during calls: {own} connection{'s' if own != 1 else ''} for single hosts"
+
+
 def _held_note(server: Mapping[str, Any]) -> str:
     held, waiting = server.get("held", 0), server.get("waiting", 0)
     if waiting:
@@ -180,7 +185,7 @@ def _row(name: str, server: Mapping[str, Any], now: float) -> tuple[str, ...]:
         str(server["tools"]),
         str(server["in_flight"]),
         f"in {_span(following - now)}" if following is not None else "-",
-        one_line("; ".join(filter(None, (server["reason"], instead, _held_note(server))))),
+        one_line("; ".join(filter(None, (server["reason"], instead, _held_note(server), _own_note(server))))),
     )
 
 

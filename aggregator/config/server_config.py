@@ -16,7 +16,7 @@ from aggregator.secret_sources.reference import DeferredText
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]
 Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
-Isolation = Literal["shared", "per_agent", "per_session"]
+Isolation = Literal["auto", "shared", "per_agent", "per_session"]
 Start = Literal["eager", "lazy", "on_call"]
 
 
@@ -137,10 +137,11 @@ class ServerConfig(ConfigModel):
         examples=["legacy"],
     )
     isolation: Isolation = Field(
-        default="shared",
-        description="Who shares a connection: `shared` all hosts, `per_agent` the hosts of one agent, `per_session` "
-        "none: each host session has its own, with `stdio` a process of its own. Servers that keep state between "
-        "calls may need that, and programs that ask users questions while several hosts use them.",
+        default="auto",
+        description="Who shares a connection: `auto` all hosts, until a program has asked a host something during a "
+        "call: from then on, hosts that use it at the same time have processes of their own; `shared` all hosts in any "
+        "case, `per_agent` the hosts of one agent, `per_session` none: each host session has its own, with `stdio` a "
+        "process of its own. Servers that keep state between calls may need `per_session`.",
         examples=["per_session"],
     )
     tools: ToolsConfig = Field(

@@ -43,7 +43,7 @@ class SessionChoice:
         self._isolated = isolated
         self._start = start
         self._redaction = redaction
-        self._one_for_all = config.value.isolation == "shared" and (auth is None or auth.per == "shared")
+        self._one_for_all = config.value.isolation in ("auto", "shared") and (auth is None or auth.per == "shared")
 
     def __repr__(self) -> str:
         return f"<SessionChoice for {self._config.value.id}>"
@@ -53,7 +53,10 @@ class SessionChoice:
         session = self._connection.session
         if session is None or session.connection.ended.done():
             return None
-        return session if caller is None or session.fits(caller, shared=self._one_for_all) else None
+        if caller is None:
+            return session
+        fits = session.fits(caller, shared=self._one_for_all) and not self._isolated.separate(caller, session)
+        return session if fits else None
 
     async def of(self, caller: Caller | None, limit: float) -> UpstreamSession:
         """Return the session for a request of this caller, within `limit` seconds.
@@ -64,7 +67,9 @@ class SessionChoice:
         session = self._connection.session
         if session is None or session.over:
             session = await self.shared(limit)
-        if caller is not None and not session.fits(caller, shared=self._one_for_all):
+        if caller is not None and (
+            not session.fits(caller, shared=self._one_for_all) or self._isolated.separate(caller, session)
+        ):
             with self._redaction.redacting_errors():
                 session = await self._isolated.session(caller, session, limit)
         return session

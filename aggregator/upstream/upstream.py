@@ -125,6 +125,11 @@ class Upstream:
         why = f" ({self.reason})" if self.reason else ""
         return f"<Upstream {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
 
+    @property
+    def own_connections(self) -> int | None:
+        """The number of connections of single hosts, since the server asks during calls; None if it does not."""
+        return self._isolated.own_connections if self._isolated.separates else None
+
     # -- its state
 
     @property

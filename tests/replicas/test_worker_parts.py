@@ -247,6 +247,15 @@ def test_what_is_wrong_with_a_server_at_one_replica_is_told(key: str) -> None:
         assert found["servers"]["a"] == {**state, key: expected}
 
 
+def test_connections_of_single_hosts_are_counted_at_all_replicas() -> None:
+    state = {"state": "ready", "reason": "", "in_flight": 0, "tools": 1}
+    asks = {"servers": {"a": {**state, "own_connections": 2}}}
+    quiet = {"servers": {"a": state}}
+    for own, theirs, expected in ((asks, asks, 4), (asks, quiet, 2), (quiet, asks, 2), (quiet, quiet, None)):
+        found = merge_reports(own, "id0", [ReplicaAnswer(replica(0), own), ReplicaAnswer(replica(1), theirs)])
+        assert found["servers"]["a"].get("own_connections") == expected
+
+
 @pytest.mark.parametrize(("quota", "expected"), [("max 100000", None), ("150000 100000", 2), ("10000 100000", 1)])
 def test_a_container_has_the_cores_it_is_given(tmp_path: Path, quota: str, expected: int | None) -> None:
     file = tmp_path / "cpu.max"

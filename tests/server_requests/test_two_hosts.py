@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.domain.errors import RpcError
 from aggregator.upstream.sessions.request import UpstreamRequest
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness, write_config
@@ -148,7 +149,7 @@ async def test_equal_uris_are_each_hosts_own(libraries: ServerHarness, frontend:
 @pytest.mark.parametrize(("frontend", "version"), FRONTENDS_AND_ERAS)
 async def test_one_pipe_for_all_cannot_tell(open_harness: OpenHarness, frontend: str, version: str, key: str) -> None:
     """Nobody is asked while two use it, and the error says what helps; alone a host is asked."""
-    harness = open_harness({"one": stdio_entry("legacy")})
+    harness = open_harness({"one": stdio_entry("legacy", isolation="shared")})
     params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
     async with harness.host(frontend, version, capabilities=ABLE) as host, harness.host(frontend, version) as other:
         held = other.call("one.hold", {"key": key})
@@ -162,6 +163,96 @@ async def test_one_pipe_for_all_cannot_tell(open_harness: OpenHarness, frontend:
         await host.call("one.release", {"key": key}).result()
         await held.result()
         await _is_asked(host, params)
+
+
+@pytest.mark.parametrize(("frontend", "version"), FRONTENDS_AND_ERAS)
+async def test_a_server_that_asks_gets_a_process_for_each_host(
+    open_harness: OpenHarness, frontend: str, version: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """5 of issue 32: without a setting, only the first question that is nobody's is refused."""
+    caplog.set_level("INFO")
+    harness = open_harness({"one": stdio_entry("legacy")})
+    params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+    upstream = harness.app.upstreams["one"]
+    async with (
+        harness.host(frontend, version, capabilities=ABLE) as host,
+        harness.host(frontend, version) as other,
+    ):
+        held = other.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        assert upstream.own_connections is None
+        (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
+        assert "call again" in error["error"]["message"]
+        assert upstream.own_connections is not None
+        # The other host is in the middle of its call, and cannot be asked: it stays where it is.
+        again = {**params, "arguments": {**params["arguments"], "key": f"{key} again"}}
+        await _is_asked(host, again)
+        assert upstream.own_connections == 1
+        told = (await other.call("list_servers", {}).result())["content"][0]["text"]
+        assert "hosts at the same time have connections of their own" in told
+        await other.call("one.release", {"key": key}).result()
+        assert (await held.result())["content"][0]["text"] == key
+    assert sum("asks hosts during calls" in one.message for one in caplog.records) == 1
+
+
+async def test_what_a_server_asks_at_its_start_separates_nobody(open_harness: OpenHarness, key: str) -> None:
+    """5 of issue 32: without a call of a host, a question is for no host, and processes are not made for it."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+    session = upstream.shared.session
+    assert session is not None
+    with pytest.raises(RpcError, match="No host can be asked"):
+        await session.back_channel.on_request("roots/list", {}, None)
+    assert upstream.own_connections is None
+
+
+async def test_a_program_that_runs_once_is_shared_again(
+    open_harness: OpenHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5 of issue 32: a process that cannot be had costs no call."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+
+    def full(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("aggregator.upstream.sessions.side_connection.SideConnections.has_room", full)
+    params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+    async with (
+        harness.host("sse", VERSION, capabilities=ABLE) as host,
+        harness.host("sse", VERSION, capabilities=ABLE) as other,
+    ):
+        held = other.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        for _ in range(3):
+            assert "error" in text_as_json(await host.ask("tools/call", params).result())["answers"][0][0]
+        await host.call("one.release", {"key": key}).result()
+        assert (await held.result())["content"][0]["text"] == key
+    assert upstream.own_connections == 0
+
+
+async def test_hosts_one_after_the_other_share_a_process(open_harness: OpenHarness, key: str) -> None:
+    """5 of issue 32: a process is made only for a host that uses the server while another does."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+    async with (
+        harness.host("sse", VERSION, capabilities=ABLE) as one,
+        harness.host("sse", VERSION, capabilities=ABLE) as two,
+        harness.host("sse", VERSION) as silent,
+    ):
+        for number, host in enumerate((one, two)):
+            await _is_asked(host, {"name": "one.ask", "arguments": {"key": f"{key} {number}", "rounds": [[FORM]]}})
+        assert upstream.own_connections == 0
+        one.inbox.messages.clear()
+        first = one.ask("tools/call", {"name": "one.ask", "arguments": {"key": f"{key} 3", "rounds": [[FORM], [FORM]]}})
+        await reply(one, await asked(one), accept("first"))
+        # Others that come while it runs do not make its questions unclear, whether they can be asked or not.
+        seen = [text_as_json(await host.call("one.seen").result())["pid"] for host in (two, silent, two, silent)]
+        assert (seen[0], seen[1]) == (seen[2], seen[3])
+        assert len({*seen, text_as_json(await one.call("one.seen").result())["pid"]}) == 3
+        await reply(one, await asked(one, 2), accept("second"))
+        assert text_as_json(await first.result())["answers"] == [[accept("first")], [accept("second")]]
+        assert upstream.own_connections == 1
 
 
 async def _is_asked(host: ScriptedHost, params: Json) -> None:

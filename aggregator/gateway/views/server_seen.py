@@ -21,8 +21,9 @@ class ServerSeen:
 
     `since` is the time of its last change of state, in seconds since 1970; `answered_by` are the servers that answer
     its calls now; `held` are the items that are not shown until approved, `waiting` those that are served as they were
-    approved while newer definitions wait; `faults` describe errors in its lists and messages;
-    `unsearchable`: its tools cannot be found by words.
+    approved while newer definitions wait; `faults` describe errors in its lists and messages; `asks`: it asks hosts
+    during calls, so that hosts at the same time have connections of their own. `unsearchable`: its tools cannot be
+    found by words.
     """
 
     config: ServerConfig
@@ -42,12 +43,14 @@ class ServerSeen:
     faults: tuple[str, ...] = ()
     unsearchable: bool = False
     waiting: tuple[HeldItem, ...] = ()
+    asks: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about problems besides its state, in our own words."""
         search = UNSEARCHABLE if self.unsearchable else ""
-        return tuple(filter(None, (held_note(self.held, self.waiting), *self.faults, search)))
+        asks = "it asks during calls: hosts at the same time have connections of their own" if self.asks else ""
+        return tuple(filter(None, (held_note(self.held, self.waiting), *self.faults, search, asks)))
 
     @property
     def name(self) -> str:
@@ -84,4 +87,5 @@ def server_seen(
         skills=skills,
         faults=upstream.faults.for_agents(),
         waiting=tuple(waiting),
+        asks=upstream.own_connections is not None,
     )

@@ -41,9 +41,14 @@ _LOG_MESSAGE: Final = "notifications/message"
 
 @dataclass(slots=True)
 class AskingHabit:
-    """The way a server asks. `asks` is set once it has sent a request to the host that does not tell for which call."""
+    """The way a server asks. `asks` is set once it has sent a request to the host that does not tell for which call,
+    `in_calls` once it has done so while calls of hosts were running. `separates`: hosts then get connections of their
+    own (`isolation: auto`).
+    """
 
     asks: bool = False
+    in_calls: bool = False
+    separates: bool = False
 
 
 # The handler of notifications that belong to no call.
@@ -117,6 +122,15 @@ class BackChannel:
             return True
         return not self._given_up() <= {host}
 
+    def doubtful(self, caller: Caller) -> bool:
+        """Return True if a question could not be told from one for another host, once a call of this one runs too."""
+        host, able = caller.identity, caller.abilities != NOTHING
+        for call in self._running:
+            other = call.caller
+            if other is not None and other.identity != host and (able or other.abilities != NOTHING):
+                return True
+        return able and not self._given_up() <= {host}
+
     # -- calls
 
     def enter(self, running: RunningCall) -> None:
@@ -183,7 +197,7 @@ class BackChannel:
             raise RpcError(METHOD_NOT_FOUND, "what it is sent comes back, so it is no MCP server")
         if method not in QUESTIONS:
             raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
-        self._habit.asks |= origin is None
+        self._note_habit(origin)
         caller, calls = self._addressee(origin)
         if any(call.request_count >= ASKED_AT_MOST or len(call.questions) >= OPEN_AT_MOST for call in calls) or (
             len(self._waiting) >= OPEN_AT_MOST * max(1, len(self._running))
@@ -193,6 +207,18 @@ class BackChannel:
         if method == ELICIT:
             self._remember_page(params, caller)
         return await self._ask(caller, calls, method, params)
+
+    def _note_habit(self, origin: RunningCall | None) -> None:
+        """Take note that the server asks; not of what it asks at its start, such as for roots, which is for no call."""
+        self._habit.asks |= origin is None
+        if origin is None and not self._habit.in_calls and any(call.caller is not None for call in self._running):
+            self._habit.in_calls = True
+            if self._habit.separates:
+                log.info(
+                    "%s asks hosts during calls: from now on, hosts that use it at the same time have connections of "
+                    "their own (isolation: auto)",
+                    self._server,
+                )
 
     async def _ask(
         self, caller: Caller, calls: set[RunningCall], method: str, params: dict[str, Any]
@@ -254,9 +280,15 @@ class BackChannel:
             raise RpcError(METHOD_NOT_FOUND, "No host can be asked: no call is running that this could belong to.")
         said = (
             "Several hosts use this connection, or did until a call was given up a moment ago, so it cannot be told "
-            "whose question this is. Set `isolation` of "
-            f"the server {self._server!r} in the aggregator's configuration to `per_session` or `per_agent`."
+            "whose question this is. "
         )
+        if self._habit.separates:
+            said += "From now on, hosts that use it at the same time have connections of their own: call again."
+        else:
+            said += (
+                f"Set `isolation` of the server {self._server!r} in the aggregator's configuration to `auto`, "
+                "`per_session` or `per_agent`."
+            )
         if not self._warned:
             self._warned = True
             log.warning("%s asked something that was refused: %s", self._server, said)

@@ -72,7 +72,7 @@ class Connector:
         self._redaction = redaction
         self._reaper = reaper
         self._on_notification = on_notification
-        self.habit = AskingHabit()
+        self.habit = AskingHabit(separates=config.isolation == "auto")
         self._worked: tuple[str, EraChoice] | None = None
 
     async def complete(self, config: ServerConfig) -> ServerConfig:

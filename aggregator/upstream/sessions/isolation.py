@@ -50,6 +50,10 @@ log = logging.getLogger(__name__)
 IDLE_LIMIT: Final = 1800.0
 # Seconds that a call waits for a connection of the era of its host, before it uses one of the other era.
 OTHER_ERA_WAIT: Final = 10.0
+# Seconds that a call waits for a connection of its host's own, before it uses the shared one.
+OWN_WAIT: Final = 10.0
+# Seconds without an attempt to give hosts connections of their own, after one failed.
+OWN_PAUSE: Final = 300.0
 # Seconds without an attempt to connect in the era of the host, after a failure that may pass.
 OTHER_ERA_PAUSE: Final = 300.0
 # After so many calls in a row without an answer, a process that only some hosts use is replaced.
@@ -89,9 +93,33 @@ class IsolatedSessions:
         self._tasks = Tasks(f"isolated sessions of {config.value.id}")
         self._one_session_only = False
         self._one_era_until = 0.0
+        self._shared_until = 0.0
 
     def __repr__(self) -> str:
         return f"<IsolatedSessions of {self._config.value.id}: {len(self._sides)}>"
+
+    @property
+    def own_connections(self) -> int:
+        """The number of open connections of single hosts."""
+        return sum(side.key.scope is not None for side in self._sides)
+
+    @property
+    def separates(self) -> bool:
+        """True if hosts at the same time have connections of their own, since the server asks (`isolation: auto`)."""
+        habit = self._connector.habit
+        return habit.separates and habit.in_calls and not self._clients.single
+
+    def separate(self, caller: Caller, base: UpstreamSession) -> bool:
+        """Return True if a caller needs another connection: it has one of its own, or a question of the server could
+        not be told from one for another host that uses the shared connection now.
+        """
+        if not self._connector.habit.in_calls or not self.separates or base.cheap or base.negotiated.era != "legacy":
+            return False
+        if self._shared_until > asyncio.get_running_loop().time():
+            return False
+        own = SideKey(("session", caller.session), "legacy", caller.abilities) if caller.session is not None else None
+        side = self._sides.get(own) if own is not None else None
+        return (side is not None and not side.over) or base.back_channel.doubtful(caller)
 
     @property
     def busy(self) -> bool:
@@ -113,8 +141,10 @@ class IsolatedSessions:
         Raises:
             UpstreamError: none could be opened.
         """
-        own, together = base.negotiated.era, self._clients.single or self._config.value.isolation == "shared"
+        own, together = base.negotiated.era, self._clients.single or self._config.value.isolation in ("auto", "shared")
         account = self._account(caller)
+        if account is None and self.separate(caller, base):
+            return await self._separated(caller, base, min(limit, OWN_WAIT))
         if self._era(caller, base) != own:
             found = await self._of_era("legacy", caller, base, min(limit, OTHER_ERA_WAIT), together=together)
             if found is not None:
@@ -136,6 +166,20 @@ class IsolatedSessions:
                 "%s gives hosts that can be asked something no session of their own: %s", self._config.value.id, error
             )
             self._one_session_only = True
+            return base
+
+    async def _separated(self, caller: Caller, base: UpstreamSession, limit: float) -> UpstreamSession:
+        """Return another connection for a host, its own if it can be asked; the shared one while there can be none."""
+        server, side = self._config.value.id, None
+        try:
+            # Those that cannot be asked share one.
+            side = self._side(caller, base, base.negotiated.era, together=caller.abilities == NOTHING)
+            return await side.wait_open(server, limit, caller.identity)
+        except UpstreamError as error:
+            if side is None or side.opened.done():
+                # The program may be one that runs only once, or as many are in use as there may be.
+                self._shared_until = asyncio.get_running_loop().time() + OWN_PAUSE
+                log.warning("%s: hosts share its connection for a while, and may not be asked: %s", server, error)
             return base
 
     async def lister(self, base: UpstreamSession) -> UpstreamSession:
