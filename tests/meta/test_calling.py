@@ -42,6 +42,8 @@ async def test_every_form_that_models_send(open_harness: OpenHarness, sent: Json
     [
         ({}, "needs `name`"),
         ({"name": 5}, "needs `name`"),
+        ({"tool_id": "maps.drive", "a": 1}, "You sent 'tool_id', 'a'."),
+        ({"arguments": {"city": "Oslo"}}, "You sent 'city'."),
         ({"name": "maps.drive", "arguments": "{not json"}, "no JSON object"),
         ({"name": "maps.drive", "arguments": [1]}, "must be a JSON object"),
         ({"name": "maps.drive", "arguments": {"a": 1}, "b": 2}, "'b' beside `arguments`"),

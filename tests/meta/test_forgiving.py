@@ -127,6 +127,8 @@ async def test_what_is_denied_as_it_is_written_is_not_taken_for_another(open_har
             )
         ),
         ({"toolName": "get_weather", "toolArguments": CITY}, "get_weather", CITY),
+        ({"arguments": {"name": "get_weather", "arguments": CITY}}, "get_weather", CITY),
+        ({"input": {"tool": "get_weather", "input": CITY}}, "get_weather", CITY),
         ({"function": "get_weather", "arguments": CITY}, "get_weather", CITY),
         ({"name": "git.run", "function": "main"}, "run", {"function": "main"}),
         ({"name": "get_weather", "arguments_json": '{"city": "Oslo"}'}, "get_weather", CITY),
@@ -282,6 +284,11 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
             {"context": 2, "case": True, "count": False},
         ),
         ("read_result", {"id": "agr_1"}, {"handle": "agr_1"}),
+        ("read_result", {"params": {"id": "agr_1"}}, {"handle": "agr_1"}),
+        ("search_tools", {"arguments": {"q": "x", "limit": "3"}}, {"query": "x", "limit": 3}),
+        ("search_tools", {"input": "x"}, {"input": "x"}),
+        ("search_tools", {"arguments": {"q": "x"}, "limit": 3}, {"arguments": {"q": "x"}, "limit": 3}),
+        ("describe_tools", {"other": {"names": ["a.b"]}}, {"other": {"names": ["a.b"]}}),
         (
             "read_result",
             {"uri": "u", "pattern": "a", "start": 5, "max_tokens": 9},

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aggregator.domain.errors import BadArguments
+from aggregator.schemas.coerce import HOLDERS
 from aggregator.wire.codec import decode_from_host
 
 # Other names of members, by the meta tool.
@@ -54,6 +55,7 @@ def in_form(tool: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> d
         BadArguments: one thing is given under two names.
     """
     known, others = schema["properties"], _MEMBERS.get(tool, {})
+    given = given if known.keys() & given.keys() else unwrapped(given)
     found: dict[str, Any] = {}
     for name, value in given.items():
         own = others.get(name, name) if name not in known else name
@@ -64,6 +66,12 @@ def in_form(tool: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> d
             raise BadArguments(tool, f"{tool} was given `{own}` twice, also as another name for it: give it once.")
         found[own] = meant
     return found
+
+
+def unwrapped(given: Any) -> Any:
+    """Return the object in the one member that holds all arguments once more; any other value unchanged."""
+    held = next(iter(given.values())) if isinstance(given, Mapping) and len(given) == 1 else None
+    return held if isinstance(held, dict) and next(iter(given)) in HOLDERS else given
 
 
 def _same(one: Any, other: Any) -> bool:

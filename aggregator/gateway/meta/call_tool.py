@@ -14,7 +14,7 @@ from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.error_text import error_text
-from aggregator.gateway.meta.argument_aliases import unfenced
+from aggregator.gateway.meta.argument_aliases import unfenced, unwrapped
 from aggregator.gateway.meta.name_resolution import ResolvedTools, several
 from aggregator.gateway.meta.tool import MetaTool, meta_record
 from aggregator.schemas.coerce import HOLDERS
@@ -51,7 +51,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
         BadArguments: there is no name or more than one, the arguments are no object, or are given twice.
     """
     outer = params["name"]
-    given = _object(outer, params.get("arguments"))
+    given = unwrapped(_object(outer, params.get("arguments")))
     used, meant = await _named(outer, given, read)
     tool = _only(meant)
     own = _own_members(tool)
@@ -79,7 +79,8 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
     keys = [name for name in _NAMES if isinstance(given.get(name), str) and given[name]]
     keys = keys or [name for name in _OTHER_NAMES if isinstance(given.get(name), str) and given[name]]
     if not keys:
-        raise BadArguments(outer, f"{outer} needs `name`, the name of a tool as search_tools shows it.")
+        came = f" You sent {members(given)}." if given else ""
+        raise BadArguments(outer, f"{outer} needs `name`, the name of a tool as search_tools shows it.{came}")
     if len({given[name] for name in keys}) == 1:
         keys = keys[:1]
     found = {name: await read(given[name]) for name in keys}
