@@ -89,6 +89,16 @@ async def test_an_application_calls_match_intent_though_no_list_has_it(open_harn
         assert found["tools"] == ["maps.get_weather"]
 
 
+async def test_auto_counts_as_the_stated_cost_does(open_harness: OpenHarness) -> None:
+    """Proves: F5, D9. What `/metrics` calls the cost of the whole list is what the budget is compared with."""
+    async with open_harness(expose="auto") as harness:
+        await harness.listed(harness.host("local"))
+        ((whole, _),) = harness.app.gateway.list_costs().values()
+    for budget, expected in ((whole, ALL), (whole - 1, META)):
+        async with open_harness(expose="auto", expose_budget=budget) as harness:
+            assert names(await harness.listed(harness.host("local"))) == expected
+
+
 async def test_auto_decides_for_each_agent_by_what_it_may_call(open_harness: OpenHarness) -> None:
     """Proves: F5, D4. A long list is short for one agent and whole for another, by their own costs."""
     policies = {"agents": {"all": {"allow": ["*"]}, "few": {"allow": ["maps.drive"]}}}

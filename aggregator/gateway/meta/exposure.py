@@ -31,6 +31,8 @@ def exposed_at(config: Config) -> dict[str, Expose]:
     return {frontend: getattr(config, frontend).expose or config.expose for frontend in ("http", "sse", "stdio")}
 
 
+# Bytes of a list that count as a token, in the metric and for `auto`.
+_BYTES: Final = 4
 # Agents whose short list is cached.
 _KEPT: Final = 256
 # Up to so many tools are chosen from without slices.
@@ -125,7 +127,7 @@ class Exposure:
         for tool in listing.tools:
             yield
             size += len(render(tool, "canonical"))
-        return size // 4
+        return size // _BYTES
 
     def is_short(self, listing: Listing) -> bool:
         """Return whether a list holds the meta tools in place of all tools."""
@@ -158,14 +160,14 @@ class Exposure:
 
     def _too_much(self, view: View, whole: Listing) -> Steps[bool]:
         away = (tightened(one, view.ruling(one).tightening) for one in self._current.absent if view.is_visible(one))
-        cost = 0
+        size = 0
         for tool in chain(whole.tools, away):
             yield
-            cost += estimate(render(tool, "canonical").decode("utf-8", "replace"))
-            if cost > self._budget:
+            size += len(render(tool, "canonical"))
+            if size // _BYTES > self._budget:
                 return True
         return False
 
 
 def _cost(listing: Listing) -> int:
-    return sum(len(render(tool, "canonical")) for tool in listing.tools) // 4
+    return sum(len(render(tool, "canonical")) for tool in listing.tools) // _BYTES
