@@ -17,6 +17,7 @@ from aggregator.gateway.ask.answer_watch import AnswerWatch
 from aggregator.gateway.browse.tools import ToolBrowser
 from aggregator.gateway.calls.running_calls import RunningCalls
 from aggregator.gateway.dispatcher import Dispatcher
+from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.live import LivePolicies
 from aggregator.redaction.redactor import Redactor
@@ -114,6 +115,9 @@ class PinState(Protocol):
 
     def waiting(self, server: str) -> Sequence[HeldItem]:
         """Return the changed definitions of a server that wait while the approved ones are served."""
+
+    def waiting_item(self, server: str, kind: PinKind, name: str) -> HeldItem | None:
+        """Return one of these by its own name."""
 
     def look_now(self) -> None:
         """Apply new approvals at once."""

@@ -20,6 +20,7 @@ from aggregator.pins.app.known import server_pins, signature
 from aggregator.pins.app.locked import LockWatch
 from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.writing import PinDatabase, error_named, is_whole, items_of, was_read, write_list
+from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList
 from aggregator.storage.errors import StorageError
@@ -192,6 +193,10 @@ class PinSync:
     def waiting(self, server: str) -> list[HeldItem]:
         """Return the changed definitions of a server that wait while the approved ones are served."""
         return self._book.waiting(server)
+
+    def waiting_item(self, server: str, kind: PinKind, name: str) -> HeldItem | None:
+        """Return one of these by its own name."""
+        return self._book.waiting_item(server, kind, name)
 
     def take_kept(self, lists: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> None:
         """Take the lists that servers had before this process ran, and that are kept: a first list was seen then.

@@ -175,6 +175,7 @@ class ServersPage:
             "reason": bounded(server_reason(upstream, values=values), _REASON),
             "tools": tools.get(upstream.config.id, 0),
             "held": self._parts.pins.held_count(upstream.config.id) if self._parts.pins is not None else 0,
+            "waits": len(self._parts.pins.waiting(upstream.config.id)) if self._parts.pins is not None else 0,
             "pins_href": link("pins", upstream.config.id),
             "faults": len(upstream.faults.for_operators()),
             "unsearchable": upstream.config.id in self._parts.browser.unsearchable,

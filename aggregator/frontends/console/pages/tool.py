@@ -222,7 +222,10 @@ class ToolPage:
         )
         upstream = self._parts.upstreams[tool.server]
         allowed = [one for one in may if one.decision.visible]
+        pins = self._parts.pins
+        waiting = pins.waiting_item(tool.server, "tool", tool.own_name) if pins is not None else None
         return {
+            "waits": waiting.why if waiting is not None else "",
             "name": tool.name[:_NAME],
             "href": link("tools", tool.name),
             "own_name": tool.own_name[:_NAME],
