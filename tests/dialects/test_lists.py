@@ -222,3 +222,19 @@ def test_another_replica_lists_in_the_same_dialect(dialect: Schemas, wished: boo
     assert (again.dialect, again.schemas, again.style, again.wishes) == (
         host.dialect, host.schemas, host.style, host.wishes,
     )  # fmt: skip
+
+
+async def test_meta_tools_are_called_in_the_dialect_too(open_mending: OpenMending) -> None:
+    """6 of issue 32: with a short list, `strict` hosts send null for what they leave out, and objects as texts."""
+    harness = open_mending(expose="search")
+    strict = "/mcp?schema=openai-strict"
+    async with harness.client("one") as client:
+        shown = (await ask(client, "tools/list", address=strict))["tools"]
+        assert refusals("openai-strict", shown) == []
+        members = {one["name"]: dict.fromkeys(one["inputSchema"]["properties"]) for one in shown}
+        asked = {**members["search_tools"], "query": "plain"}
+        found = await ask(client, "tools/call", address=strict, name="search_tools", arguments=asked)
+        assert "shop.plain" in found["content"][0]["text"]
+        for _ in range(3):
+            inner = {**members["call_tool"], "name": "shop.plain", "arguments": '{"a": "x"}'}
+            assert await call(harness, client, "call_tool", inner, address=strict) == {"a": "x"}
