@@ -33,7 +33,7 @@ from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
 from aggregator.frontends.tls.server_tls import ServerTls
 from aggregator.frontends.v1.routes import V1_PATH
-from aggregator.frontends.web.address_wishes import framework_path
+from aggregator.frontends.web.address_wishes import COMPATIBLE_PATH
 from aggregator.frontends.web.host_guard import refuse_public
 from aggregator.pins.app.locked import lock_beside
 from aggregator.redaction.redactor import Redactor
@@ -214,7 +214,9 @@ def _log_addresses(config: Config, web: WebServer, base: str) -> None:
         )
     if http.enabled:
         log.info("Streamable HTTP at %s%s", base, http.path)
-        log.info("for agent frameworks, with names that every model API takes: %s%s", base, framework_path(http))
+        # The form without a query: queries are redacted in the log.
+        plain = f"{http.path.rstrip('/')}{COMPATIBLE_PATH}"
+        log.info("for agent frameworks, with names that every model API takes: %s%s", base, plain)
     if config.sse.enabled:
         log.info("SSE at %s%s", base, SSE_PATH)
     if config.v1.enabled:

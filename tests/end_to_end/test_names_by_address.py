@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -18,8 +19,9 @@ from aggregator.gateway.host import AddressWishes, Host
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.shared_key import SharedKey
 from tests.end_to_end.conftest import OpenHarness
+from tests.end_to_end.programs import serving
 from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, VERSIONS, routing_headers
-from tests.end_to_end.server_harness import ServerHarness, local_entry
+from tests.end_to_end.server_harness import ServerHarness, local_entry, write_config
 from tests.end_to_end.test_sdk_hosts import greet
 from tests.peers.toolbox import Json
 
@@ -146,3 +148,12 @@ def test_an_endpoint_at_the_root_has_the_path_too() -> None:
     scope = {"path": "/compatible", "query_string": b""}
     take_out_wishes(scope, "/", "/sse")
     assert (scope["path"], scope["query_string"]) == ("/", b"names=compatible")
+
+
+async def test_serve_prints_the_address_for_frameworks(tmp_path: Path) -> None:
+    """4 of issue 32: the line at the start has an address that can be copied: no part of it is redacted."""
+    config = write_config(tmp_path, {"local_modern": local_entry()})
+    async with serving(config) as program:
+        assert await spelled(program.url, "/mcp", "/compatible", MODERN) == {"__"}
+        (line,) = (one for one in program.log if "for agent frameworks" in one)
+        assert line.rstrip().endswith(f" {program.url}/mcp/compatible")
