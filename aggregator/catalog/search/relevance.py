@@ -28,7 +28,7 @@ LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
 # Told with an answer that finds little: most tools are described in English.
 ENGLISH: Final = "English words find most."
 # How many of the best tools are examined.
-_LOOKED_AT: Final = 3
+EXAMINED: Final = 3
 _LONG: Final = 12
 # A name of more letters may be the beginning of another word for it.
 _SHORT: Final = 4
@@ -83,14 +83,14 @@ def check_relevance(
     if not asked_for.keys().isdisjoint(slots):
         return Relevance(fitting)
     asked = needs(text, query)
-    best = [visible.document(slot) for slot in slots[:_LOOKED_AT]]
+    best = [visible.document(slot) for slot in slots[:EXAMINED]]
     lacking = [name for name in named_products(text) if not any(_serves(tool, name) for tool in best)]
     if lacking:
         return Relevance(fitting, f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}")
     speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
     enough = ENOUGH
     if similarities:
-        speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:_LOOKED_AT])
+        speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:EXAMINED])
         enough = ENOUGH_WITH_LIKENESS
     return Relevance(fitting, "" if speaks >= enough else _why(asked, had))
 
