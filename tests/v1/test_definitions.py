@@ -97,7 +97,7 @@ def test_openai_takes_short_descriptions_only() -> None:
 
 @pytest.mark.parametrize("name", ["城市", "filter[id]", "$top", "x" * 65, ""])
 def test_a_parameter_whose_name_anthropic_refuses_gets_another(name: str) -> None:
-    """C7, 6 of issue 32: one such parameter costs the whole request; calls are read back."""
+    """C7: one such parameter costs the whole request; calls are read back."""
     tool = record(inputSchema=schema_of({name: {"type": "string"}}))
     ((given, part),) = anthropic(tool)["input_schema"]["properties"].items()
     assert re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", given)
