@@ -61,14 +61,16 @@ def answered(message: dict[str, Any], options: argparse.Namespace) -> dict[str, 
 def tool(at: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return the definition of one tool."""
     name = f"tool_{at}".ljust(options.length, "x")
-    schema = {"type": "object", "$ref": "https://example.com/schema.json"} if options.bad_schema and at == 1 else None
+    schema: dict[str, Any] = {"type": "object"}
+    if options.bad_schema and at == 1:
+        schema = {"type": "object", "$ref": "https://example.com/schema.json"}
     if options.choice and at == 1:
         schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     if options.huge and at == 1:
         part = {"type": "object", "properties": {f"q{number}": {"type": "string"} for number in range(90)}}
         properties = {f"p{number}": {"$ref": "#/$defs/part"} for number in range(90)}
         schema = {"type": "object", "properties": properties, "$defs": {"part": part}}
-    return {"name": name, "description": f"Tool {at}.", "inputSchema": schema or {"type": "object"}}
+    return {"name": name, "description": f"Tool {at}.", "inputSchema": schema}
 
 
 if __name__ == "__main__":
