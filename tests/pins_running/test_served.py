@@ -130,6 +130,23 @@ async def test_what_breaks_approved_calls_is_held(shop: ChangingServer, change: 
     assert "served" not in row.classes
 
 
+async def test_what_a_library_writes_in_another_way_is_no_news(shop: ChangingServer) -> None:
+    """The approved definition is served, nothing waits, and nobody has to approve anything."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        before = await listed(harness)
+        again = {**schema(title={**_TITLE, "title": "Title"}), "additionalProperties": False, "title": "orderArguments"}
+        again["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+        shop.says({**tool("order"), "inputSchema": again, "execution": {"taskSupport": "forbidden"}, "title": "Order"})
+        await read(harness, shop)
+        assert await listed(harness) == before
+        assert "wait" not in (await use(harness, "list_servers", {}))["content"][0]["text"]
+        await harness.settled()
+        assert "waiting" not in harness.app.report()[1]["servers"]["shop"]
+    row = (await shop.rows())["tool", "order"]
+    assert (row.held, row.classes) == (False, ("cosmetic", "served"))
+
+
 async def test_an_output_schema_is_served_as_far_as_it_holds(shop: ChangingServer) -> None:
     promised = schema("total", total={"type": "number"})
     shop.says({**tool("order"), "outputSchema": promised})

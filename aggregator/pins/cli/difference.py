@@ -11,7 +11,7 @@ from aggregator.cli.runtime.tables import minute
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.text.invisible import escaped
 from aggregator.pins.cli.open_items import OpenItem, open_items
-from aggregator.pins.cli.pin_files import label, pin_files, waits
+from aggregator.pins.cli.pin_files import label, pin_files, state_of
 from aggregator.pins.decide.values import PinnedItem
 
 _SIGNS: Final = {"same": "  ", "removed": "- ", "added": "+ "}
@@ -41,8 +41,7 @@ def _print(item: OpenItem) -> None:
     approved = (
         f"approved {minute(row.approved)} by {escaped(row.approved_by or '-')}" if row.approved else "not approved"
     )
-    state = "waits, served as approved" if waits(row) else "held" if row.held else "shown"
-    say(f"  {', '.join(sorted(change.classes))}; {state}; {approved}; seen {minute(row.seen)}")
+    say(f"  {', '.join(sorted(change.classes))}; {state_of(row)}; {approved}; seen {minute(row.seen)}")
     for line in _lines(change.before, change.after):
         say(f"  {escaped(line)}")
     say(f"  digest {change.after.digest}")

@@ -167,6 +167,13 @@ def waits(row: PinRow) -> bool:
     return row.held and SERVED in row.classes
 
 
+def state_of(row: PinRow) -> str:
+    """Return in words what hosts are shown of an item that changed."""
+    if row.held:
+        return "waits, served as approved" if waits(row) else "held"
+    return "served as approved" if SERVED in row.classes else "shown"
+
+
 def label(server: str, kind: str, name: str) -> str:
     """Return the printed name of an item: `github.create_issue`, `github.review (prompt)`."""
     if kind == "instructions":

@@ -7,7 +7,7 @@ from typing import Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.cli.runtime.writer import say
-from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, waits
+from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, state_of, waits
 from aggregator.pins.decide.values import ItemChange, ItemKey
 from aggregator.storage.records import PinRow
 
@@ -67,6 +67,7 @@ def _item(row: PinRow, change: ItemChange | None) -> dict[str, Any] | None:
         "changed": change is not None,
         "held": change is not None and row.held and not waits(row),
         "waits": change is not None and waits(row),
+        "state": state_of(row) if change is not None else None,
         "gone": gone,
         "classes": sorted(change.classes) if change is not None else [],
         "flags": sorted(row.flags),
@@ -84,7 +85,6 @@ def _line(server: str, item: dict[str, Any]) -> str:
     if item["gone"]:
         return f"{called}: the server does not list it any more; its pin stays"
     if item["changed"]:
-        state = "held" if item["held"] else "waits, served as approved" if item["waits"] else "shown"
-        said = f"{called}: {state}: {item['sentence']} ({', '.join(item['classes'])})"
+        said = f"{called}: {item['state']}: {item['sentence']} ({', '.join(item['classes'])})"
         return f"{said}, seen {minute(item['seen'])}"
     return f"{called}: pinned as it was first seen, although suspicious: {', '.join(item['flags'])}"

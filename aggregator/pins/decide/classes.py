@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aggregator.pins.decide.definition import counted_value
 from aggregator.pins.decide.findings import Findings, new_prose, one_line, same, same_but_for_spaces
+from aggregator.pins.decide.meaning import mean_the_same, repeats_name
 from aggregator.pins.decide.schema_change import SchemaChange
 from aggregator.pins.decide.values import PinKind
 from aggregator.wire.codec import decode
@@ -24,6 +25,7 @@ _READ: Final[Mapping[PinKind, frozenset[str]]] = {
     "instructions": frozenset(),
 }
 _ICON: Final = frozenset({"src", "mimeType", "sizes", "theme"})
+_WRITTEN: Final = {"inputSchema": "input schema", "outputSchema": "output schema"}
 # The default, and the value that looks safer (S/schema, ToolAnnotations).
 _HINTS: Final = {
     "readOnlyHint": (False, True, "only reads"),
@@ -64,7 +66,9 @@ def _member(
 ) -> None:
     before, after = old.get(name), new.get(name)
     known = _MEMBERS.get((kind, name)) or _MEMBERS.get((None, name))
-    if name in _READ[kind]:
+    if _is_no_change(kind, name, old, new, small):
+        findings.add("cosmetic", f"its {_WRITTEN.get(name, 'definition')} is written in another way")
+    elif name in _READ[kind]:
         _read(findings, name, before, after)
     elif known is not None and small and _are_alike(old, new, name):
         known(findings, before, after)
@@ -87,6 +91,18 @@ def _member(
             findings.add("description")
     else:
         _other(findings, name, before, after, small)
+
+
+def _is_no_change(kind: PinKind, name: str, old: Mapping[str, Any], new: Mapping[str, Any], small: bool) -> bool:
+    """Return whether a member means what it meant, as upgrades of libraries write it in another way."""
+    before, after = old.get(name), new.get(name)
+    if name in ("inputSchema", "outputSchema") and kind == "tool" and small:
+        alike = isinstance(before, dict) and isinstance(after, dict)
+        return alike and mean_the_same(before, after, named=name == "inputSchema")
+    if name == "title" and kind in ("tool", "prompt") and isinstance(own := new.get("name"), str):
+        return repeats_name(before, own) and repeats_name(after, own)
+    usual = {"taskSupport": "forbidden"}
+    return name == "execution" and (before or usual) == (after or usual)
 
 
 def _are_alike(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
