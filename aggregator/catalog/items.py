@@ -49,6 +49,7 @@ def item_steps(
     """Return the result of `items`, one definition in a step."""
     key = NAMED_BY[kind]
     records: dict[str, ItemRecord] = {}
+    seen: set[str] = set()
     warnings: list[str] = []
     taken: set[str] = set()
     known: list[tuple[Any, Any]] = []
@@ -68,14 +69,16 @@ def item_steps(
             warnings.append(f"{server.id}: a {kind} is left out: it has no {key}")
             continue
         text = encode_or_none(definition)
-        if own in records:
-            problem: str | None = "the server lists it twice"
+        if own in seen:
+            # Also if the first one cannot be shown: pins compare the first one.
+            problem: str | None = "the server lists it twice; the first one counts"
         elif deeper_than(definition, _DEPTH_LIMIT):
             problem = f"it is nested more than {_DEPTH_LIMIT} levels deep"
         else:
             problem = cleaning.fault(own, definition, text)
             if problem is None and kind == "skill":
                 problem = skill_fault(definition, keeps_unseen=server.invisible_characters == "keep")
+        seen.add(own)
         listed: dict[Style, str]
         if kind == "prompt":
             listed = _names(server, own, ambiguous or ("." in own and readings[folded(own)] > 1), name_limit)

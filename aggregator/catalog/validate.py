@@ -69,6 +69,7 @@ def validate_tools_steps(
     records: dict[str, ToolRecord] = {}
     warnings: list[str] = []
     taken: set[str] = set()
+    seen: set[str] = set()
     names: set[str] = set()
     readings: Counter[str] = Counter()
     for definition in definitions:
@@ -83,8 +84,10 @@ def validate_tools_steps(
             name = _own_name(definition)
             if not is_taken(server, name):
                 continue
-            if name in records:
+            if name in seen:
+                # Also if the first one cannot be shown: pins compare the first one.
                 raise InvalidDefinition("the server lists it twice; the first one counts")
+            seen.add(name)
             # What does not stand in the text is not looked for in the values.
             text = encode_or_none(definition)
             sound, faults = typed("tool", name, definition)

@@ -183,6 +183,32 @@ async def test_prompts_templates_and_instructions_are_served_as_approved(shop: C
         )
 
 
+@pytest.mark.parametrize("kind", ["tools", "prompts", "templates"])
+async def test_a_second_definition_of_a_name_is_never_shown(shop: ChangingServer, kind: str) -> None:
+    """The first is equal to the pin in all that counts, and cannot be shown."""
+    deep: Json = {}
+    for _ in range(250):
+        deep = {"a": deep}
+    prompt = {"name": "greet", "description": "Greet a customer."}
+    template = {"uriTemplate": "shop://orders/{id}", "name": "orders", "description": "One order."}
+    one = {"tools": tool("order"), "prompts": prompt, "templates": template}[kind]
+    shop.says(tool("order"), prompts=[prompt], templates=[template])
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    shop.says(**{kind: [{**one, "_meta": {"x": deep}}, {**one, "description": "xyzzy"}, {**one, "title": "xyzzy"}]})
+    shop.says(*shop.more.pop("tools", shop.tools))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        for method, field in (
+            ("tools/list", "tools"),
+            ("prompts/list", "prompts"),
+            ("resources/templates/list", "resourceTemplates"),
+        ):
+            assert "xyzzy" not in json.dumps(await listed(harness, method, field))
+        described = await use(harness, "describe_tools", {"names": ["shop.order"]})
+        assert "xyzzy" not in json.dumps(described)
+
+
 async def test_new_items_wait_and_are_told_of(shop: ChangingServer) -> None:
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
