@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.principal import Principal, TokenFacts
+from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 from aggregator.frontends.web.request_cache import (
     BODY_READ,
     HEADS_KEPT,
@@ -22,6 +23,7 @@ from aggregator.frontends.web.request_cache import (
 from aggregator.gateway.admission import Admission
 from aggregator.gateway.calls.known_host import constant_part
 from aggregator.gateway.revocation import RevocableTasks
+from aggregator.identity.source import ClientSource
 from tests.peers.toolbox import Json
 
 KEY: Final = Principal("ada", key_id="k1")
@@ -294,17 +296,48 @@ def test_what_is_remembered_of_a_call_that_is_answered(missing: str, session: Se
     host = post().host if missing != "a plain host" else None
     here.posts._gateway.direct.known = lambda host_, params: host  # type: ignore[method-assign, assignment]
     here.posts._gateway.direct.may_take = lambda name: missing != "a tool that needs no task"  # type: ignore[method-assign]
-    memory = SimpleNamespace(
-        authentication=None if missing == "authentication" else SimpleNamespace(principal=KEY),
-        headers=None if missing == "headers" else {"mcp-name": ["old.any"]},
-        post=None,
-    )
-    given: Any = None if missing == "memory" else memory
-    here.posts.remember(given, host, {"name": "old.any"}, session)  # type: ignore[arg-type]
+    memory, scope = remembering()
+    memory.authentication = None if missing == "authentication" else memory.authentication
+    memory.headers = None if missing == "headers" else memory.headers
+    if missing == "memory":
+        del scope[MEMORY]
+    here.posts.remember(scope, host, {"name": "old.any"}, session)  # type: ignore[arg-type]
+    found: Any = memory.take_post(scope)
     if name is ...:
-        assert memory.post is None
+        assert found is None
     else:
-        assert (memory.post.name, memory.post.session, memory.post.host) == (name, session, host)
+        assert (found.name, found.session, found.host) == (name, session, host)
+        assert memory.take_post(scope) is None, "once"
+
+
+def remembering() -> tuple[FieldMemory, Json]:
+    """A memory that knows the fields of a request and its principal, and the scope of that request."""
+    memory = FieldMemory()
+    scope: Json = {"headers": [(b"mcp-name", b"old.any")], "http_version": "1.1", MEMORY: memory}
+    memory.keep(scope, dict(scope["headers"]), ClientSource())
+    memory.authentication = SimpleNamespace(principal=KEY)  # type: ignore[assignment]
+    memory.headers = {"mcp-name": ["old.any"]}
+    return memory, scope
+
+
+@pytest.mark.parametrize("same_fields", [True, False])
+@pytest.mark.parametrize("noted", ["before the next request", "while the next request runs"])
+def test_a_call_is_remembered_for_its_own_request_alone(noted: str, same_fields: bool) -> None:
+    """D4: a response can end before its call, and the next request of the connection is perhaps another host's."""
+    here = Here()
+    here.posts._gateway.direct.known = lambda host_, params: host_  # type: ignore[method-assign, assignment, return-value]
+    here.posts._gateway.direct.may_take = lambda name: True  # type: ignore[method-assign]
+    memory, scope = remembering()
+    fields = [(b"mcp-name", b"old.any")] if same_fields else [(b"authorization", b"Bearer other")]
+    following: Json = {**scope, "headers": fields}
+    if noted == "before the next request":
+        here.posts.remember(scope, post().host.host, {"name": "old.any"})
+    if not memory.is_repeated(following):
+        memory.keep(following, dict(fields), ClientSource())
+        memory.authentication, memory.headers = SimpleNamespace(principal=TOKEN), {}  # type: ignore[assignment]
+    if noted == "while the next request runs":
+        here.posts.remember(scope, post().host.host, {"name": "old.any"})
+    assert memory.take_post(following) is None
 
 
 def test_an_error_of_ours_leaves_no_place_taken_and_is_answered() -> None:

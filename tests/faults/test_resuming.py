@@ -269,3 +269,39 @@ async def test_the_client_of_the_official_sdk(tmp_path: Path, monkeypatch: pytes
     assert isinstance(result.content[0], types.TextContent)
     assert result.content[0].text == "late"
     assert it.upstream.count("tools/call") == 1
+
+
+async def test_a_call_of_another_host_on_the_same_connection_stays_its_own(tmp_path: Path) -> None:
+    """D4: behind a proxy, hosts share connections. A host that comes back ends the response of its call, and the next
+    request on that connection is another host's, which must not be taken for the first one afterwards.
+    """
+    async with web_harness(tmp_path, agents=["one", "two"]) as it, it.connect() as shared, it.connect() as back:
+        first, second = await Session(it, NEW, "one").open(), await Session(it, NEW, "two").open()
+        first.post_call(shared, hang=True)
+        primed = await event(shared)
+        assert primed is not None
+        assert await first.resume(back, primed.id) == 200
+        assert await event(shared) is None
+        await shared.reader.readline()
+        # Its answer comes while a request of the second host is under way.
+        done = asyncio.Event()
+        listing, gateway = it.app.gateway.answer, it.app.gateway
+
+        async def answer_late(host: Any, method: str, params: Any, channel: Any) -> Any:
+            if method == "tools/list":
+                await done.wait()
+            return await listing(host, method, params, channel)
+
+        gateway.answer = answer_late  # type: ignore[method-assign]
+        shared.post("/mcp", {"jsonrpc": "2.0", "id": 8, "method": "tools/list", "params": {}}, **second.headers)
+        it.upstream.release.set()
+        assert text(await answer(back)) == "done"
+        done.set()
+        assert (await shared.answer()).status == 200
+        agents: list[str | None] = []
+        it.app.telemetry.observers.sinks += (lambda record: agents.append(record.caller.agent_id),)
+        for _ in range(2):
+            second.post_call(shared)
+            assert (await shared.answer()).status == 200
+        await until(lambda: len(agents) == 2, "the calls are on record")
+        assert agents == ["two", "two"]

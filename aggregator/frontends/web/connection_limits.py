@@ -292,7 +292,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._answering = cycle
         scope = cast(dict[str, Any], cycle.scope)
         scope[MEMORY], scope[WRITE_WHOLE] = self._memory, self._write_whole
-        self._memory.post = None
         if self._resumed is not None:
             scope[BEGUN] = self._resumed
         if self._uncertified:
@@ -347,9 +346,10 @@ class BoundedConnection(HttpToolsProtocol):
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         self._writer.write_json(status, cycle.default_headers, body)
-        post, self._memory.post = self._memory.post, None
+        scope = cast(dict[str, Any], cycle.scope)
+        post = self._memory.take_post(scope)
         if post is not None:
-            self._heads.remember(cast(dict[str, Any], cycle.scope).get(_HEAD), post)
+            self._heads.remember(scope.get(_HEAD), post)
         cycle.message_event.set()
         cycle.on_response()
         return True

@@ -25,10 +25,11 @@ class FieldMemory:
 
     lines: the fields as they came; fields: the same by name; headers: the same as text, None until that is needed.
     source: the source of the request. endpoint: path and query of the last one that was authenticated.
-    post: the call that the last request was, once it is answered and later ones may be like it.
     """
 
-    __slots__ = ("_length_at", "_version", "authentication", "endpoint", "fields", "headers", "lines", "post", "source")
+    __slots__ = (
+        "_length_at", "_post", "_version", "authentication", "endpoint", "fields", "headers", "lines", "source"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.lines = _NOTHING
@@ -37,7 +38,7 @@ class FieldMemory:
         self.source = _NO_SOURCE
         self.endpoint: tuple[str, bytes] | None = None
         self.authentication: Authentication | None = None
-        self.post: object = None
+        self._post: tuple[object, object] | None = None
         self._length_at = -1
         self._version = ""
 
@@ -63,6 +64,15 @@ class FieldMemory:
                 self.headers = {**self.headers, "content-length": [length.decode("latin-1").strip(" \t")]}
         self.lines = lines
         return True
+
+    def note_post(self, post: object) -> None:
+        """Note the call that the last request is, since later ones may be like it."""
+        self._post = self.lines, post
+
+    def take_post(self, scope: MutableMapping[str, Any]) -> object:
+        """Return the call that was noted for a request, once; None for a call of any other request."""
+        noted, self._post = self._post, None
+        return noted[1] if noted is not None and noted[0] is scope["headers"] else None
 
 
 def memory_of(scope: MutableMapping[str, Any]) -> FieldMemory | None:

@@ -17,8 +17,8 @@ from aggregator.domain.principal import Principal
 from aggregator.frontends.web.body_limits import BodyLimits
 from aggregator.frontends.web.exchange import Exchange, SlowRequests, refused
 from aggregator.frontends.web.header_context import has_context, with_context
-from aggregator.frontends.web.host_guard import Receive, Send
-from aggregator.frontends.web.repeated_fields import FieldMemory
+from aggregator.frontends.web.host_guard import Receive, Scope, Send
+from aggregator.frontends.web.repeated_fields import memory_of
 from aggregator.frontends.web.sessions.http_session import HttpSession
 from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.gateway.access import Access, Authentication
@@ -195,19 +195,20 @@ class RequestCache:
         self._tasks = tasks
         self.slow = SlowRequests()
 
-    def remember(
-        self, memory: FieldMemory | None, host: Host, params: dict[str, Any], session: HttpSession | None = None
-    ) -> None:
-        """Have the connection remember an answered call, for later ones like it."""
+    def remember(self, scope: Scope, host: Host, params: dict[str, Any], session: HttpSession | None = None) -> None:
+        """Have the connection remember an answered call, for later ones like it.
+
+        The response can have ended before: then the memory may be about the next request, which is another host's.
+        """
+        memory = memory_of(scope)
         if memory is None or memory.authentication is None or memory.headers is None:
             return
         name = params.get("name") if session is None else None
         if isinstance(name, str) and not self._gateway.direct.may_take(name):
-            memory.post = None
             return
         known = self._gateway.direct.known(host, params)
         if known is not None:
-            memory.post = CachedRequest(memory.authentication, known, memory.headers, name=name, session=session)
+            memory.note_post(CachedRequest(memory.authentication, known, memory.headers, name=name, session=session))
 
     def try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, if it is not plain.

@@ -29,7 +29,6 @@ from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.forwarder import HTTP, Forwarder
 from aggregator.frontends.web.header_context import Headers, check_envelope, first, headers_of, with_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
-from aggregator.frontends.web.repeated_fields import FieldMemory, memory_of
 from aggregator.frontends.web.request_cache import BEGUN, RequestCache
 from aggregator.frontends.web.resumable import EventId
 from aggregator.frontends.web.sessions.http_session import BatchChannel, HttpSession
@@ -98,9 +97,9 @@ class StreamableHttpFrontend:
                     if owner is not None:
                         await self._forwarder.resume(owner, message, principal, scope, receive, send)
                         return
-                    await self._post_modern(principal, message, headers, wishes, receive, send, memory_of(scope))
+                    await self._post_modern(principal, message, headers, wishes, scope, receive, send)
                 else:
-                    await self._post_legacy(principal, message, headers, wishes, receive, send, memory_of(scope))
+                    await self._post_legacy(principal, message, headers, wishes, scope, receive, send)
         except TooMany as refused:
             wait = {b"retry-after": b"%d" % refused.retry_after}
             await respond(send, refused.code, error_message(None, refused), wait)
@@ -190,9 +189,9 @@ class StreamableHttpFrontend:
         message: dict[str, Any],
         headers: Headers,
         wishes: AddressWishes,
+        scope: Scope,
         receive: Receive,
         send: Send,
-        memory: FieldMemory | None,
     ) -> None:
         """Answer a message of 2026-07-28. Every request is a host of its own."""
         method, request_id = method_of(message), sane_id(message.get("id"))
@@ -218,7 +217,7 @@ class StreamableHttpFrontend:
                 params = with_context(params, headers)
             exchange.result = await self._gateway.answer(host, method, params, exchange)
             if method == TOOL_CALL:
-                self._posts.remember(memory, host, params)
+                self._posts.remember(scope, host, params)
 
     async def _post_legacy(
         self,
@@ -226,9 +225,9 @@ class StreamableHttpFrontend:
         message: Any,
         headers: Headers,
         wishes: AddressWishes,
+        scope: Scope,
         receive: Receive,
         send: Send,
-        memory: FieldMemory | None,
     ) -> None:
         if isinstance(message, dict) and method_of(message) == "initialize":
             await self._initialize(self._host(principal, headers, wishes), message, receive, send)
@@ -242,7 +241,7 @@ class StreamableHttpFrontend:
             elif not isinstance(message, dict):
                 await respond(send, 400, error_message(None, _not_a_message()))
             elif "method" in message and "id" in message:
-                await self._ask(session, message, headers, receive, send, memory)
+                await self._ask(session, message, headers, scope, receive, send)
             else:
                 await self._take(session, message)
                 await respond(send, 202)
@@ -285,9 +284,9 @@ class StreamableHttpFrontend:
         session: HttpSession,
         message: dict[str, Any],
         headers: Headers,
+        scope: Scope,
         receive: Receive,
         send: Send,
-        memory: FieldMemory | None,
     ) -> None:
         parsed, request_id = incoming(message), sane_id(message["id"])
         if parsed is None or request_id is None:
@@ -315,7 +314,7 @@ class StreamableHttpFrontend:
                     host = session.host_of(method, by)
                     exchange.result = await self._gateway.answer(host, method, params, exchange)
                     if method == TOOL_CALL:
-                        self._posts.remember(memory, host, params, session)
+                        self._posts.remember(scope, host, params, session)
                     elif method in KEPT:
                         await self._sessions.note_set(session, method, params)
             finally:
