@@ -26,8 +26,11 @@ _NAMES: Final = frozenset({"name", "tool", "tool_name", "toolName", "function"})
 # Levels of such members.
 _HELD: Final = 3
 _TEXT_LIMIT: Final = 100_000
-# Characters of JSON in a text that are read, and names that are compared, in one step.
+# Characters of JSON in a text that are read, and names that are compared, in one step. Longer names and options are
+# not compared.
 _CHARACTERS: Final = 200
+# Characters of one that is read in the loose form, in one step.
+_LOOSELY: Final = 40
 _COMPARED: Final = 8
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
@@ -92,7 +95,7 @@ class _Coercion:
     def _inside(self, value: dict[str, Any], tool: str) -> dict[str, Any] | None:
         """Return the object in the one member that can only hold all arguments, or None."""
         parts = self._applicable(self._root, value, 0)
-        declared, needed = _declared(parts), {name for part in parts for name in _required(part)}
+        declared, needed = self._declared(parts), {name for part in parts for name in self._required(part)}
         holders = [name for name in HOLDERS if name in value and name not in declared]
         if len(holders) != 1 or not (needed - value.keys() or any(map(_is_closed, parts))):
             return None
@@ -103,12 +106,13 @@ class _Coercion:
         inner = value[holder]
         if isinstance(inner, str) and len(inner) <= _TEXT_LIMIT:
             self._spend(len(inner) // _CHARACTERS)
-            inner = read_text(inner)
+            inner = read_text(inner, self._spend_loosely)
         if not isinstance(inner, dict):
             return None
         self._spend((len(inner) + len(declared)) // _COMPARED)
-        known = set(map(loosened, declared))
-        if not (all(loosened(name) in known for name in inner) or any(name in HOLDERS for name in inner)):
+        known = {loosened(name) for name in declared if len(name) <= _CHARACTERS}
+        named = all(name in declared or (len(name) <= _CHARACTERS and loosened(name) in known) for name in inner)
+        if not (named or any(name in HOLDERS for name in inner)):
             return None
         self.changed.append(Correction(step("", holder), "its members are the arguments"))
         return inner
@@ -127,8 +131,7 @@ class _Coercion:
         if isinstance(value, str):
             return self._spelled(schema, value, at)
         parts = self._applicable(schema, value, 0) if isinstance(value, dict | list) else ()
-        declared = _declared(parts) if isinstance(value, dict) else frozenset()
-        self._spend(len(declared) // _COMPARED)
+        declared = self._declared(parts) if isinstance(value, dict) else frozenset()
         for part in parts:
             if isinstance(value, dict):
                 value = self._object(part, value, at, depth, declared)
@@ -142,7 +145,8 @@ class _Coercion:
         """Return an object with its members corrected. `declared` are the names of all schemas that it must fit."""
         properties = _mapping(schema, "properties")
         others = schema.get("additionalProperties") if "patternProperties" not in schema else None
-        required, renamed = _required(schema), self._renamed(schema, value, declared)
+        required = self._required(schema)
+        renamed = self._renamed(schema, value, declared, required)
         new: dict[str, Any] = {}
         for name, part in value.items():
             own = renamed.get(name, name)
@@ -163,7 +167,11 @@ class _Coercion:
         return new if renamed or _differs(new, value) else value
 
     def _renamed(
-        self, schema: Mapping[str, Any], value: Mapping[str, Any], declared: frozenset[str]
+        self,
+        schema: Mapping[str, Any],
+        value: Mapping[str, Any],
+        declared: frozenset[str],
+        required: frozenset[str],
     ) -> Mapping[str, str]:
         """Return the declared names of members that are written in another case or with other signs between words.
 
@@ -172,7 +180,6 @@ class _Coercion:
         unknown = [name for name in value if name not in declared]
         missing = [name for name in _mapping(schema, "properties") if name not in value]
         if not _is_closed(schema):
-            required = _required(schema)
             missing = [name for name in missing if name in required]
         if not unknown or not missing or "patternProperties" in schema:
             return {}
@@ -190,7 +197,7 @@ class _Coercion:
         """Return the one thing that a value of another type can mean, or `UNCLEAR`, and what was done."""
         if isinstance(value, str) and len(value) <= _TEXT_LIMIT:
             self._spend(len(value) // _CHARACTERS)
-            read = read_text(value)
+            read = read_text(value, self._spend_loosely)
             if type_of(read) == "integer" and isinstance(read, float) and "number" not in kinds and abs(read) < _EXACT:
                 read = int(read)
             if read is not UNCLEAR and _takes(kinds, read):
@@ -234,9 +241,11 @@ class _Coercion:
         if options is None or text in options or len(text) > _CHARACTERS:
             return text
         self._spend(len(options) // _COMPARED)
+        near = [option for option in options if len(option) <= _CHARACTERS]
         for form in (caseless, loosened):
-            same = [option for option in options if form(option) == form(text)]
-            if len(same) == 1 and form(text):
+            meant = form(text)
+            same = [option for option in near if form(option) == meant]
+            if len(same) == 1 and meant:
                 self.changed.append(Correction(at, "another spelling of an option"))
                 return same[0]
             if same:
@@ -275,6 +284,21 @@ class _Coercion:
         self._left -= steps
         if self._left < 0:
             raise _TooMuch
+
+    def _spend_loosely(self, characters: int) -> None:
+        self._spend(characters // _LOOSELY)
+
+    def _declared(self, parts: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+        """Return the names of members that these schemas declare."""
+        lists = [_mapping(part, "properties") for part in parts]
+        self._spend(sum(map(len, lists)) // _COMPARED)
+        return frozenset(name for names in lists for name in names)
+
+    def _required(self, schema: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of members that a schema requires."""
+        names = _list(schema, "required")
+        self._spend(len(names) // _COMPARED)
+        return frozenset(name for name in names if isinstance(name, str))
 
     def _has_own_base(self, schema: Mapping[str, Any]) -> bool:
         """Tell whether references inside the schema count from another place than the root."""
@@ -366,15 +390,6 @@ def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _required(schema: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(name for name in _list(schema, "required") if isinstance(name, str))
-
-
-def _declared(parts: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the names of members that these schemas declare."""
-    return frozenset(name for part in parts for name in _mapping(part, "properties"))
-
-
 def _is_closed(schema: Mapping[str, Any]) -> bool:
     """Return True if a schema takes no other members than those it names."""
     return schema.get("additionalProperties") is False and not schema.get("patternProperties")
@@ -386,7 +401,8 @@ def _pairs(unknown: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
     meant: dict[str, list[str]] = {}
     for names, by_form in ((unknown, written), (missing, meant)):
         for name in names:
-            by_form.setdefault(loosened(name.strip()), []).append(name)
+            if len(name) <= _CHARACTERS:
+                by_form.setdefault(loosened(name.strip()), []).append(name)
     return {
         names[0]: meant[form][0]
         for form, names in written.items()
@@ -396,7 +412,10 @@ def _pairs(unknown: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
 
 def _is_name_of(value: Any, tool: str) -> bool:
     """Return True for the name of the tool, alone or behind that of its server."""
-    return isinstance(value, str) and bool(loosened(tool)) and loosened(value).endswith(loosened(tool))
+    if not isinstance(value, str) or len(value) > _CHARACTERS:
+        return False
+    meant = loosened(tool)
+    return bool(meant) and loosened(value).endswith(meant)
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

@@ -1,10 +1,15 @@
 """What is put right, and what is left alone."""
 
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from aggregator.schemas import read_text as read_text_module
 from aggregator.schemas.coerce import coerce
+
+coerce_module = import_module("aggregator.schemas.coerce")
 
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
 NOTE = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -159,3 +164,80 @@ def test_a_lone_value_is_no_list_where_no_model_calls(schema: dict[str, Any], va
 def test_a_very_large_value_is_left_alone() -> None:
     value = ["1"] * 100_000
     assert coerce(NUMBERS, value) == (value, [])
+
+
+class CountedList(list[Any]):
+    """A list that counts how many of its items are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for one in super().__iter__():
+            CountedList.read += 1
+            yield one
+
+
+def test_what_a_schema_repeats_is_not_read_for_each_item() -> None:
+    """Names that each of many items has to have cost steps too."""
+    required = CountedList(f"a{number}" for number in range(10_000))
+    part = {"type": "object", "required": required, "properties": {"x": {}}}
+    CountedList.read = 0
+    coerce({"type": "array", "items": part}, [{"y": 1}] * 1_000)
+    assert CountedList.read <= 20_000
+    many = {"allOf": [{"$ref": "#/$defs/p"}] * 500, "$defs": {"p": {"properties": CountedNames(10_000)}}}
+    CountedList.read = 0
+    coerce(many, {"y": 1})
+    assert CountedList.read <= 20_000
+
+
+class CountedNames(dict[str, Any]):
+    """Properties that count how many of their names are read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__({f"a{number}": {} for number in range(count)})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CountedList(super().__iter__()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": {"enum": ["x" * 10_000 + str(n) for n in range(100)]}}, ["y"] * 2_000),
+        (CLOSED, {"x" * 100_000 + str(number): 1 for number in range(10)}),
+        (
+            {"properties": {"x" * 10_000 + str(number): {} for number in range(50)}, "additionalProperties": False},
+            {"y": 1},
+        ),
+        (CITY, {"arguments": {"x" * 100_000: 1}}),
+        (CITY, {"arguments": {"city": "x"}, "name": "x" * 1_000_000}),
+    ],
+    ids=["options", "names", "declared names", "names inside", "the name of a tool"],
+)
+def test_long_names_and_options_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], value: Any
+) -> None:
+    """Each character of them would be looked at for each value."""
+    characters: list[int] = []
+
+    def counted(text: str) -> str:
+        characters.append(len(text))
+        return text.lower()
+
+    for name in ("caseless", "loosened"):
+        monkeypatch.setattr(coerce_module, name, counted)
+    assert coerce(schema, value, tool="get")[0] is value
+    assert sum(characters) <= 20_000
+
+
+def test_texts_that_are_nearly_json_cost_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str] = []
+    as_json = read_text_module._as_json
+    monkeypatch.setattr(read_text_module, "_as_json", lambda token: tokens.append(token[0]) or as_json(token))
+    text = "[" + "'a'," * 4_000 + "]"
+    lists = {"additionalProperties": {"type": "array"}}
+    assert coerce(lists, {"a": text})[0] == {"a": ["a"] * 4_000}
+    tokens.clear()
+    value = {str(number): text for number in range(50)}
+    assert coerce(lists, value) == (value, [])
+    assert len(tokens) <= 30_000
