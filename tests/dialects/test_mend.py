@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from aggregator.dialects.gateway import Dialects, in_dialect
 from aggregator.dialects.mend.apis import APIS
 from aggregator.dialects.mend.build import CannotMend
+from aggregator.dialects.mend.keys import renamed
 from aggregator.dialects.mend.mend import Mended, mend
 from aggregator.dialects.mend.read_back import Reader
 from aggregator.dialects.names import Schemas
@@ -244,6 +246,9 @@ def test_json_in_a_text_is_what_it_stands_for() -> None:
     assert reader.read({"free": "[1]"}) == {"free": "[1]"}
     assert reader.read({"free": "{"}) == {"free": "{"}
     assert reader.read({"free": {"a": None}}) == {"free": {"a": None}}
+    for number in ("NaN", "-Infinity", "[1e999]", '{"a": Infinity}'):
+        # It could not be sent as it was checked.
+        assert reader.read({"free": number}) == {"free": number}
 
 
 def test_a_text_among_choices_is_never_taken_for_json() -> None:
@@ -283,6 +288,10 @@ def test_what_cannot_be_mended_is_left_out_with_a_reason() -> None:
     mended = in_dialect(record(many), APIS["openai-strict"])
     assert mended.definition is None
     assert "too large" in mended.reason
+    large = {"type": "object", "properties": {"a": {"description": "x" * 300_000}}}
+    for api in APIS.values():
+        with pytest.raises(CannotMend, match="too large"):
+            mend(large, api)
     assert in_dialect(record(many), APIS["anthropic"]).definition is not None
     long = {"type": "object", "properties": {f"{'p' * 80}{number}": TEXT for number in range(1_800)}}
     assert "120,000 characters" in in_dialect(record(long), APIS["openai-strict"]).reason
@@ -401,3 +410,12 @@ def test_any_arguments_are_read_without_a_fault(pair: tuple[Json, Json], given_:
     back = reader.read(given_) if reader is not None else given_
     assert isinstance(back, dict)
     assert SchemaChecks().get(record(pair[0]), ()).at_once(back) is not None
+
+
+def test_alike_names_are_told_apart_in_few_steps() -> None:
+    asked: list[str] = []
+    keys: Any = SimpleNamespace(fullmatch=lambda name: asked.append(name) or name.isascii())
+    names = [f"{'é' * 60}{number}" for number in range(1_000)]
+    found = renamed(names, keys)
+    assert len(set(found.values())) == len(names)
+    assert len(asked) <= 4 * len(names)

@@ -13,7 +13,10 @@ from aggregator.dialects.mend.flatten import portable
 from aggregator.dialects.mend.keys import renamed
 from aggregator.dialects.mend.read_back import Reader
 from aggregator.domain.schema_walk import SCHEMA_DEPTH, deeper_than, positions
+from aggregator.wire.codec import encode
 
+# Bytes of a schema. A larger one would fill the context of a model, and a call may have to wait for its mending.
+_LARGEST: Final = 256 * 1024
 _COMBINED: Final = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref")
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 
@@ -37,6 +40,8 @@ def mend(schema: Mapping[str, Any], api: ModelApi) -> Mended:
     """
     if deeper_than(schema, 4 * SCHEMA_DEPTH):
         raise CannotMend("its schema is nested too deeply")
+    if len(encode(schema)) > _LARGEST:
+        raise CannotMend("its schema is too large")
     flat = portable(schema, items=not api.bare)
     top = flat.schema
     changes = dict.fromkeys(f"`{keyword}` at the top" for keyword in _COMBINED if keyword in schema)

@@ -4,10 +4,11 @@ Law: only what the mended form alone can say is changed: a renamed member, null 
 text that stands for an object. Every other value stays as it came.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from aggregator.wire.codec import decode_from_host
 
 _TEXT_LIMIT: Final = 1_000_000
 
@@ -40,8 +41,8 @@ class Reader:
             return value if self.items is None else [self.items.read(one) for one in value]
         if isinstance(value, str) and self.text is not None and len(value) <= _TEXT_LIMIT:
             try:
-                meant = json.loads(value)
-            except (ValueError, RecursionError):
+                meant = decode_from_host(value.encode("utf-8", "surrogatepass"))
+            except ValueError:
                 return value
             return meant if self.text == "any" or isinstance(meant, dict) else value
         return value
