@@ -4,6 +4,7 @@ Law: a type or a value that may fit is never left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, floor, isfinite
 from typing import Any, Final
 
 from aggregator.wire.codec import encode_sorted
@@ -87,19 +88,31 @@ def keep_bound(facts: Facts, keyword: str, value: Any) -> bool:
         # A boolean of draft 4 makes another bound exclude its value.
         return value is False
     whole = any("type" in one and "number" not in type_names(one["type"]) for one in facts)
-    if whole and (value >= _EXACT if upper else value <= -_EXACT):
-        return True
+    if whole:
+        value, excludes = _whole_bound(value, upper=upper, excludes=excludes), False
+        if value >= _EXACT if upper else value <= -_EXACT:
+            return True
     listed = values_of(facts)
     if listed is not None:
         numbers = [one for one in listed if is_number(one)]
         return all(_keeps(one, value, upper=upper, excludes=excludes) for one in numbers)
     for name, bound in _numbers(facts, UPPER if upper else LOWER):
+        if whole:
+            bound = _whole_bound(bound, upper=upper, excludes=name.startswith("exclusive"))
         if name.startswith("exclusive") or excludes is False:
             if bound <= value if upper else bound >= value:
                 return True
         elif bound < value if upper else bound > value:
             return True
     return False
+
+
+def _whole_bound(bound: Any, *, upper: bool, excludes: bool) -> Any:
+    """Return the last whole number that keeps a bound: more than 0 is at least 1."""
+    if not isfinite(bound):
+        return bound
+    last = floor(bound) if upper else ceil(bound)
+    return last if last != bound or not excludes else last - 1 if upper else last + 1
 
 
 def _keeps(number: Any, bound: Any, *, upper: bool, excludes: bool) -> bool:

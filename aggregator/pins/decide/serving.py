@@ -1,8 +1,10 @@
 """The approved definition, as it is served beside a changed one. This file decides; it awaits nothing.
 
-Law: everything in it was approved. A call that fits it fits the server's current definition.
+Law: everything in it was approved. A call that fits it fits the server's current definition, but for texts that are
+empty or very long, and for texts in a form that was not ordinary.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +17,16 @@ from aggregator.wire.codec import decode
 
 # Characters of a definition whose schemas are compared part by part.
 _LARGEST: Final = 96 * 1024
+_DEEPEST: Final = 60
+# Ordinary calls keep a new bound from so many characters on, and one that only forbids the empty text.
+_LONG_TEXT: Final = 255
+# Formats whose standard says which texts fit. Libraries write a pattern beside them.
+_STANDARD: Final = frozenset({"email", "uuid", "date", "date-time", "time", "duration", "ipv4", "ipv6"})
+# A pattern of classes of characters, in groups, each in any number; and a member of a class, or a range.
+_CLASSES: Final = re.compile(r"\^(?:\(\?:|\)\*?|\[[\w.,:;/@+ -]+\][+*])+\$", re.ASCII)
+_MEMBER: Final = re.compile(r"([\w.,:;/@+ -])(?:-([\w.,:;/@+ -]))?", re.ASCII)
+_MAPS: Final = ("properties", "patternProperties")
+_ONE: Final = ("items", "additionalProperties")
 _HEADER: Final = "x-mcp-header"
 _OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
 
@@ -47,7 +59,9 @@ def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) 
     """Return an approved tool whose arguments are still taken, without an `outputSchema` that holds no more."""
     before, after = (_as_object(one.get("inputSchema")) for one in (approved, current))
     if not same(before, after) and not (
-        small and _headers(before) == _headers(after) and takes_all(before, after, named=True)
+        small
+        and _headers(before) == _headers(after)
+        and takes_all(before, _without_edges(before, after, 0), named=True)
     ):
         return None
     if not _runs(approved.get("execution"), current.get("execution")):
@@ -65,6 +79,49 @@ def _as_object(schema: Any) -> Any:
     if schema is None:
         return _OBJECT
     return {**schema, **_OBJECT} if isinstance(schema, Mapping) else schema
+
+
+def _without_edges(before: Any, after: Any, depth: int) -> Any:
+    """Return a new schema without the bounds that ordinary calls by the approved one keep, place by place."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping) or depth > _DEEPEST:
+        return after
+    made = {name: value for name, value in after.items() if not _is_edge(before, name, value)}
+    for name in _MAPS:
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            made[name] = {key: _without_edges(old.get(key), part, depth + 1) for key, part in new.items()}
+    for name in _ONE:
+        if name in after:
+            made[name] = _without_edges(before.get(name), after[name], depth + 1)
+    old, new = before.get("anyOf"), after.get("anyOf")
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        made["anyOf"] = [_without_edges(one, other, depth + 1) for one, other in zip(old, new, strict=True)]
+    return made
+
+
+def _is_edge(before: Mapping[str, Any], keyword: str, value: Any) -> bool:
+    if "enum" in before or "const" in before:
+        return False
+    if keyword in ("minLength", "maxLength"):
+        # A boolean is no number.
+        return type(value) is int and (value <= 1 if keyword == "minLength" else value >= _LONG_TEXT)
+    if keyword != "pattern":
+        return False
+    if keyword in before:
+        old, new = _characters(before[keyword]), _characters(value)
+        return old is not None and new is not None and old <= new
+    return before.get("format") in _STANDARD
+
+
+def _characters(pattern: Any) -> set[str] | None:
+    """Return the characters that a pattern takes in any number; None if it has other parts than classes of ASCII."""
+    if not isinstance(pattern, str) or len(pattern) > _LONG_TEXT or _CLASSES.fullmatch(pattern) is None:
+        return None
+    found = set[str]()
+    for members in re.findall(r"\[([^]]+)\]", pattern):
+        for first, last in _MEMBER.findall(members):
+            found.update(map(chr, range(ord(first), ord(last or first) + 1)))
+    return found
 
 
 def _headers(schema: Any) -> set[tuple[Any, str]]:

@@ -1,0 +1,71 @@
+"""Which bounds an approved definition is served in spite of: those that only empty, very long or odd texts break."""
+
+from typing import Any
+
+import pytest
+
+from aggregator.pins.decide.definition import canonical_text
+from aggregator.pins.decide.serving import approved_definition
+
+TEXT = {"type": "string"}
+LONG = {**TEXT, "maxLength": 255}
+NAME = {**TEXT, "pattern": "^[a-zA-Z0-9._-]+$"}
+MAIL = {**TEXT, "format": "email"}
+
+# What an upgrade adds, and ordinary calls go on.
+SERVED: list[tuple[Any, Any]] = [
+    (TEXT, {**TEXT, "minLength": 1}),
+    (TEXT, {**TEXT, "minLength": 0}),
+    (TEXT, LONG),
+    (TEXT, {**LONG, "minLength": 1, "maxLength": 2048}),
+    ({"type": ["null", "string"]}, {"type": ["null", "string"], "minLength": 1}),
+    ({"type": "array", "items": TEXT}, {"type": "array", "items": {**TEXT, "minLength": 1}}),
+    ({"type": "object", "properties": {"b": TEXT}}, {"type": "object", "properties": {"b": LONG}}),
+    ({"type": "object", "additionalProperties": TEXT}, {"type": "object", "additionalProperties": LONG}),
+    ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [{**TEXT, "minLength": 1}, {"type": "null"}]}),
+    (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._]+(?:[-._a-zA-Z0-9]*)$"}),
+    (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._/-]+$"}),
+    (MAIL, {**MAIL, "pattern": "^[^@]+@[^@]+$"}),
+]
+# What breaks ordinary calls, or values that were named.
+HELD: list[tuple[Any, Any]] = [
+    (TEXT, {**TEXT, "minLength": 2}),
+    (TEXT, {**TEXT, "maxLength": 254}),
+    (TEXT, {**TEXT, "minLength": True}),
+    ({"enum": ["", "x"]}, {**TEXT, "minLength": 1}),
+    ({"const": ""}, {**TEXT, "minLength": 1}),
+    (TEXT, NAME),
+    (TEXT, {**MAIL, "pattern": "@"}),
+    ({**TEXT, "format": "form"}, {**TEXT, "format": "form", "pattern": "x"}),
+    (MAIL, {**TEXT, "format": "uri", "pattern": "x"}),
+    (NAME, {**TEXT, "pattern": "^[a-z]+$"}),
+    (NAME, {**TEXT, "pattern": "^xyzzy$"}),
+    (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]{3}$"}),
+    (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]+x$"}),
+    (NAME, {**TEXT, "pattern": "^[^a-zA-Z0-9._-]+$"}),
+    (NAME, {**TEXT, "pattern": 7}),
+    ({**TEXT, "pattern": "^a{3}$"}, NAME),
+    ({"type": "array", "items": TEXT}, {"type": "array", "items": TEXT, "minItems": 1}),
+    ({"type": "array", "items": TEXT}, {"type": "array", "items": {**TEXT, "maxLength": 3}}),
+]
+
+
+def served(before: Any, after: Any) -> Any:
+    """Return what is served of a tool whose argument has changed."""
+    tools = [
+        {"name": "a", "inputSchema": {"type": "object", "properties": {"a": one}}, "description": said}
+        for one, said in ((before, "as approved"), (after, "changed"))
+    ]
+    return approved_definition("tool", canonical_text("tool", tools[0]), tools[1])
+
+
+@pytest.mark.parametrize(("before", "after"), SERVED)
+def test_bounds_that_ordinary_calls_keep(before: Any, after: Any) -> None:
+    found = served(before, after)
+    assert found["description"] == "as approved"
+    assert found["inputSchema"]["properties"] == {"a": before}
+
+
+@pytest.mark.parametrize(("before", "after"), HELD)
+def test_bounds_that_ordinary_calls_break(before: Any, after: Any) -> None:
+    assert served(before, after) is None
