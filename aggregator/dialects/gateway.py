@@ -118,6 +118,20 @@ class Dialects:
             all_of_them.append(known[1])
         return all_of_them
 
+    def is_ready(self, tool: ToolRecord, dialect: Schemas, rules: tuple[Tightening, ...]) -> bool:
+        """Return whether `reader` has the way back at hand: making it can take long."""
+        made_of = (tool.definition, *(rule.schema for rule in rules))
+        return dialect not in APIS or self._by_identity.get((dialect, *map(id, made_of))) is not None
+
+    async def make_ready(self, tool: ToolRecord, dialect: Schemas, rules: tuple[Tightening, ...]) -> None:
+        """Make the way back for `reader` in a thread, if it is not at hand."""
+        if self.is_ready(tool, dialect, rules):
+            return
+        made_of = (tool.definition, *(rule.schema for rule in rules))
+        whole, known_now = tightened(tool, rules) if rules else tool, dict(self._by_digest.items())
+        ((digest, one),) = await asyncio.to_thread(_mended, [whole], dialect, known_now)
+        self._keep((dialect, *map(id, made_of)), digest, dialect, (made_of, one))
+
     def reader(self, tool: ToolRecord, dialect: Schemas, rules: tuple[Tightening, ...]) -> Reader | None:
         """Return the way back of the arguments of a tool in a dialect; None if they come as the original has them."""
         return self.of(tool, dialect, rules).reader if dialect in APIS else None

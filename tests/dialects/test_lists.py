@@ -1,5 +1,6 @@
 """What hosts of model APIs are listed, and how their calls reach the server."""
 
+import asyncio
 from typing import Any, Final
 
 import httpx2
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.dialects import gateway
 from aggregator.dialects.mend.apis import APIS
 from aggregator.dialects.names import Schemas
 from aggregator.domain.principal import Principal
@@ -131,6 +133,30 @@ async def test_arguments_in_the_mended_form_are_read_back(open_mending: OpenMend
                           arguments={"name": "shop.optional", "arguments": {"who": "x", "free": '["a"]'}})  # fmt: skip
     assert refused["isError"] is True
     assert named["isError"] is True
+
+
+async def test_no_call_has_the_event_loop_wait_for_mending(
+    open_mending: OpenMending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call may come before any list, and mending a large schema takes long."""
+    in_loops: list[bool] = []
+    make = gateway.in_dialect
+
+    def noted(*given: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+            in_loops.append(True)
+        except RuntimeError:
+            in_loops.append(False)
+        return make(*given)
+
+    monkeypatch.setattr(gateway, "in_dialect", noted)
+    harness = open_mending()
+    async with harness.client("one") as client:
+        for address in ("/mcp?schema=gemini", "/mcp?schema=anthropic"):
+            for _ in range(3):
+                await call(harness, client, "shop__odd", {"filter[id]": "x"}, address=address)
+    assert in_loops == [False, False]
 
 
 async def test_the_original_is_still_the_check(open_mending: OpenMending) -> None:

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from aggregator.dialects.gateway import Dialects, in_dialect
 from aggregator.dialects.mend.apis import APIS
 from aggregator.dialects.mend.build import CannotMend
+from aggregator.dialects.mend.flatten import both_of
 from aggregator.dialects.mend.keys import renamed
 from aggregator.dialects.mend.mend import Mended, mend
 from aggregator.dialects.mend.read_back import Reader
 from aggregator.dialects.names import Schemas
 from aggregator.domain.records import ToolRecord
 from aggregator.schemas.checks import SchemaChecks
+from aggregator.wire.codec import encode
 from tests.dialects.model_apis import refusals
 from tests.peers.toolbox import Json
 
@@ -419,3 +421,30 @@ def test_alike_names_are_told_apart_in_few_steps() -> None:
     found = renamed(names, keys)
     assert len(set(found.values())) == len(names)
     assert len(asked) <= 4 * len(names)
+
+
+@pytest.mark.parametrize("api", ["portable", "openai-strict"])
+def test_references_to_many_names_cost_as_many_nodes(api: Schemas) -> None:
+    """A small schema may lead to the same long list many times."""
+    names = [f"a{number}" for number in range(3_000)]
+    for part in (
+        {"type": "object", "required": names},
+        {"enum": names},
+        {"allOf": [{"enum": names}, {"minLength": 1}]},
+    ):
+        refers = {f"p{number}": {"$ref": "#/$defs/n"} for number in range(100)}
+        with pytest.raises(CannotMend, match="too large"):
+            mend({"type": "object", "properties": refers, "$defs": {"n": part}}, APIS[api])
+
+
+def test_options_of_both_are_compared_as_json_compares_them() -> None:
+    both = {"allOf": [{"enum": [1, True, "a", {"b": 1, "c": 2}]}, {"enum": [1.0, "b", {"c": 2, "b": 1}]}]}
+    found = both_of(*both["allOf"])
+    assert encode(found) == b'{"enum":[1,{"b":1,"c":2}]}'
+
+
+def test_alternatives_that_say_the_same_are_written_once() -> None:
+    """True and 1 do not say the same, and comparing is not for each pair."""
+    branches = [{"properties": {"a": {"const": value}}} for value in (1, True, 1)]
+    top = mend({"type": "object", "anyOf": branches}, APIS["anthropic"]).schema
+    assert encode(top["properties"]["a"]) == b'{"anyOf":[{"const":1},{"const":true}]}'

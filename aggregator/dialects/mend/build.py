@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from aggregator.dialects.mend.apis import ModelApi
-from aggregator.dialects.mend.flatten import both_of, flattened, short_json
+from aggregator.dialects.mend.flatten import both_of, different, flattened, short_json
 from aggregator.dialects.mend.keys import renamed
 from aggregator.dialects.mend.read_back import Reader, merged
 from aggregator.schemas.structure.local import at_pointer
@@ -14,6 +15,8 @@ Schema = dict[str, Any]
 
 # Nodes of one schema, and the rounds of one reference in itself.
 _NODES: Final = 2_000
+# Names and values that count as one node: references may lead to the same many.
+_NAMES: Final = 50
 _ROUNDS: Final = 2
 _HOPS: Final = 20
 _SHOWN: Final = 12
@@ -98,9 +101,7 @@ class Builder:
         return schema, reader
 
     def _node(self, schema: Any, depth: int, refs: tuple[str, ...]) -> _Built:
-        self._left -= 1
-        if self._left < 0:
-            raise CannotMend("its schema is too large")
+        self._spend()
         if schema is False:
             return _Built(None)
         if isinstance(schema, Mapping):
@@ -122,6 +123,11 @@ class Builder:
         if isinstance(schema.get("enum"), list) or "const" in schema:
             return self._enum(schema, depth)
         return self._typed(schema, depth, refs)
+
+    def _spend(self, nodes: int = 1) -> None:
+        self._left -= nodes
+        if self._left < 0:
+            raise CannotMend("its schema is too large")
 
     # -- references and combinations
 
@@ -153,6 +159,8 @@ class Builder:
             return {**parts[0], **said}
         resolved = [self._pointed(part) for part in parts]
         known = [part for part in resolved if isinstance(part, Mapping)]
+        options = (part.get("enum") for part in known)
+        self._spend(sum(len(some) for some in options if isinstance(some, list)) // _NAMES)
         if any("properties" in part or part.get("type") == "object" for part in known):
             flat = flattened({**schema, "allOf": resolved}, self._whole)
             return self._saying(flat.schema, flat.rules)
@@ -200,13 +208,9 @@ class Builder:
         known = [one for one in found if one.schema is not None]
         if any(one.reader is None or one.reader.text is None for one in known if _is_text(one.schema)):
             # A text could not be told from JSON in a text.
-            texts = [one for one in known if one.reader is not None and one.reader.text is not None]
-            known = [one for one in known if one not in texts]
-        schemas: list[Schema] = []
-        for one in known:
-            assert one.schema is not None
-            inside = one.schema.get("anyOf")
-            schemas += [part for part in inside or [one.schema] if part not in schemas]
+            known = [one for one in known if one.reader is None or one.reader.text is None]
+        built = [one.schema for one in known if one.schema is not None]
+        schemas: list[Schema] = different(part for one in built for part in one.get("anyOf") or [one])
         if not schemas:
             return _Built(None, None, null)
         reader = merged(one.reader for one in known)
@@ -247,6 +251,7 @@ class Builder:
         if "const" in schema:
             self._note("`const`")
         values = [schema["const"]] if "const" in schema else schema["enum"]
+        self._spend(len(values) // _NAMES)
         allowed = _kinds(schema)
         null = any(value is None for value in values)
         by_kind: dict[str, list[Any]] = {}
@@ -378,6 +383,7 @@ class Builder:
         wanted = schema.get("required")
         required = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, list) else []
         others = schema.get("additionalProperties", True)
+        self._spend(len(required) // _NAMES)
         for name in required:
             if name not in properties and others is not False:
                 self._note("`required` of members that are not described")
@@ -503,7 +509,7 @@ class Builder:
 
     @staticmethod
     def _saying(schema: Mapping[str, Any], rules: Iterable[str]) -> dict[str, Any]:
-        more = " ".join(rules)
+        more = " ".join(islice(rules, _SHOWN))
         if not more:
             return dict(schema)
         said = schema.get("description")

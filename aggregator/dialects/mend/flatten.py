@@ -5,17 +5,19 @@ moved into `properties` and `required` as far as possible, and sentences describ
 model: the gateway validates each call against the schema itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.schema_walk import positions
 from aggregator.schemas.signature import signature
 from aggregator.schemas.structure.local import at_pointer, resolve_reference
-from aggregator.wire.codec import decode, encode
+from aggregator.wire.codec import decode, encode, encode_sorted
 
 _RULE_LENGTH: Final = 240
 _ALTERNATIVES: Final = 6
+# The most sentences about what cannot be moved.
+_RULES: Final = 20
 # The most subschemas that are merged one by one.
 _PARTS: Final = 60
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
@@ -118,16 +120,17 @@ class _Flat:
     def settle(self) -> None:
         """Add the properties of any branch, require what all branches require, and put the rest into rules."""
         for keyword, branches in self._choices:
-            known = [branch for branch in branches if isinstance(branch, Mapping)]
+            # Branches may refer to one schema, however many they are.
+            known = list({id(branch): branch for branch in branches if isinstance(branch, Mapping)}.values())
             variants: dict[str, list[Any]] = {}
             for branch in known:
                 for name, part in _mapping(branch.get("properties")).items():
-                    if part not in (seen := variants.setdefault(name, [])):
-                        seen.append(part)
+                    variants.setdefault(name, []).append(part)
             for name, parts in variants.items():
+                parts = different(parts)
                 self._properties.setdefault(name, parts[0] if len(parts) == 1 else {"anyOf": parts})
             needed = [dict.fromkeys(_names(branch)) for branch in known]
-            for name in needed[0] if len(known) == len(branches) and needed else ():
+            for name in needed[0] if all(isinstance(branch, Mapping) for branch in branches) and needed else ():
                 if all(name in others for others in needed):
                     self._required[name] = None
             said = "; ".join(f"({self._shown(branch)})" for branch in branches[:_ALTERNATIVES])
@@ -147,7 +150,8 @@ class _Flat:
         return shown or short_json(branch)
 
     def _say(self, subject: str, schema: Any) -> None:
-        self.rules.append(f"{subject} {short_json(schema)}.")
+        if len(self.rules) < _RULES:
+            self.rules.append(f"{subject} {short_json(schema)}.")
 
 
 def both_of(one: Any, other: Any) -> Any:
@@ -166,15 +170,16 @@ def both_of(one: Any, other: Any) -> Any:
         elif key in _NARROWER and isinstance(value, int | float) and isinstance(merged[key], int | float):
             merged[key] = _NARROWER[key](merged[key], value)
         elif key == "enum" and isinstance(value, list) and isinstance(merged[key], list):
-            merged[key] = [option for option in merged[key] if any(_same(option, other) for other in value)]
+            taken = set(map(_value, value))
+            merged[key] = [option for option in merged[key] if _value(option) in taken]
         elif key not in _ANNOTATIONS:
             return both
     return merged
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal in JSON, where true is not 1."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _value(value: Any) -> tuple[bool, Any]:
+    """Return what is the same for values that are equal in JSON, where true is not 1."""
+    return isinstance(value, bool), encode_sorted(value) if isinstance(value, dict | list) else value
 
 
 def _mend(node: dict[str, Any], root: Mapping[str, Any], *, items: bool) -> None:
@@ -185,6 +190,11 @@ def _mend(node: dict[str, Any], root: Mapping[str, Any], *, items: bool) -> None
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.startswith("#") and at_pointer(root, reference) is None:
         del node["$ref"]
+
+
+def different(parts: Iterable[Any]) -> list[Any]:
+    """Return the schemas without those that say the same, each written once: comparing each with each takes long."""
+    return list({encode(part): part for part in {id(part): part for part in parts}.values()}.values())
 
 
 def _names(schema: Mapping[str, Any]) -> list[str]:

@@ -227,6 +227,7 @@ class DirectCalls:
                 or self._resolver.is_only_remembered(tool)
                 or self._supervisor.clients.awaited
                 or view.style(known.host.style) != known.style
+                or not self._plans.is_ready(view, tool, known.host, via)
             ):
                 return None
             if len(plans) >= _PLANS:

@@ -207,6 +207,8 @@ class Pipeline:
         if call.only_reads and not view.read_only(tool):
             said = f"{tool.name} is not known to only read. Call it with call_tool."
             raise NotReadOnly(tool.name, said, meant=tool)
+        if not self._plans.is_ready(view, tool, host, call.via):
+            await self._plans.make_ready(view, tool, host, call.via)
         plan = self._plans.prepare(view, tool, host, call.via)
         if tool.param_headers and host.headers is not None and call.via is None:
             wrong = mismatch(tool.param_headers, _meant(call, plan), host.headers)

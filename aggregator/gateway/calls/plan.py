@@ -10,6 +10,7 @@ from typing import Final
 
 from aggregator.dialects.gateway import Dialects
 from aggregator.dialects.mend.read_back import Reader
+from aggregator.dialects.names import Schemas
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.resolve import Resolver
@@ -141,10 +142,8 @@ class CallPlans:
         """Return the plan for calls of a resolved tool. `via` is the meta tool that the calls come by."""
         by_model = via is not None or host.frontend == OF_MODELS
         upstream, ruling = self._upstreams[tool.server], view.ruling(tool)
-        dialect = view.dialect(host.dialect)
-        reader = None
-        if self._dialects is not None and dialect != "original" and via is None:
-            reader = self._dialects.reader(tool, dialect, ruling.tightening)
+        dialects, dialect = self._mended_for(view, host, via)
+        reader = dialects.reader(tool, dialect, ruling.tightening) if dialects is not None else None
         check, hooks = self._checker.quick(upstream.config, tool, ruling.tightening), self._hooks.concerning(view, tool)
         return PreparedCall(
             tool,
@@ -160,6 +159,22 @@ class CallPlans:
             reader=reader,
             has_others=tool.name in self._failover.others,
         )
+
+    def is_ready(self, view: View, tool: ToolRecord, host: Host, via: str | None = None) -> bool:
+        """Return whether `prepare` takes little time; if not, `make_ready` comes first."""
+        dialects, dialect = self._mended_for(view, host, via)
+        return dialects is None or dialects.is_ready(tool, dialect, view.ruling(tool).tightening)
+
+    async def make_ready(self, view: View, tool: ToolRecord, host: Host, via: str | None = None) -> None:
+        """Make in a thread what takes long in a plan: the way back of arguments from the dialect of the host."""
+        dialects, dialect = self._mended_for(view, host, via)
+        if dialects is not None:
+            await dialects.make_ready(tool, dialect, view.ruling(tool).tightening)
+
+    def _mended_for(self, view: View, host: Host, via: str | None) -> tuple[Dialects | None, Schemas]:
+        """Return the dialects, if the arguments of such calls come in one, and which it is."""
+        dialect = view.dialect(host.dialect)
+        return (self._dialects if dialect != "original" and via is None else None), dialect
 
     def stand_in(self, view: View, tool: ToolRecord, called: PreparedCall) -> PreparedCall:
         """Return the plan for a call that another tool answers in place of the called one."""
