@@ -416,7 +416,12 @@ def test_any_arguments_are_read_without_a_fault(pair: tuple[Json, Json], given_:
 
 def test_alike_names_are_told_apart_in_few_steps() -> None:
     asked: list[str] = []
-    keys: Any = SimpleNamespace(fullmatch=lambda name: asked.append(name) or name.isascii())
+
+    def fullmatch(name: str) -> bool:
+        asked.append(name)
+        return name.isascii()
+
+    keys: Any = SimpleNamespace(fullmatch=fullmatch)
     names = [f"{'é' * 60}{number}" for number in range(1_000)]
     found = renamed(names, keys)
     assert len(set(found.values())) == len(names)

@@ -233,7 +233,12 @@ def test_long_names_and_options_are_not_compared(
 def test_texts_that_are_nearly_json_cost_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens: list[str] = []
     as_json = read_text_module._as_json
-    monkeypatch.setattr(read_text_module, "_as_json", lambda token: tokens.append(token[0]) or as_json(token))
+
+    def noted(token: Any) -> str:
+        tokens.append(token[0])
+        return as_json(token)
+
+    monkeypatch.setattr(read_text_module, "_as_json", noted)
     text = "[" + "'a'," * 4_000 + "]"
     lists = {"additionalProperties": {"type": "array"}}
     assert coerce(lists, {"a": text})[0] == {"a": ["a"] * 4_000}
