@@ -1,7 +1,6 @@
 """The plain words of faults: what was expected, what came, and a correct value. Always short."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from aggregator.schemas.fault import Fault, step
@@ -76,7 +75,7 @@ def one_of(options: list[Any], *, quoted: bool = False, near: Any = None) -> str
     more = ""
     if len(options) > _OPTIONS_SHOWN:
         texts = [option for option in options[:_LIKENED] if isinstance(option, str) and len(option) <= 80]
-        close = get_close_matches(near[:80], texts, n=3) if isinstance(near, str) else []
+        close = _close_matches(near, texts, 3) if isinstance(near, str) else []
         shown = close or options[:_OPTIONS_SHOWN]
         more = f" ({len(options)} in all)"
     words = [short(option) for option in shown]
@@ -94,7 +93,7 @@ def options_compared(options: list[Any], near: Any) -> int:
 def misnamed(schema: Mapping[str, Any], name: str, at: str, actual: str, keyword: str) -> Fault:
     """Return the fault of a property that is not allowed, with the likely intended name."""
     known = list(schema.get("properties", {}))[:_NAMES_LIKENED]
-    close = get_close_matches(name[:80], known, n=1)
+    close = _close_matches(name, known, 1)
     hint = f"; did you mean {close[0]!r:.80}?" if close else ""
     return Fault(step(at, name), f"no property of this name{hint}", actual, keyword)
 
@@ -118,3 +117,9 @@ def short(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {None: "null", True: "true", False: "false"}[value]
     return str(value) if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**30) else got(value)
+
+
+def _close_matches(text: str, known: list[str], most: int) -> list[str]:
+    from difflib import get_close_matches  # slow to import, and needed for faults only
+
+    return get_close_matches(text[:80], known, n=most)

@@ -71,7 +71,7 @@ class GatedServer:
         fields: Json = {
             "type": "stdio", "command": sys.executable, "args": ("-I", "-S", str(GATED), str(self.gate), "serve"),
             "env": {"RAW_TOOLS": str(self._tools)}, "protocol": "legacy", "timeout": 600,
-            "limits": {"connect_timeout": 600},
+            "limits": {"connect_timeout": 600}, "on_new": "show",
         }  # fmt: skip
         return server_config(name, **(fields | rest))
 
@@ -237,7 +237,7 @@ async def test_what_python_takes_for_the_same_is_told_too(gated: GatedServer) ->
     gated.has(one)
     await seen_once(gated)
     gated.has(true)
-    async with running(gated) as harness:
+    async with running(gated, gated.config(on_change="warn")) as harness:
         heard = notified_methods(harness)
         await listed(harness)
         gated.open()

@@ -119,7 +119,9 @@ async def test_a_read_that_gets_no_answer(open_harness: OpenHarness, version: st
 )
 async def test_how_long_a_list_holds(open_harness: OpenHarness, hints: Json, tells: bool, expected: Json) -> None:
     """The least of what the servers say and of what we say; for everybody only where all of them say so."""
-    harness = open_harness({"box": local(Library("box", hints=hints, tells=tells))}, http={"names": "canonical"})
+    harness = open_harness(
+        {"box": local(Library("box", hints=hints, tells=tells))}, http={"names": "canonical", "schemas": "original"}
+    )
     async with harness.host("http", MODERN) as host:
         for method in (*LISTS, "tools/list"):
             result = await host.ask(method).result()

@@ -76,6 +76,8 @@ def open_harness(tmp_path: Path, closer: Callable[[BackgroundLoop], None]) -> It
             (folder / "main.yaml").write_text(policy)
         storage, audit = f"sqlite:///{tmp_path / 'data.db'}", {"flush_interval": "10ms"}
         settings = {"audit": audit, **settings}
+        # Skills come, and are got that no list has: what waits for an approval is tested with the pins.
+        servers = {name: {"on_new": "show", **entry} for name, entry in servers.items()}
         return RecordingHarness(running, write_config(tmp_path, servers, **settings), folder, storage)
 
     yield opened

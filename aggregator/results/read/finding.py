@@ -47,7 +47,7 @@ class FoundText:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FindRequest:
     """A search as its reader wants it: the pattern, the lines of context before and after each match, whether capitals
     and small letters differ, and whether matches are only counted.
     """
@@ -59,7 +59,7 @@ class Wanted:
 
 
 def find(
-    text: str, parts: Sequence[TextSpan], quotes: Quotes, path_of: PathOf, wanted: Wanted, at: int, tokens: int
+    text: str, parts: Sequence[TextSpan], quotes: Quotes, path_of: PathOf, wanted: FindRequest, at: int, tokens: int
 ) -> FoundText:
     """Return the matches from an offset on, as many as `tokens` allow.
 

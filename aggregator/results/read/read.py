@@ -9,7 +9,7 @@ import msgspec
 
 from aggregator.domain.text.tokens import estimate
 from aggregator.results.read.document import ResultDocument
-from aggregator.results.read.finding import CONTEXT_LINES, FoundText, Wanted, find
+from aggregator.results.read.finding import CONTEXT_LINES, FindRequest, FoundText, find
 from aggregator.results.read.forms import Quotes, TextSpan, spans
 from aggregator.results.read.page_end import page_of
 from aggregator.results.read.path import BadRead, Step, parsed, text_at
@@ -75,7 +75,7 @@ def read_page(
     same = " and the same path" if path else ""
     if grep is not None:
         path_of = partial(_path_below, path) if steps else document.path_of
-        wanted = Wanted(grep, CONTEXT_LINES if context is None else context, bool(case), bool(count))
+        wanted = FindRequest(grep, CONTEXT_LINES if context is None else context, bool(case), bool(count))
         return _found(find(text, parts, quotes, path_of, wanted, at, tokens), at, len(text), same)
     budget = tokens - estimate(_note(len(text), len(text), len(text) + 1, same)) - _JOINT
     end = page_of(text, parts, quotes, at, budget)
