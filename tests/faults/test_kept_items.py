@@ -172,7 +172,7 @@ def count(database: Path) -> int:
 async def test_another_entry_has_nothing_of_them(shop: ChangingServer, method: str) -> None:
     """F4: the operator gave the name to another program, which nothing is known of: its first list waits for it."""
     await seen_once(shop)
-    changed = patient(shop, args=("-X", "utf8", *patient(shop).args))
+    changed = patient(shop, args=("-X", "utf8", *patient(shop).args), on_new="show")
     async with running(shop.storage, changed) as harness:
         asked = asyncio.ensure_future(listed(harness, method))
         await until(lambda: not harness.app.report()[1].get("catalogs"), "the database was looked at")
