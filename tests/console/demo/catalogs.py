@@ -105,9 +105,9 @@ _MAPS: Final = [
     tool("route", "A route between two places, by car, train or foot.", {"start": _TEXT, "end": _TEXT,
          "mode": text("How to travel.", enum=["car", "train", "foot"], default="car")}, ("start", "end"), **READS),
 ]  # fmt: skip
-# As they were before: the route is held until a person has looked at what it says now.
+# As they were before: the route is held, since it was approved without an end, which it needs now.
 _MAPS_1: Final = [
-    tool("route", "A route between two places.", {"start": _TEXT, "end": _TEXT}, ("start", "end"), **READS)
+    tool("route", "A route from a place, or between two.", {"start": _TEXT, "end": _TEXT}, ("start",), **READS)
     if one["name"] == "route"
     else one
     for one in _MAPS
