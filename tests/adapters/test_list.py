@@ -186,7 +186,7 @@ async def test_tools_come_and_go(tmp_path: Path) -> None:
     """Proves: E6, D4. A server's change and a policy's are heard of; what did not change is the same object."""
     toolbox = Toolbox([tool("grow", "", {"name": TEXT}), tool("echo", "")])
     async with serving(http_app(toolbox)) as address:
-        servers = {"shop": {"type": "http", "url": f"{address}/mcp"}}
+        servers = {"shop": {"type": "http", "url": f"{address}/mcp", "on_new": "show"}}
         config_folder = ConfigFolder(tmp_path, servers, {"agents": {"a": {"allow": ["*"]}}})
         async with open_tools(config_folder, agent="a") as tools:
             before = tools_by_name(tools)

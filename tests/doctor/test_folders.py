@@ -73,7 +73,7 @@ async def test_what_install_writes_into_a_folder_is_started(place: Place) -> Non
     examined = await place.examine("--host", "claude-code")
     assert "host_entry_of_folder" not in examined.codes, examined.report
     (seen,) = examined.report["seen"]
-    assert (seen["host"], seen["tools"]) == ("claude-code", 4)
+    assert (seen["host"], seen["tools"]) == ("claude-code", 3)
 
 
 async def test_a_program_that_ends_at_once_is_told_of(place: Place) -> None:

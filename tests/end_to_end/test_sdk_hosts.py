@@ -26,7 +26,7 @@ from tests.tool_lists import of_servers
 SERVERS: Final = {
     "raw": raw_stdio_entry("--version", "2024-11-05"),
     "modern": raw_stdio_entry("--version", MODERN),
-    "here": local_entry(),
+    "here": {**local_entry(), "on_new": "show"},
 }
 
 

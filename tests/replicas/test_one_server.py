@@ -83,12 +83,14 @@ async def lone(folder: Path, shared: str) -> AsyncIterator[Lone]:
     """Give what the page shows; the command of the server and the port are those of the test."""
     own, replicas = shown()
     program = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), str(folder)]}
-    one = {name: {**entry, **program} for name, entry in own.pop("mcpServers").items()}
+    # It adds a tool while it runs.
+    one = {name: {**entry, **program, "on_new": "show"} for name, entry in own.pop("mcpServers").items()}
     storage = f"sqlite:///{folder / 'own.db'}"
     async with group(folder / "own", storage, one, 1, balanced=False, **own) as running:
         found = json.dumps(replicas["mcpServers"])
         (address,) = {urlsplit(url).netloc for url in re.findall(r'"url": "(.*?)"', found)}
         servers = json.loads(found.replace(address, urlsplit(running.members[0].url).netloc))
+        servers = {name: {**entry, "on_new": "show"} for name, entry in servers.items()}
         async with group(folder / "replicas", shared, servers, 2, balanced=False) as two:
             yield Lone(running, two, servers, folder)
 

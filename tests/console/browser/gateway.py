@@ -59,10 +59,10 @@ class Gateway:
                 return found
 
             async def are_pinned() -> bool:
-                return bool((await pins())["pinned"])
+                return bool((await pins()).get("pinned"))
 
             async def is_held() -> bool:
-                return bool((await pins())["held"])
+                return bool((await pins()).get("held"))
 
             await until(are_pinned, "what it has is pinned")
             self.world.use_definitions(catalog, server)
