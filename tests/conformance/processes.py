@@ -76,7 +76,9 @@ async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     path = folder / "aggregator.json"
     settings = {"expose": "all", "storage": f"sqlite:///{folder / 'data.db'}"}
-    path.write_text(json.dumps({"mcpServers": {NAME: {**server, "prefix": ""}}, **settings}))
+    # It adds tools and prompts while it runs, and expects hosts to be told.
+    entry = {**server, "prefix": "", "on_new": "show"}
+    path.write_text(json.dumps({"mcpServers": {NAME: entry}, **settings}))
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(serving(path))
         stack.callback(lambda: (folder / "aggregator.log").write_text("".join(running.log)))
