@@ -1,7 +1,7 @@
 """Dialects: the form of tool definitions that a model API takes, made for each host from the definitions of servers.
 
-Law: the definition of the server stays what arguments are checked with and what is pinned. A mended one is a guide for
-the model, and arguments in its form are read back before the check.
+Law: the server's definition checks arguments and is pinned. A mended definition only guides the model, and its
+arguments are read back before the check.
 
 Terms (docs/glossary.md has all of them):
   dialect: the rules of one model API for the definitions of tools

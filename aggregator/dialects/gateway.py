@@ -1,7 +1,7 @@
 """Lists in the dialect of a host's model API, and the way back of its arguments.
 
-Rule: what was mended is kept by the definition and the dialect, a bounded number of them, so that a list costs the work
-once and a call none. A host without a dialect costs nothing.
+Rule: a bounded cache keeps mended definitions, by definition and dialect: a list costs the work once, and a call none.
+A host without a dialect costs nothing.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _NAMED: Final = 5
 
 
 class MendedTool(NamedTuple):
-    """A tool for one model API. definition: None if it is left out, for `reason`. changes: what was mended, in words;
-    empty if the definition is as the server gave it. reader: the way back of arguments, if there is one.
+    """A tool for one model API. definition: None if it is left out, for `reason`. changes: the mends, in words; empty
+    if the definition is as the server gave it. reader: the way back of arguments, if there is one.
     """
 
     definition: Mapping[str, Any] | None
@@ -78,7 +78,7 @@ class Dialects:
 
     def __init__(self) -> None:
         self._by_digest: LruCache[tuple[bytes, Schemas], MendedTool] = LruCache(_DEFINITIONS)
-        # Found without a digest, for calls; an entry holds what it was made from, so that no id is used again.
+        # For calls, which make no digest. An entry keeps its definition alive, so that no other object gets its id.
         self._by_identity: LruCache[tuple[int | str, ...], tuple[tuple[Any, ...], MendedTool]] = LruCache(_DEFINITIONS)
         self._lists: LruCache[tuple[Pages[Any], Schemas], Listing] = LruCache(_LISTS)
 

@@ -23,7 +23,7 @@ class ModelApi:
     bare: schemas may lack `properties` and `items`. keys: the names that parameters may have; `deep`: at every level,
     not at the top alone. description: the longest one of a tool. tools: the most tools in a request. subset: schemas
     are of the OpenAPI subset of Gemini. strict: every member is required, and no others are allowed. formats: the known
-    values of `format`, None for any. depth: the levels of objects and arrays. The rest bounds what is in one schema;
+    values of `format`, None for any. depth: the levels of objects and arrays. The rest are bounds on one schema;
     None for no bound.
     """
 

@@ -470,7 +470,7 @@ class Builder:
     def _described(
         self, schema: Schema, said: Mapping[str, Any], rules: Iterable[str] = (), *, outer: bool = False
     ) -> Schema:
-        """Return a schema with a description: its own words, or its title, and what it cannot say."""
+        """Return a schema with a description: its own or its title, and sentences for the rules that it lost."""
         words = said.get("description")
         if not isinstance(words, str) or not words.strip():
             title = said.get("title")

@@ -178,7 +178,7 @@ def both_of(one: Any, other: Any) -> Any:
 
 
 def _value(value: Any) -> tuple[bool, Any]:
-    """Return what is the same for values that are equal in JSON, where true is not 1."""
+    """Return a key that equal JSON values share; true and 1 are not equal."""
     return isinstance(value, bool), encode_sorted(value) if isinstance(value, dict | list) else value
 
 

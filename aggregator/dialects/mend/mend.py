@@ -22,7 +22,7 @@ _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "null", "ob
 
 
 class Mended(NamedTuple):
-    """A schema for a model API. rules: sentences about what it cannot say. changes: what was mended, in words; empty
+    """A schema for a model API. rules: sentences about what it cannot say. changes: the mends, in words; empty
     if the schema is as it was. reader: the way back of arguments, if there is one.
     """
 

@@ -32,9 +32,9 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class QueryMeaning:
-    """What the models say of a query: a likeness for each, and how much keywords count beside them.
+    """The likenesses of one query, one for each model, and the weight of keywords beside them.
 
-    words: the similarities that judge whether anything fits; None to judge by keywords alone.
+    words: the similarities by which the search judges whether any tool fits; None to judge by keywords alone.
     """
 
     likenesses: Sequence[Likeness]

@@ -18,7 +18,7 @@ class KnownModel:
     name: as vectors are kept by.
     package: the Python package; `distribution` with its version, for pip.
     latin: it reads texts in Latin letters only.
-    centred: all its vectors have much in common, and those of one language more: what is common is taken away.
+    centred: the means of the tools and of the query's language are subtracted, since they outweigh the subject.
     pieces: the most of a tool's text that are read.
     alike: the similarity from which a tool is found without any keyword.
     weights: how much the most similar tool gains, as a share of the best score by keywords.

@@ -37,7 +37,7 @@ def read_languages(encoder: TextEncoder, most: int) -> "tuple[Languages, Any]":
 
 
 class Languages:
-    """What the texts of each language have in common, as vectors of one model."""
+    """The mean vector of each language, by one model."""
 
     def __init__(self, rows: Any, languages: Sequence[str]) -> None:
         """Take the vector of each neutral sentence, as a query, and its language."""
