@@ -70,15 +70,18 @@ def entry(upstream: str, addresses: Mapping[str, str]) -> Json:
             return {"type": "http", "url": addresses[upstream]}
 
 
+def _as_it_grows(server: Json) -> Json:
+    """The entry of an upstream that adds tools and prompts while it runs and expects hosts to be told."""
+    return {**server, "prefix": "", "on_new": "show"}
+
+
 @asynccontextmanager
 async def aggregator(folder: Path, server: Json) -> AsyncIterator[str]:
     """The address where the suite finds one upstream behind the aggregator, under the fixture's own names."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     path = folder / "aggregator.json"
     settings = {"expose": "all", "storage": f"sqlite:///{folder / 'data.db'}"}
-    # It adds tools and prompts while it runs, and expects hosts to be told.
-    entry = {**server, "prefix": "", "on_new": "show"}
-    path.write_text(json.dumps({"mcpServers": {NAME: entry}, **settings}))
+    path.write_text(json.dumps({"mcpServers": {NAME: _as_it_grows(server)}, **settings}))
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(serving(path))
         stack.callback(lambda: (folder / "aggregator.log").write_text("".join(running.log)))
@@ -94,7 +97,7 @@ async def replicas(folder: Path, server: Json) -> AsyncIterator[str]:
     assert programs is not None, NOT_RUN
     with running_cluster(programs) as cluster:
         url = cluster.url(cluster.new_database())
-        async with group(folder, url, {NAME: {**server, "prefix": ""}}) as running:
+        async with group(folder, url, {NAME: _as_it_grows(server)}) as running:
             try:
                 yield f"{running.front}/mcp"
             finally:
