@@ -132,7 +132,9 @@ class CallTelemetry:
 
     def report(self) -> dict[str, Any]:
         """Return the problems of the audit for `/readyz`; empty if there are none."""
-        problem = self.audit.problem or self.audit.damage if self.audit is not None else None
+        if self.audit is None:
+            return {}
+        problem = self.audit.problem or self.audit.stalled or self.audit.damage
         return {"audit": problem} if problem is not None else {}
 
     @property

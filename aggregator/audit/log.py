@@ -84,6 +84,11 @@ class AuditLog:
         return self._writer.problem
 
     @property
+    def stalled(self) -> str | None:
+        """The reason why the rows wait for a database that does not answer; None while it answers."""
+        return self._writer.stalled
+
+    @property
     def damage(self) -> str | None:
         """The damage found in the database, in words, or None."""
         return self._writer.damage
@@ -95,7 +100,7 @@ class AuditLog:
             "written": self._writer.written,
             "put_aside": self._writer.spilled,
             "lost": self._writer.lost,
-            "problem": self.problem,
+            "problem": self.problem or self.stalled,
         }
 
     def record(self, call: CallRecord) -> None:

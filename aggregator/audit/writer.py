@@ -46,6 +46,8 @@ FIRST_ASIDE: Final = 0.1
 ASIDE_EVERY: Final = 1.0
 # Seconds that a row waits for the database before it goes into a file: so many a killed process loses.
 ASIDE_AFTER: Final = 1.0
+# Seconds without an answer after which operators hear of a database that hangs.
+STALLED_AFTER: Final = 10.0
 _SIZE: Final = attrgetter("size")
 
 
@@ -104,6 +106,9 @@ class Writer:
         # In strict mode no call is answered while its row waits.
         self._strict = strict
         self._rows: AuditRows | None = None
+        # When the database was given the work that it has not answered yet.
+        self._given_at: float | None = None
+        self._stall_logged = False
         self._open = asyncio.Event()
         self._opening: asyncio.Future[AuditRows] | None = None
         self._queue: deque[ChainEntry] = deque()
@@ -134,6 +139,13 @@ class Writer:
     def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Do some work of the log on the thread that is the log's alone."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    @property
+    def stalled(self) -> str | None:
+        """The reason why rows do not enter a database that neither takes nor refuses them; None while it answers."""
+        if self._given_at is None or (since := _now() - self._given_at) < STALLED_AFTER:
+            return None
+        return f"the database has not answered for {since:.0f} s; rows of the audit log are kept until it does"
 
     async def end(self) -> None:
         """End the thread, and open the database no more."""
@@ -199,31 +211,38 @@ class Writer:
             StorageError: the database does not take the batch.
         """
         async with self._turn:
-            if self._rows is None:
-                self._rows = await self._opened()
-                self._open.set()
-            if self._recover and self.problem is None:
-                await self._catch_up(self._rows)
-            async with self._taking:
-                if self._batch is None and self._queue:
-                    self._batch_since = self._arrivals[0][0]
-                    self._batch = ChainBatch(self._from_queue(BATCH))
-            size = 0
-            if self._batch is not None:
-                _, size = await self._rows.append(self._batch)
-                count = len(self._batch.entries)
-                self._forget(self._batch.entries)
-                self._batch = None
-                self.written += count
-            elif self.problem is not None and not await self._take_back(self._rows):
-                raise StorageError(self.problem)
-            self._worked()
-            late = self._late > 0 and not self._queue
-            if self._recover or late or (self._again_at is not None and _now() >= self._again_at):
-                await self._catch_up(self._rows)
-            elif self._mark.is_replica:
-                await self._look_for_others(self._rows)
-            await self._trim(self._rows, size)
+            self._given_at = _now()
+            try:
+                await self._write_and_look()
+            finally:
+                self._given_at = None
+
+    async def _write_and_look(self) -> None:
+        if self._rows is None:
+            self._rows = await self._opened()
+            self._open.set()
+        if self._recover and self.problem is None:
+            await self._catch_up(self._rows)
+        async with self._taking:
+            if self._batch is None and self._queue:
+                self._batch_since = self._arrivals[0][0]
+                self._batch = ChainBatch(self._from_queue(BATCH))
+        size = 0
+        if self._batch is not None:
+            _, size = await self._rows.append(self._batch)
+            count = len(self._batch.entries)
+            self._forget(self._batch.entries)
+            self._batch = None
+            self.written += count
+        elif self.problem is not None and not await self._take_back(self._rows):
+            raise StorageError(self.problem)
+        self._worked()
+        late = self._late > 0 and not self._queue
+        if self._recover or late or (self._again_at is not None and _now() >= self._again_at):
+            await self._catch_up(self._rows)
+        elif self._mark.is_replica:
+            await self._look_for_others(self._rows)
+        await self._trim(self._rows, size)
 
     async def ease(self) -> None:
         """Put rows into files beside the database that it is too slow for, or does not take.
@@ -248,6 +267,9 @@ class Writer:
             await self._queued.wait()
             await asyncio.sleep(ASIDE_AFTER / 4)
             await self.ease()
+            if not self._stall_logged and (stalled := self.stalled) is not None:
+                self._stall_logged = True
+                log.error("%s", stalled)
             if not len(self):
                 self._queued.clear()
 
@@ -338,6 +360,7 @@ class Writer:
 
     def _worked(self) -> None:
         self._pause = FIRST_PAUSE
+        self._stall_logged = False
         if self.problem is not None:
             self.problem, self._recover = None, True
             log.info("rows of the audit log are written again")
@@ -409,6 +432,7 @@ class Writer:
                 batch.once = f"{len(batch.entries)} rows that could not be written in time were added from {file.name}."
                 told = entry("log_recovered", {"at": round(self._clock(), 6), "summary": batch.once})
                 batch.entries = [*batch.entries, told]
+                self._given_at = _now()
                 await rows.append(batch)
                 await self.in_thread(self._spill.done, file)
                 self._again_pause = FIRST_PAUSE

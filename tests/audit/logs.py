@@ -49,11 +49,13 @@ def make_call(number: int = 1, **changes: Any) -> CallRecord:
     return CallRecord(**{**given, "caller": caller})
 
 
-def make_log(database: Database, capture: Capture = NOTHING, at_most: int = 2**30, **options: Any) -> AuditLog:
-    """A log that has to be run and closed."""
+def make_log(
+    database: Database, capture: Capture = NOTHING, at_most: int = 2**30, rows: Any = None, **options: Any
+) -> AuditLog:
+    """A log that has to be run and closed; it writes to `rows`, by default to those of the database."""
 
     async def opened() -> AuditRows:
-        return database.audit
+        return database.audit if rows is None else rows
 
     assert database.engine.path is not None
     return AuditLog(opened, Spill(database.engine.path, at_most), capture, **{"flush_interval": 0.01, **options})

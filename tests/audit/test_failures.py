@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -17,6 +18,7 @@ from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.errors import NotRecorded
 from aggregator.storage.audit.chain import ChainBatch, entry
+from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
 from aggregator.storage.opening import Database
@@ -67,6 +69,43 @@ async def test_rows_wait_for_a_locked_database(hasty: Database, path: Path, capl
     assert numbers(path) == [1, 2]
     assert caplog.text.count("cannot be written") == 1
     assert caplog.text.count("are written again") == 1
+
+
+class Hanging:
+    """The rows of a database that takes a batch and is silent until `answers` is set, as behind a dead network."""
+
+    def __init__(self, rows: AuditRows) -> None:
+        self._rows = rows
+        self.answers = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
+
+    async def append(self, batch: ChainBatch) -> tuple[int, int]:
+        await self.answers.wait()
+        return await self._rows.append(batch)
+
+
+async def test_a_database_that_does_not_answer_is_named(
+    hasty: Database, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D9: Rows wait in files meanwhile, so that nothing else shows that none of them reaches the database."""
+    monkeypatch.setattr(writer, "STALLED_AFTER", 0.05)
+    monkeypatch.setattr(writer, "ASIDE_AFTER", 0.02)
+    hanging = Hanging(hasty.audit)
+    async with running_log(hasty, rows=hanging) as log:
+        assert log.stalled is None
+        log.record(make_call(1))
+        await until(lambda: log.stalled is not None)
+        log.record(make_call(2))
+        await until(lambda: log.report()["put_aside"] == 1)
+        assert "has not answered" in str(log.report()["problem"])
+        assert log.problem is None
+        await log.wait_for_space("t")
+        hanging.answers.set()
+        await until(lambda: numbers(path) == [1, 2])
+        await until(lambda: log.stalled is None)
+    assert caplog.text.count("has not answered") == 1
 
 
 async def test_strict_makes_no_call_that_cannot_be_recorded(hasty: Database, path: Path) -> None:
