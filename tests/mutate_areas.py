@@ -26,7 +26,7 @@ def _area(code: str, tests: str) -> Area:
 AREAS: Final[Mapping[str, Area]] = {
     "accounts": _area("accounts", "grants accounts connect authorization"),
     "adapters": _area("adapters", "adapters"),
-    "app": _area("app", "operating observability doctor access accounts replicas"),
+    "app": _area("app", "operating observability doctor access accounts replicas faults"),
     "audit": _area("audit storage/audit cli/audit app/audit_events.py", "audit observability telemetry"),
     "backup": _area("storage/backup storage/retention app/retention.py cli/store", "backup audit storage"),
     "calls": _area("gateway/calls gateway/recording gateway/call_log.py", "direct passthrough access failover faults"),

@@ -87,6 +87,8 @@ def test_a_long_text_shows_how_it_begins_and_ends() -> None:
     value = row["value"]
     assert (value["head"], value["rest"], value["tail"]) == ("a" * 600, "b" * 1500, "c" * 200)
     assert (value["between"], value["left_out"], row["facts"]) == (1500, 0, "2,300 characters")
+    (row,) = shown_arguments_of({"body": "a line\nand another"}, None)["rows"]
+    assert row["facts"] == ""
     assert shown_value("short") == {
         "form": "text",
         "head": "short",
