@@ -1,12 +1,16 @@
 """`aggregator` alone and `aggregator init`, as a newcomer meets them in an empty home, at a terminal and without."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
+from tests.end_to_end.server_harness import ROOT
 
 from .conftest import AtTerminal, Run
 
@@ -49,6 +53,16 @@ def test_the_servers_of_other_programs_are_offered_and_nothing_is_written_unaske
     assert code == 0
     assert list(read_object(own(home))["mcpServers"]) == ["time", "hub"]  # type: ignore[call-overload]
     assert CANARY not in shown
+
+
+def test_a_program_that_starts_it_alone_gets_the_help(config: Path) -> None:
+    """A host or a script: the next steps of a person would say nothing to it, and 0 would say that it works."""
+    config.write_text(json.dumps({"mcpServers": {}}))
+    program = [sys.executable, "-m", "aggregator"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "Usage: " in ended.stderr
 
 
 def test_with_a_configuration_it_says_how_things_stand(at_terminal: AtTerminal, config: Path) -> None:

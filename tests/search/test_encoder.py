@@ -72,6 +72,7 @@ def folder(tmp_path: Path) -> Path:
         ("天天 rain", ["天", "天", "rain"]),
         ("a\u3000a\ta", ["a", "a", "a"]),
         ("xyz " + "a" * 101, ["[UNK]", "[UNK]"]),
+        ("a+a", ["a", "[UNK]", "a"]),
         ("", []),
     ],
 )

@@ -90,6 +90,21 @@ def test_a_name_that_is_asked_for_stays_in_front() -> None:
     assert [hit.name_match for hit in answer] == [3, 0]
 
 
+def test_of_tools_with_equal_words_the_most_similar_is_first() -> None:
+    """Proves: F5. The order goes by the similarity, in both ways; where all are alike, it is as keywords have it."""
+    twins = [tool(f"{server}.read", "Reads a file of text.") for server in ("a", "b", "c")]
+    tools = {each.name: each for each in twins}
+    hits = search(build_index(*twins).visible_to(tools), "a file of text", 10)
+
+    def order(*similarities: float) -> list[str]:
+        like = dict(zip(tools, similarities, strict=True))
+        return [hit.tool.server for hit in merge_hits(hits, meaning(like), tools, 10)]
+
+    assert order(0.1, 0.9, 0.8) == ["b", "c", "a"]
+    assert order(0.1, 0.8, 0.9) == ["c", "b", "a"]
+    assert order(0.2, 0.2, 0.2) == [hit.tool.server for hit in hits]
+
+
 def test_hits_after_the_candidates_stay_behind_them() -> None:
     """Proves: F5. All hits are in the answer, each once, and their scores never rise."""
     many = [tool(f"files.read_{number}", "Reads a file of text.") for number in range(90)]
