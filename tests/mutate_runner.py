@@ -12,6 +12,7 @@ import gc
 import json
 import math
 import os
+import re
 import select
 import signal
 import time
@@ -26,6 +27,9 @@ from _pytest.reports import TestReport
 
 # After how long a child that has ended no further test is stopped, in seconds: pytest stops a test after 120.
 _STUCK: Final = 200
+# The words of a path, and the public names that a module defines.
+_WORD: Final = re.compile(r"[a-z0-9]+")
+_DEFINED: Final = re.compile(r"^(?:class|def|async def) ([A-Za-z]\w{4,})", re.MULTILINE)
 # Variables of the environment: the descriptors to read faults from, and to write answers to.
 FAULTS: Final = "MUTATE_FAULTS"
 ANSWERS: Final = "MUTATE_ANSWERS"
@@ -181,15 +185,21 @@ def _read(back: int) -> bytes | None:
 
 
 def _nearest_first(items: Sequence[pytest.Item], path: str) -> list[pytest.Item]:
-    """Order files of tests that name the module before the others."""
+    """Order files of tests: first those that name the module, then by the words that their paths share with its own and
+    by its names that they use.
+    """
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    names: dict[Path, int] = {}
+    parent, _, last = module.rpartition(".")
+    own = {*_WORD.findall(path)} - {"py", "aggregator"}
+    names = [*_DEFINED.findall(Path(path).read_text(encoding="utf-8"))]
+    near: dict[Path, tuple[bool, int]] = {}
     for item in items:
-        if item.path not in names:
+        if item.path not in near:
             text = item.path.read_text(encoding="utf-8")
-            parent, _, last = module.rpartition(".")
-            names[item.path] = 0 if module in text else 1 if f"{parent} import {last}" in text else 2
-    return sorted(items, key=lambda item: names[item.path])
+            named = module in text or f"{parent} import {last}" in text
+            shared = own & {*_WORD.findall(f"{item.path.parent.name} {item.path.stem}")}
+            near[item.path] = not named, -2 * len(shared) - sum(name in text for name in names)
+    return sorted(items, key=lambda item: near[item.path])
 
 
 def pytest_runtestloop(session: Session) -> bool:

@@ -222,6 +222,21 @@ def test_a_trusted_file_stays_trusted_and_no_other_becomes_so(home: Path, run: R
     assert read_object(here)["mcpServers"] == {"b": {"command": "y", "enabled": False}}
 
 
+def test_the_list_of_trusted_files_says_how_each_is(home: Path, run: Run) -> None:
+    paths = {name: home / name / "aggregator.json" for name in ("same", "other", "gone", "folder")}
+    for path in paths.values():
+        path.parent.mkdir()
+        path.write_text('{"mcpServers": {}}')
+        run("trust", str(path))
+    paths["other"].write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    paths["gone"].unlink()
+    paths["folder"].unlink()
+    paths["folder"].mkdir()
+    _, said = run("trust", "--list")
+    states = {Path(line.split()[0]).parent.name: line.split(maxsplit=1)[1] for line in said.splitlines()[1:]}
+    assert states == {"same": "trusted", "other": "changed since", "gone": "gone", "folder": "cannot be read"}
+
+
 @pytest.fixture
 def serving(config: Path) -> Path:
     config.write_text(json.dumps({"mcpServers": {"box": raw_stdio_entry()}, "http": {"port": 0}}))
