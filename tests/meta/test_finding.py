@@ -162,7 +162,10 @@ async def test_the_same_question_gives_the_same_bytes(open_harness: OpenHarness)
     async with open_harness(policies) as harness:
         asked = {"query": "issue in a repository", "level": 3}
         first = await harness.text(harness.host("a"), "search_tools", **asked)
-        await harness.text(harness.host("b"), "search_tools", **asked)
+        for _ in range(2):
+            assert "maps." not in await harness.text(harness.host("b"), "search_tools", **asked)
+        for limit in (100, 1):
+            await harness.text(harness.host("a"), "search_tools", **asked, limit=limit)
         assert await harness.text(harness.host("a"), "search_tools", **asked) == first
 
 

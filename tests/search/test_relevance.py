@@ -2,10 +2,10 @@
 
 import pytest
 
-from aggregator.catalog.search.index import search
+from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.relevance import Relevance, check_relevance
 from aggregator.catalog.search.visible import VisibleTools
-from tests.search.sample_index import build_index, tool
+from tests.search.sample_index import build_index, gate, tool
 
 TOOLS = (
     tool("git.create_branch", "Creates a branch in a repository."),
@@ -126,3 +126,18 @@ def test_a_tool_that_has_the_product_or_a_longer_word_for_it_serves_it() -> None
     assert not _judge("post a message on Slack", visible).weak
     assert not _judge("send a message with SendGrid", visible).weak
     assert '"telegram"' in _judge("post a message on Telegram", visible).weak
+
+
+def test_a_judgement_does_not_depend_on_what_was_asked_before() -> None:
+    """After the search, after another one, of some of the tools, and by vectors: as of tools that were never asked."""
+    shelves, questions = gate()
+    index = SearchIndex.of(shelves)
+    asked = index.visible_to(lambda tool: True)
+    for at, (query, _) in enumerate(questions):
+        names = [hit.tool.name for hit in search(asked, query, 200)]
+        likes = {name: 1 / place for place, name in enumerate(names, 1)} if at % 3 == 0 else None
+        if at % 5 == 0:
+            check_relevance(asked, questions[at - 1][0], names)
+        for part in (names, names[::-1], names[1:9], names):
+            fresh = check_relevance(index.visible_to(lambda tool: True), query, part, likes)
+            assert check_relevance(asked, query, part, likes) == fresh, query

@@ -1,8 +1,9 @@
 """Score how well tools fit a query as a whole: matching terms, words covered, actions, spelling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aggregator.catalog.search.document import Document
+from aggregator.catalog.search.query import WeightedTerms
 from aggregator.catalog.search.terms.four_grams import similarity
 from aggregator.catalog.search.terms.language import LOOKING
 from aggregator.catalog.search.weighted_query import WeightedQuery
@@ -23,8 +24,9 @@ def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[i
     """Return a score for each of the tools, by slot, to compare with each other only."""
     found: dict[int, float] = {}
     covered: dict[int, int] = {}
+    words, extra = weighted.words, weighted.extra
     for slot, document in documents.items():
-        found[slot], covered[slot] = _matched(weighted, document.impacts)
+        found[slot], covered[slot] = _matched(words, extra, document.impacts)
     _reward_coverage(weighted, documents, found, covered)
     wanted = weighted.query.actions
     if wanted:
@@ -40,12 +42,12 @@ def scores(weighted: WeightedQuery, documents: Mapping[int, Document]) -> dict[i
     return found
 
 
-def _matched(weighted: WeightedQuery, impacts: Mapping[str, int]) -> tuple[float, int]:
+def _matched(words: Sequence[WeightedTerms], extra: WeightedTerms, impacts: Mapping[str, int]) -> tuple[float, int]:
     """Return the score of a tool, and the words of the query that it has, as a number with a bit for each."""
     score = 0.0
     covered = 0
     bit = 1
-    for word in weighted.words:
+    for word in words:
         best = 0.0
         for term, gain in word:
             if term in impacts:
@@ -56,7 +58,7 @@ def _matched(weighted: WeightedQuery, impacts: Mapping[str, int]) -> tuple[float
             score += best
             covered |= bit
         bit <<= 1
-    for term, gain in weighted.extra:
+    for term, gain in extra:
         if term in impacts:
             score += gain * impacts[term]
     return score, covered
@@ -78,12 +80,13 @@ def _reward_coverage(
             known = shares[words] = sum([gain for at, gain in enumerate(worth) if words >> at & 1]) / whole
         return known
 
+    server_of = {slot: document.tool.server for slot, document in documents.items()}
     servers: dict[str, int] = {}
     for slot, words in covered.items():
-        server = documents[slot].tool.server
+        server = server_of[slot]
         servers[server] = servers.get(server, 0) | words
     for slot, words in covered.items():
-        found[slot] *= 1 + COVERED * share(words) + SERVER_COVERED * share(servers[documents[slot].tool.server])
+        found[slot] *= 1 + COVERED * share(words) + SERVER_COVERED * share(servers[server_of[slot]])
 
 
 def action_factor(wanted: Mapping[int, float], has: frozenset[int]) -> float:

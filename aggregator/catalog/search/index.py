@@ -6,12 +6,11 @@ Law 2: the answer depends on the tools and the query only, not on the order in w
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from aggregator.catalog.search.asked import asked
 from aggregator.catalog.search.document import Document, document
 from aggregator.catalog.search.postings import Pause, Postings
-from aggregator.catalog.search.query import read
 from aggregator.catalog.search.rank import rank
 from aggregator.catalog.search.visible import Allowed, VisibleTools
 from aggregator.domain.records import ToolRecord
@@ -22,8 +21,7 @@ _VISIBLE_KEPT: Final = 16
 _FEW: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A tool and how well it fits. Scores compare within one answer only.
 
     `name_match` says how exactly the query asks for the tool by name, from 0, not at all, to 4, its whole name; it goes
@@ -128,4 +126,5 @@ class SearchIndex:
 
 def search(visible: VisibleTools, query: str, limit: int) -> list[Hit]:
     """Return the best `limit` tools that the agent sees, best first; none if no word of the query says anything."""
-    return [Hit(document.tool, score, named) for document, score, named in rank(visible, read(query), max(0, limit))]
+    best = rank(visible, asked(visible, query), max(0, limit))
+    return [Hit(document.tool, score, named) for document, score, named in best]

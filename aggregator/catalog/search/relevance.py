@@ -7,16 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
+from aggregator.catalog.search.asked import AskedQuery, asked
 from aggregator.catalog.search.document import SCALE, Document
-from aggregator.catalog.search.fit import scores
-from aggregator.catalog.search.name_match import name_matches
-from aggregator.catalog.search.needs import QueryNeed, named_products, needs
-from aggregator.catalog.search.query import Query, read
+from aggregator.catalog.search.needs import QueryNeed
+from aggregator.catalog.search.query import Query
 from aggregator.catalog.search.terms.words import chunks, terms
 from aggregator.catalog.search.visible import VisibleTools
-from aggregator.catalog.search.weighted_query import WeightedQuery, rareness, weigh
+from aggregator.catalog.search.weighted_query import WeightedQuery, rareness
 
 # A tool fits if it has this share of the best score.
 FITS: Final = 0.5
@@ -50,8 +49,15 @@ class Relevance:
     ends: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _NeedCoverage:
+class _NeedWords(NamedTuple):
+    """The words for one need of this `worth`: those that tools have, each with a share up to 1, and its meanings."""
+
+    worth: float
+    known: Sequence[tuple[str, float]]
+    meanings: Sequence[str]
+
+
+class _NeedCoverage(NamedTuple):
     """The part of one need that a tool has.
 
     `worth`: weight of the need; `said`: 0 to 1, how much of it the word covers; `meant`: the same for a word of its
@@ -71,28 +77,46 @@ def check_relevance(
 
     `similarities`: the similarity of the best of them to the query, if known.
     """
-    query = read(text)
-    weighted = weigh(query, visible)
-    slots = [slot for slot in map(visible.slot, names[:_SCORED]) if slot is not None]
+    query = asked(visible, text)
+    slots = query.slots(visible, names[:_SCORED])
     if not slots:
         return Relevance(0)
-    asked_for = name_matches(visible, query)
-    scored = scores(weighted, {slot: visible.document(slot) for slot in slots})
+    scored = query.scores(visible, slots)
     least = FITS * max(scored.values())
-    fitting = sum(slot in asked_for or score >= least for slot, score in scored.items())
-    if not asked_for.keys().isdisjoint(slots):
-        return Relevance(fitting)
-    asked = needs(text, query)
+    fitting = sum([slot in query.named or score >= least for slot, score in scored.items()])
+    return Relevance(fitting, _weakness(visible, query, names, slots, similarities))
+
+
+def check_weakness(
+    visible: VisibleTools, text: str, names: Sequence[str], similarities: Mapping[str, float] | None = None
+) -> str:
+    """Tell, as `Relevance.weak` does, why the best of these tools hardly fits a query; empty if it fits."""
+    query = asked(visible, text)
+    slots = query.slots(visible, names[:_SCORED])
+    return _weakness(visible, query, names, slots, similarities) if slots else ""
+
+
+def _weakness(
+    visible: VisibleTools,
+    query: AskedQuery,
+    names: Sequence[str],
+    slots: Sequence[int],
+    similarities: Mapping[str, float] | None,
+) -> str:
+    if not query.named.keys().isdisjoint(slots):
+        return ""
     best = [visible.document(slot) for slot in slots[:EXAMINED]]
-    lacking = [name for name in named_products(text) if not any(_serves(tool, name) for tool in best)]
+    lacking = [name for name in query.products if not any(_serves(tool, name) for tool in best)]
     if lacking:
-        return Relevance(fitting, f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}")
-    speaks, had = _best(query, [(tool, [_had(visible, weighted, need, tool) for need in asked]) for tool in best])
+        return f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}"
+    needed = query.needs
+    words = [_words_for(visible, query.weighted, need) for need in needed]
+    speaks, had = _best(query.query, [(tool, [_had(one, tool) for one in words]) for tool in best])
     enough = ENOUGH
     if similarities:
         speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:EXAMINED])
         enough = ENOUGH_WITH_LIKENESS
-    return Relevance(fitting, "" if speaks >= enough else _why(asked, had))
+    return "" if speaks >= enough else _why(needed, had)
 
 
 def _best(
@@ -121,19 +145,25 @@ def features(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> tupl
     )
 
 
-def _had(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed, tool: Document) -> _NeedCoverage:
+def _words_for(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed) -> _NeedWords:
     known = [
         pair for key, word in zip(weighted.asked, weighted.words, strict=True) if key in need.keys for pair in word
     ]
     meanings = [mark for mark in need.meanings if mark[0] != "~" and visible.frequency(mark)]
     everything = math.log(1 + (visible.count + 0.5) / 0.5)
     rare = [rareness(visible, term) for term, _ in known] or [rareness(visible, mark) for mark in meanings]
-    most = max((gain for _, gain in known), default=1.0)
+    most = max([gain for _, gain in known], default=1.0)
+    worth = need.worth * max(rare, default=everything) / everything
+    return _NeedWords(worth, [(term, gain / most) for term, gain in known], meanings)
+
+
+def _had(need: _NeedWords, tool: Document) -> _NeedCoverage:
+    impacts = tool.impacts
     return _NeedCoverage(
-        need.worth * max(rare, default=everything) / everything,
-        max((gain / most * tool.impacts.get(term, 0) for term, gain in known), default=0.0) / SCALE,
-        max((tool.impacts.get(mark, 0) for mark in meanings), default=0) / SCALE,
-        not known,
+        need.worth,
+        max([share * impacts.get(term, 0) for term, share in need.known], default=0.0) / SCALE,
+        max([impacts.get(mark, 0) for mark in need.meanings], default=0) / SCALE,
+        not need.known,
     )
 
 

@@ -20,10 +20,12 @@ class VisibleTools:
     """The postings with a mask of the tools that one agent may see.
 
     `mask` has a byte for each slot, `count` is the number of visible tools, `whole` tells whether all are visible.
+    `last_asked` is for `asked.asked`.
     """
 
     def __init__(self, postings: Postings, allowed: Allowed) -> None:
         self.postings = postings
+        self.last_asked: object = None
         documents = postings.documents
         if isinstance(allowed, Container):
             self.mask = bytearray(map(allowed.__contains__, postings.names))

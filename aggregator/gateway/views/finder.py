@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aggregator.catalog.catalog import Catalog
@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 # Seconds that a search waits for the index of a changed catalog before it uses the older one.
 _INDEX_WAIT: Final = 5.0
 _VIEWS_KEPT: Final = 64
+# Answers kept for each of these views, and the characters of a query whose answer is kept.
+_ANSWERS_KEPT: Final = 16
+_LONGEST_KEPT: Final = 500
 # The most tools that one search returns.
 MOST_FOUND: Final = 200
 # Above this number of tools, a search runs in a thread: it takes some milliseconds for each 10,000 matching ones.
@@ -58,14 +61,24 @@ _FIRST_PART: Final = 250
 _PAUSE: Final = 50e-6
 
 
+@dataclass(slots=True)
+class _KeptAnswer:
+    """The answer to a query by keywords alone: the best `most` tools, and how well they fit, once that is known."""
+
+    most: int
+    tools: list[ToolRecord]
+    relevance: "Relevance | None" = None
+
+
 @dataclass(frozen=True, slots=True)
 class _SearchableView:
-    """The part of the search index that one agent may see."""
+    """The part of the search index that one agent may see, and the last answers from it by query."""
 
     index: "SearchIndex"
     listing: Listing
     searchable: "VisibleTools"
     by_name: Mapping[str, ToolRecord]
+    answers: LruCache[str, _KeptAnswer] = field(default_factory=lambda: LruCache(_ANSWERS_KEPT))
 
 
 class Finder:
@@ -176,9 +189,16 @@ class Finder:
         similarities = await self.meanings.similarities_to(query)
         if similarities is not None:
             return await asyncio.to_thread(_ranked_by_all, visible, query, limit, similarities)
+        kept = visible.answers.get(query)
+        if kept is not None and kept.most >= limit:
+            return kept.tools[:limit]
         if len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
-        return _ranked(visible, visible.searchable, query, limit)
+            found = await asyncio.to_thread(_ranked, visible, visible.searchable, query, limit)
+        else:
+            found = _ranked(visible, visible.searchable, query, limit)
+        if limit <= MOST_FOUND and len(query) <= _LONGEST_KEPT:
+            visible.answers.put(query, _KeptAnswer(limit, [*found]))
+        return found
 
     async def check_relevance(
         self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
@@ -189,10 +209,20 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return Relevance(len(found))
-        names, similarities = [tool.name for tool in found], await self.meanings.similarities_to(query)
+        similarities = await self.meanings.similarities_to(query)
+        kept = visible.answers.get(query) if similarities is None else None
+        if kept is not None and kept.tools != found:
+            kept = None
+        if kept is not None and kept.relevance is not None:
+            return kept.relevance
+        names = [tool.name for tool in found]
         if similarities is not None or len(visible.by_name) > _AT_ONCE:
-            return await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
-        return _judged(visible.searchable, query, names, None)
+            judged = await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
+        else:
+            judged = _judged(visible.searchable, query, names, None)
+        if kept is not None:
+            kept.relevance = judged
+        return judged
 
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
