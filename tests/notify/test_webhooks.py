@@ -253,6 +253,15 @@ async def test_a_blip_is_not_announced_and_back_only_after_down(hook: HookServer
         await until(lambda: report(notifier)["sent"] == 2)
     assert [got.json["type"] for got in hook.received] == ["server.down", "server.back"]
     assert hook.received[0].json["data"]["reason"] == "exit code 3"
+    assert hook.received[0].json["data"]["text"] == "The server crm is down: exit code 3"
+
+
+async def test_a_server_that_gave_no_reason(hook: HookServer) -> None:
+    async with running(build(receiver(hook.url, grace="1ms"))) as notifier:
+        notifier.server_down("crm", "")
+        await until(lambda: report(notifier)["sent"] == 1)
+    assert hook.received[0].json["data"]["text"] == "The server crm is down."
+    assert "reason" not in hook.received[0].json["data"]
 
 
 async def test_limits_are_gathered_by_agent_and_rule(hook: HookServer) -> None:
