@@ -15,6 +15,7 @@ from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve,
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.frontends.first_request import FirstInput, answer_first_request
 from aggregator.frontends.standard_streams import standard_streams
 from aggregator.gateway.views.instructions import instructions_at_start
@@ -31,6 +32,8 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
     Raises:
         OperatorError: `stdio` is disabled in the configuration, or its database or the agent cannot be.
     """
+    # The desktop starts hosts without the folders that a shell adds, and hosts hand their PATH on.
+    os.environ["PATH"] = with_usual_folders(os.environ.get("PATH", os.defpath), Path.home(), os.environ)
     loaded = load_to_serve(path, log_level, log_json)
 
     def with_options(config: Config, /) -> Config:

@@ -13,6 +13,7 @@ from tempfile import gettempdir
 from typing import Final
 
 from aggregator.domain.ordinary_files import NotOrdinary, read_ordinary
+from aggregator.domain.patient_files import move_over, patiently
 from aggregator.editing.errors import EditError
 
 if sys.platform == "win32":
@@ -36,7 +37,7 @@ def only_for_owner(*paths: Path) -> None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises EditError when it cannot be read, or is larger than 16 MiB."""
     try:
-        content = read_ordinary(path, LARGEST + 1)
+        content = patiently(lambda: read_ordinary(path, LARGEST + 1))
     except NotOrdinary:
         raise EditError(f"{path} is not a file. Name a file.") from None
     except FileNotFoundError:
@@ -96,7 +97,7 @@ def _make(target: Path, content: bytes, path: Path) -> None:
         except OSError:  # a file system without hard links
             if os.path.lexists(target):
                 raise EditError(f"{path} was made in the meantime. Run the command again.") from None
-            os.replace(temporary, target)
+            move_over(temporary, target)
         _sync_folder(target.parent)
     finally:
         with suppress(OSError):
@@ -106,7 +107,7 @@ def _make(target: Path, content: bytes, path: Path) -> None:
 def _move_in(target: Path, content: bytes, like: os.stat_result) -> None:
     temporary = _written(target, content, like)
     try:
-        os.replace(temporary, target)
+        move_over(temporary, target)
     except OSError:
         with suppress(OSError):
             os.unlink(temporary)

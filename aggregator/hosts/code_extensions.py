@@ -1,7 +1,7 @@
-"""Cline and Roo Code, extensions of VS Code and of editors made from it; Cline on the command line too.
+"""Cline, Roo Code and older Kilo Code, extensions of VS Code and editors made from it; some on the command line too.
 
 Sources: https://docs.cline.bot/mcp/configuring-mcp-servers, https://docs.cline.bot/cline-cli/configuration,
-https://docs.roocode.com/features/mcp/using-mcp-in-roo.
+https://docs.roocode.com/features/mcp/using-mcp-in-roo, https://kilo.ai/docs/automate/mcp/using-in-cli.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ _EDITORS: Final = ("Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium")
 _SERVERS: Final = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".windsurf-server")
 _CLINE: Final = HostSpelling("Cline")
 _ROO: Final = HostSpelling("Roo Code")
+_KILO: Final = HostSpelling("Kilo Code")
 
 
 def _storages(machine: Machine, extension: str) -> Iterator[Path]:
@@ -40,6 +41,15 @@ def _roo_files(machine: Machine) -> tuple[HostFile, ...]:
     project = HostFile(machine.folder / ".roo" / "mcp.json", "project", "json", ("mcpServers",), base=machine.folder)
     storages = _storages(machine, "rooveterinaryinc.roo-cline")
     return project, *(HostFile(folder / "mcp_settings.json", "user", "json", ("mcpServers",)) for folder in storages)
+
+
+def _kilo_files(machine: Machine) -> tuple[HostFile, ...]:
+    project = HostFile(
+        machine.folder / ".kilocode" / "mcp.json", "project", "json", ("mcpServers",), base=machine.folder
+    )
+    terminal = machine.home / ".kilocode" / "cli" / "global" / "settings"
+    folders = (terminal, *_storages(machine, "kilocode.kilo-code"))
+    return project, *(HostFile(folder / "mcp_settings.json", "user", "json", ("mcpServers",)) for folder in folders)
 
 
 def _cline_entry(launch: OwnLaunch) -> dict[str, Any]:
@@ -79,4 +89,18 @@ ROO_CODE: Final = HostProgram(
     shell_path=True,
     header_variable="${env:NAME}",
     reload="Roo Code takes its file over when it is saved; else restart the editor.",
+)
+KILO_CODE_LEGACY: Final = HostProgram(
+    id="kilo-code-legacy",
+    title="Kilo Code (Legacy)",
+    source="https://kilo.ai/docs/automate/mcp/using-in-cli",
+    files=_kilo_files,
+    read=lambda entry: read_entry(entry, _KILO).fields,
+    notes=lambda entry: read_entry(entry, _KILO).notes,
+    write=_roo_entry,
+    speaks=("stdio", "http", "sse"),
+    limits=HostLimits(None),
+    also=("kilo-legacy",),
+    shell_path=True,
+    reload="Kilo Code takes its file over when it is saved; else restart the editor.",
 )

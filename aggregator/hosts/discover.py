@@ -12,6 +12,7 @@ from aggregator.config.servers.foreign_references import harmless
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, UnusableEntry
 from aggregator.hosts.parse import UnreadableFile, is_there, parse_file, repeated_names
+from aggregator.hosts.percent import with_references
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ def discover(
                     found.append(FoundFile(host, file, problem=str(error)))
             root = read[key]
             if not isinstance(root, UnreadableFile):
-                found.append(_found(host, file, root))
+                environ = machine.environ if machine.system == "windows" else None
+                found.append(_found(host, file, root, environ))
     return tuple(found)
 
 
@@ -73,7 +75,10 @@ def _files(host: HostProgram, machine: Machine, all_projects: bool) -> Iterator[
         yield from host.every_project(machine)
 
 
-def _found(host: HostProgram, file: HostFile, root: Mapping[str, Any]) -> FoundFile:
+def _found(
+    host: HostProgram, file: HostFile, root: Mapping[str, Any], environ: Mapping[str, str] | None = None
+) -> FoundFile:
+    """Return what is in a host file; `environ` are the variables of a machine with Windows."""
     part: Any = root
     for at, key in enumerate(file.servers):
         if part is None:
@@ -94,7 +99,7 @@ def _found(host: HostProgram, file: HostFile, root: Mapping[str, Any]) -> FoundF
         return FoundFile(host, file, problem=_misshapen(file, file.servers, wanted), root=root)
     twice = repeated_names(root, file.servers)
     off = host.off(root, file)
-    servers = tuple(_server(host, name, item, name in twice, name in off) for name, item in named)
+    servers = tuple(_server(host, name, item, name in twice, name in off, environ) for name, item in named)
     return FoundFile(host, file, servers, root=root)
 
 
@@ -107,13 +112,18 @@ def _misshapen(file: HostFile, path: tuple[str, ...], wanted: str) -> str:
     return f"{file.path}: `{'.'.join(path)}` is not {wanted}. Correct it there."
 
 
-def _server(host: HostProgram, name: str, entry: object, twice: bool, off: bool) -> FoundServer:
+def _server(
+    host: HostProgram, name: str, entry: object, twice: bool, off: bool, environ: Mapping[str, str] | None
+) -> FoundServer:
     if not isinstance(entry, Mapping):
         return FoundServer(name, {}, None, problem="it is no object")
     try:
         fields, notes = host.read(entry), host.notes(entry)
     except UnusableEntry as error:
         return FoundServer(name, entry, None, problem=str(error))
+    if environ is not None:
+        fields, more = with_references(fields, environ)
+        notes = (*notes, *more)
     if twice:
         notes = ("Its name is there twice in the file; the last one counts.", *notes)
     if off:

@@ -137,6 +137,13 @@ def plain_entry(launch: OwnLaunch, **more: Any) -> dict[str, Any]:
     return made
 
 
+def program_entry(title: str, launch: OwnLaunch) -> dict[str, Any]:
+    """Return our own entry for a host that starts programs alone. Raises ValueError for an address."""
+    if launch.url is not None:
+        raise ValueError(f"{title} starts programs alone; an address is added in its own settings.")
+    return plain_entry(launch)
+
+
 def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry with its fields in the usual order."""
     return {key: fields[key] for key in _KEPT if key in fields}

@@ -3,12 +3,26 @@
 from typing import Final
 
 from aggregator.domain.errors import OperatorError
-from aggregator.hosts.claude import CLAUDE_CODE, CLAUDE_DESKTOP
-from aggregator.hosts.code_extensions import CLINE, ROO_CODE
+from aggregator.hosts.chat_apps import (
+    BOLTAI,
+    CHATGPT,
+    CHERRY_STUDIO,
+    FIVE_IRE,
+    LOBECHAT,
+    PERPLEXITY,
+    RAYCAST,
+    WITSY,
+)
+from aggregator.hosts.claude_code import CLAUDE_CODE
+from aggregator.hosts.claude_desktop import CLAUDE_DESKTOP
+from aggregator.hosts.code_agents import AMAZON_Q, CRUSH, DROID, JUNIE, QODER_CLI, QWEN_CODE, WARP
+from aggregator.hosts.code_extensions import CLINE, KILO_CODE_LEGACY, ROO_CODE
 from aggregator.hosts.continue_dev import CONTINUE
 from aggregator.hosts.editors import CURSOR, DEVIN, LM_STUDIO, WINDSURF, ZED
 from aggregator.hosts.goose import GOOSE
 from aggregator.hosts.model import HostLimits, HostProgram
+from aggregator.hosts.more_editors import ANTIGRAVITY, KIRO, QODER, TRAE
+from aggregator.hosts.opencode import KILO_CODE, OPENCODE
 from aggregator.hosts.terminals import COPILOT_CLI, GEMINI_CLI
 from aggregator.hosts.toml_host import CODEX
 from aggregator.hosts.vscode import VSCODE, VSCODE_INSIDERS
@@ -30,8 +44,30 @@ HOSTS: Final[tuple[HostProgram, ...]] = (
     GOOSE,
     LM_STUDIO,
     COPILOT_CLI,
+    OPENCODE,
+    KILO_CODE,
+    KILO_CODE_LEGACY,
+    ANTIGRAVITY,
+    KIRO,
+    QWEN_CODE,
+    DROID,
+    JUNIE,
+    AMAZON_Q,
+    CRUSH,
+    WARP,
+    TRAE,
+    QODER,
+    QODER_CLI,
+    BOLTAI,
+    FIVE_IRE,
+    WITSY,
+    RAYCAST,
+    CHATGPT,
+    PERPLEXITY,
+    CHERRY_STUDIO,
+    LOBECHAT,
 )
-_ANY_HOST: Final = HostLimits("aggregator-doctor")
+_ANY_HOST: Final = HostLimits(None)
 
 
 def host_named(id: str) -> HostProgram:

@@ -20,6 +20,27 @@ def xdg_folder(machine: Machine) -> Path:
     return variable_folder(machine, "XDG_CONFIG_HOME") or machine.home / ".config"
 
 
+def local_folder(machine: Machine) -> Path:
+    """Return %LOCALAPPDATA% of Windows."""
+    return variable_folder(machine, "LOCALAPPDATA") or machine.home / "AppData" / "Local"
+
+
+def packages(machine: Machine, prefix: str) -> tuple[Path, ...]:
+    """Return the folders of packaged programs (MSIX) of Windows whose names begin so, sorted."""
+    try:
+        found = [entry for entry in (local_folder(machine) / "Packages").iterdir() if entry.name.startswith(prefix)]
+    except OSError:
+        return ()
+    return tuple(sorted(found))
+
+
+def shared_folders(machine: Machine) -> frozenset[Path]:
+    """Return the folders in which many programs have theirs, so that they say nothing about one of them."""
+    local = local_folder(machine)
+    own = (machine.home, app_folder(machine), xdg_folder(machine), local / "Packages")
+    return frozenset({*own, *(parent for folder in own for parent in folder.parents)})
+
+
 def variable_folder(machine: Machine, name: str) -> Path | None:
     """Return the folder that a variable names; None if it is not set, or not absolute as required."""
     written = machine.environ.get(name, "").strip()

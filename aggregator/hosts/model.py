@@ -11,6 +11,8 @@ from aggregator.editing.document import Format
 System = Literal["linux", "macos", "windows"]
 Scope = Literal["user", "project", "local", "profile", "managed"]
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+# A regular expression that matches nothing.
+_NOTHING: Final = "(?!)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,14 @@ class OwnLaunch:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A host on this machine: `running` is the sign in its folder that it runs, `remarks` are about its files here."""
+
+    running: Path | None = None
+    remarks: tuple[str, ...] = ()
+
+
 class UnusableEntry(Exception):
     """An entry that cannot become one of ours; the message is the reason, as the end of a sentence, without a value."""
 
@@ -60,12 +70,13 @@ class UnusableEntry(Exception):
 class HostLimits:
     """The limits of a host on tools, as a client of MCP; docs/hosts-and-servers.md has the evidence.
 
-    `client` is the name in its `clientInfo`. `plain`: it refuses names with a dot. `longest` is the most characters
-    that a name may have, with `prefix` before it; `tools` the most tools that it takes from all servers together.
-    `spellings` is a regular expression for the names of its clients in lower case; without one, `client` as a word.
+    `client` is the name in its `clientInfo`, None if it is not known. `plain`: it refuses names with a dot. `longest`
+    is the most characters that a name may have, with `prefix` before it; `tools` the most tools that it takes from all
+    servers together. `spellings` is a regular expression for the names of its clients in lower case; without one,
+    `client` as a word.
     """
 
-    client: str
+    client: str | None
     plain: bool = False
     longest: int | None = None
     prefix: str = ""
@@ -75,7 +86,9 @@ class HostLimits:
     @property
     def client_names(self) -> str:
         """The regular expression for its name in `clientInfo`, in lower case."""
-        return self.spellings or rf"(?<![a-z]){re.escape(self.client.lower())}(?![a-z])"
+        if self.spellings is not None:
+            return self.spellings
+        return rf"(?<![a-z]){re.escape(self.client.lower())}(?![a-z])" if self.client is not None else _NOTHING
 
     def refused_names(self, names: Sequence[str]) -> list[str]:
         """Return the names that the host refuses for their characters."""
@@ -100,6 +113,14 @@ def _no_files(machine: Machine) -> Iterable[HostFile]:
     return ()
 
 
+def _no_programs(machine: Machine) -> tuple[Path, ...]:
+    return ()
+
+
+def _no_state(machine: Machine, path: Path) -> HostState:
+    return HostState()
+
+
 @dataclass(frozen=True, slots=True)
 class HostProgram:
     """A host: all that the commands and the gateway know about one program.
@@ -108,20 +129,23 @@ class HostProgram:
     `source` is the address of the public documentation that this is taken from. `limits` says what it takes of a list
     of tools.
 
-    `files` yields the files in which it looks, those that count most first. `read` turns one entry of its file into
-    one of `mcpServers` in our configuration, or raises UnusableEntry; `notes` says in sentences what is lost or changed
-    by that. `write` makes the entry by which this host reaches us. `off` names the servers of a file that another place
-    of it switches off. `every_project` yields the files, or parts of files, of all projects that the host knows.
-    `speaks` are the frontends that it can use, best first. `paste` is the line for people if the host has no file of
-    its own.
+    `files` yields the files in which it looks, those that count most first. `read` turns one entry of its file into one
+    of `mcpServers` in our configuration, or raises UnusableEntry; `notes` says in sentences what is lost or changed by
+    that. `write` makes the entry by which this host reaches us. `off` names the servers of a file that another place of
+    it switches off. `every_project` yields the files, or parts of files, of all projects that the host knows. `speaks`
+    are the frontends that it can use, best first. `paste` is the line for people if the host has no file of its own: a
+    command follows it, with `paste_json` an object of servers, or an address if it starts no programs.
 
-    `program` is its program on PATH. `shell_path`: it is started in a terminal, or asks a shell for its variables, so
-    its PATH is the shell's. `all_variables`: it gives its servers every variable it has; others pass on a few, such as
-    HOME and PATH. `header_variable` is a reference to the variable NAME in a header. `key_field` is the field of
-    an entry that names the variable with our key, in place of a header.
+    `program` is its program on PATH, `programs` are the places in which it is installed otherwise. `state` is what is
+    to be known of it on a machine before one of its files is written. `plain_json`: a comment, a comma before a closing
+    bracket or another encoding than UTF-8 makes it refuse its whole file. `spaceless`: it splits the command, or each
+    argument, at spaces. `shell_path`: it is started in a terminal, or asks a shell for its variables, so its PATH is
+    the shell's. `all_variables`: it gives its servers every variable it has; others pass on a few, such as HOME and
+    PATH. `header_variable` is a reference to the variable NAME in a header. `key_field` is the field of an entry that
+    names the variable with our key, in place of a header.
 
     `reload` is the sentence that says how a person makes it read a changed file, `shows` the one that says how it shows
-    our entry.
+    our entry, `errors` the place in which it shows why a server did not start.
     """
 
     id: str
@@ -134,16 +158,22 @@ class HostProgram:
     also: tuple[str, ...] = ()
     speaks: tuple[Literal["stdio", "http", "sse"], ...] = ("stdio", "http")
     paste: str | None = None
+    paste_json: bool = False
     notes: Callable[[Mapping[str, Any]], tuple[str, ...]] = _no_notes
     off: Callable[[Mapping[str, Any], HostFile], Collection[str]] = _none_off
     every_project: Callable[[Machine], Iterable[HostFile]] = _no_files
     program: str | None = None
+    programs: Callable[[Machine], tuple[Path, ...]] = _no_programs
+    state: Callable[[Machine, Path], HostState] = _no_state
+    plain_json: bool = False
+    spaceless: Literal["command", "arguments"] | None = None
     shell_path: bool = False
     all_variables: bool = False
     header_variable: str | None = None
     key_field: str | None = None
     reload: str | None = None
     shows: str = ""
+    errors: str = ""
 
     @property
     def next_step(self) -> str:

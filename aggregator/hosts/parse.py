@@ -3,6 +3,8 @@
 Law: an error names the place of a fault, never the text there.
 """
 
+import codecs
+import json
 import os
 import re
 import stat
@@ -27,12 +29,15 @@ class UnreadableFile(Exception):
 def parse_file(path: Path, format: Format) -> Mapping[str, Any]:
     """Return the object in a file, an empty one if the file is empty. Raises UnreadableFile."""
     content = _content(path)
-    if not content.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\0"):
+    if not content.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\0") or content in (
+        codecs.BOM_UTF16_LE,
+        codecs.BOM_UTF16_BE,
+    ):
         return {}
     try:
         if format == "json":
             return read_object(path, content)
-        text = content.decode("utf-8-sig")
+        text = _decoded(content)
         root = _toml(path, text) if format == "toml" else _yaml(path, text)
     except ConfigError as error:
         raise UnreadableFile(str(error)) from None
@@ -43,6 +48,35 @@ def parse_file(path: Path, format: Format) -> Mapping[str, Any]:
     if not isinstance(root, Mapping):
         raise UnreadableFile(f"{path}: expected an object at the root. Compare it with the documentation of its host.")
     return root
+
+
+def _decoded(content: bytes) -> str:
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8-sig")
+
+
+def plain_json_fault(content: bytes) -> str | None:
+    """Return what plain JSON in UTF-8 does not have, with its place; None if a file is that, or is empty.
+
+    A byte order mark is no fault: some programs take it away first.
+    """
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is in UTF-16"
+    try:
+        text = content.decode("utf-8-sig")
+        if text.strip(" \t\r\n"):
+            json.loads(text, parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: this is not plain JSON"
+    except (ValueError, RecursionError):
+        return "it holds a number that is not JSON, or is nested too deeply"
+    return None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
 
 
 def is_there(path: Path) -> bool:

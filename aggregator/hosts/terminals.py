@@ -4,12 +4,12 @@ Sources: https://geminicli.com/docs/tools/mcp-server,
 https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers.
 """
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, dollar_names, plain_entry, read_entry
 from aggregator.hosts.folders import variable_folder
+from aggregator.hosts.gemini_settings import gemini_entry, gemini_off
 from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _GEMINI: Final = HostSpelling("Gemini CLI", timeouts={"timeout": 0.001}, text=dollar_names)
@@ -34,21 +34,6 @@ def _gemini_system(machine: Machine) -> Path:
     return Path("/etc/gemini-cli/settings.json")
 
 
-def _gemini_off(root: Mapping[str, Any], file: HostFile) -> Collection[str]:
-    """Name the servers that `mcp.excluded` lists, and those that `mcp.allowed` does not."""
-    servers, settings = root.get("mcpServers"), root.get("mcp")
-    if not isinstance(servers, Mapping) or not isinstance(settings, Mapping):
-        return ()
-    excluded, allowed = settings.get("excluded"), settings.get("allowed")
-    off = {name for name in servers if isinstance(excluded, list) and name in excluded}
-    return off | {name for name in servers if isinstance(allowed, list) and allowed and name not in allowed}
-
-
-def _gemini_entry(launch: OwnLaunch) -> dict[str, Any]:
-    made = plain_entry(launch)
-    return {"httpUrl" if key == "url" else key: value for key, value in made.items()}
-
-
 def _copilot_files(machine: Machine) -> tuple[HostFile, ...]:
     own = variable_folder(machine, "COPILOT_HOME") or machine.home / ".copilot"
     here = machine.folder
@@ -70,15 +55,16 @@ GEMINI_CLI: Final = HostProgram(
     files=_gemini_files,
     read=lambda entry: read_entry(entry, _GEMINI).fields,
     notes=lambda entry: read_entry(entry, _GEMINI).notes,
-    write=_gemini_entry,
+    write=gemini_entry,
     speaks=("stdio", "http", "sse"),
-    off=_gemini_off,
+    off=lambda root, file: gemini_off(root),
     limits=HostLimits("gemini-cli-mcp-client", longest=63),
     also=("gemini",),
     program="gemini",
     shell_path=True,
     header_variable="${NAME}",
     reload="Start Gemini CLI again.",
+    errors="`gemini mcp list`, `/mcp`",
     shows="`gemini mcp list` shows whether it connects, in a folder that Gemini CLI trusts.",
 )
 COPILOT_CLI: Final = HostProgram(

@@ -87,5 +87,6 @@ CODEX: Final = HostProgram(
     shell_path=True,
     key_field="bearer_token_env_var",
     reload="Start a new session of Codex.",
+    errors="a message at its start, if the entry is `required`",
     shows="`codex mcp list` shows the entry.",
 )

@@ -52,6 +52,7 @@ def _program(id: str, title: str, product: str, remote: str, program: str, also:
         all_variables=True,
         header_variable="${env:NAME}",
         reload="Run `MCP: List Servers` in VS Code and restart the entry there.",
+        errors="`MCP: List Servers`, Show Output",
         shows="It asks whether you trust the entry.",
     )
 

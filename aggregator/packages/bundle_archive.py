@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from aggregator.domain.patient_files import long_path, patiently
 from aggregator.domain.text.error_text import error_text
 from aggregator.packages.bundle_manifest import MANIFEST
 from aggregator.packages.bundle_signature import split_signature
@@ -84,9 +85,10 @@ class BundleArchive:
             except OSError as error:
                 raise PackageError(f"{folder} cannot be made: {error.strerror or error}.") from None
             try:
-                self._write(archive, infos, temporary)
+                below = max((len(info.filename) for info in infos), default=0) + 1
+                self._write(archive, infos, Path(long_path(str(temporary), below)))
                 temporary.chmod(0o755)
-                os.rename(temporary, folder)
+                patiently(lambda: os.rename(temporary, folder))
             except OSError as error:
                 raise PackageError(f"{folder} cannot be written: {error.strerror or error}.") from None
             finally:

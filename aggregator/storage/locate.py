@@ -1,6 +1,7 @@
 """The place of the database: the platform's data folder, or a URL."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from aggregator.storage.errors import StorageError
 
 FILE: Final = "aggregator.db"
 SQLITE: Final = "sqlite+aiosqlite:///"
+# A drive after a slash too many, which the form for POSIX has.
+_DRIVE: Final = re.compile(r"(sqlite(?:\+aiosqlite)?:///)/(?=[A-Za-z]:[/\\])")
 # URLs as users write them, without a driver.
 _SHORT: Final = {"sqlite:///": SQLITE, "postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 
@@ -52,8 +55,14 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     return folder
 
 
-def full_url(url: str) -> str:
-    """Return the URL with the asynchronous driver that we use."""
+def full_url(url: str, *, windows: bool = sys.platform == "win32") -> str:
+    r"""Return the URL with the asynchronous driver that we use.
+
+    On Windows a path with a drive has three slashes or four before it: `sqlite:///C:/data/a.db`; a share is written
+    with backslashes, `sqlite:///\\server\share\a.db`, or as a path on POSIX is.
+    """
+    if windows and (found := _DRIVE.match(url)):
+        url = found[1] + url[found.end(1) + 1 :]
     for short, full in _SHORT.items():
         if url.startswith(short):
             whole = full + url.removeprefix(short)

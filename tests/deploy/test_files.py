@@ -2,6 +2,7 @@
 
 import json
 import os
+import plistlib
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tests.end_to_end.programs import run
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"
 CONTAINERFILE: Final = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+AGENT: Final[dict[str, Any]] = plistlib.loads((DEPLOY / "launchd" / "local.aggregator.plist").read_bytes())
 UNIT: Final = (DEPLOY / "systemd" / "aggregator.service").read_text(encoding="utf-8")
 BASE: Final = DEPLOY / "kubernetes" / "base"
 OVERLAY: Final = DEPLOY / "kubernetes" / "overlays" / "example"
@@ -92,9 +94,22 @@ async def test_the_commands_and_options_exist() -> None:
     serve, status = (await run("serve", "--help")).out, (await run("status", "--help")).out
     started = re.search(r"^ExecStart=\S+/aggregator serve (.+)$", UNIT, re.MULTILINE)
     assert started is not None
-    for option in (word for word in (*commands[1], *started[1].split()) if word.startswith("--")):
+    for option in (
+        word for word in (*commands[1], *started[1].split(), *AGENT["ProgramArguments"][2:]) if word.startswith("--")
+    ):
         assert option in serve
     assert "--ready" in status
+
+
+def test_the_agent_of_launchd_is_for_one_user_and_needs_no_shell() -> None:
+    """launchd expands neither `~` nor variables, and its PATH is that of the system."""
+    words = [*AGENT["ProgramArguments"], AGENT["WorkingDirectory"], AGENT["StandardErrorPath"]]
+    assert all(not word.startswith("~") and "$" not in word for word in words)
+    assert AGENT["ProgramArguments"][1] == "serve"
+    assert AGENT["EnvironmentVariables"]["PATH"].split(":")[-4:] == ["/usr/bin", "/bin", "/usr/sbin", "/sbin"]
+    assert AGENT["KeepAlive"] == {"SuccessfulExit": False}
+    assert AGENT["Umask"] == 0o077
+    assert f"{AGENT['Label']}.plist" in (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
 
 
 def test_the_build_takes_what_is_there() -> None:
@@ -163,6 +178,7 @@ def test_a_process_has_the_time_to_end(tmp_path: Path, path: Path) -> None:
         given = pod()["terminationGracePeriodSeconds"]
     assert needed <= given
     assert parse_duration(stop[1]) >= Config().shutdown_timeout + 10
+    assert AGENT["ExitTimeOut"] == parse_duration(stop[1])
 
 
 def test_alerts_speak_of_metrics_that_there_are() -> None:

@@ -4,9 +4,11 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import Machine, System
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
+WITH_FILES: Final = tuple(host for host in HOSTS if host.files(Machine("linux", Path("/h"), {}, Path("/f"))))
 SYSTEMS: Final[tuple[System, ...]] = ("linux", "macos", "windows")
 # What every secret in a fixture begins with, or holds.
 CANARY: Final = "canary"

@@ -1,4 +1,4 @@
-"""The table of hosts and their files in docs/hosts-and-servers.md, made from what the program knows.
+"""The tables of hosts in docs/hosts-and-servers.md, made from what the program knows: their files, and their limits.
 
 `python -m tests.hosts.host_table` writes it anew.
 """
@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from aggregator.dialects.names import dialect_of
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, System
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "hosts-and-servers.md"
 BEGIN: Final = "<!-- hosts: begin -->\n"
 END: Final = "<!-- hosts: end -->\n"
+LIMITS_BEGIN: Final = "<!-- host limits: begin -->\n"
+LIMITS_END: Final = "<!-- host limits: end -->\n"
 _HOME: Final = Path("/home-of-the-user")
 _FOLDER: Final = Path("/working-folder")
 _ROAMING: Final = Path("/roaming")
@@ -26,12 +29,31 @@ def host_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def limits_table() -> str:
+    """Return the table of limits, one row for each host of which any is known."""
+    rows = ["| host | `clientInfo` | names of tools | most tools | dialect | where it shows a failed start |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    for host in HOSTS:
+        limits = host.limits
+        client = "" if limits.client is None else f"`{limits.client}`"
+        dialect = dialect_of({"name": limits.client})
+        words = [*(["no dot"] if limits.plain else []), *([f"{limits.longest} characters"] if limits.longest else [])]
+        if limits.prefix:
+            words.append(f"prefix `{limits.prefix.replace('{}', 'aggregator')}`")
+        most = "" if limits.tools is None else str(limits.tools)
+        known = "" if limits.client is None else f"`{dialect}`"
+        rows.append(f"| {host.title} | {client} | {', '.join(words)} | {most} | {known} | {host.errors} |")
+    return "\n".join(rows) + "\n"
+
+
 def _takes(host: HostProgram) -> str:
     words = {"stdio": "programs", "http": "HTTP", "sse": "SSE"}
     return ", ".join(words[spoken] for spoken in host.speaks)
 
 
 def _files(host: HostProgram) -> str:
+    if host.paste is not None:
+        return "none that can be written: `aggregator install` prints what to paste"
     by_system = {system: list(_written(host, system)) for system in ("linux", "macos", "windows")}
     everywhere = [path for path in by_system["linux"] if all(path in paths for paths in by_system.values())]
     parts = [", ".join(everywhere)] if everywhere else []
@@ -68,9 +90,11 @@ def _path(file: HostFile, system: System) -> str:
 
 
 def with_table(page: str) -> str:
-    """Return the page with the table as it is now."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}{host_table()}{END}{rest.partition(END)[2]}"
+    """Return the page with the tables as they are now."""
+    for begin, table, end in ((BEGIN, host_table(), END), (LIMITS_BEGIN, limits_table(), LIMITS_END)):
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
+    return page
 
 
 if __name__ == "__main__":

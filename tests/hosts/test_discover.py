@@ -14,7 +14,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.hosts.discover import FoundFile, FoundServer, discover
 from aggregator.hosts.every_host import HOSTS, host_named
 from aggregator.hosts.model import HostFile, HostProgram, Machine, System
-from tests.hosts.grounds import CANARY, FIXTURES, SYSTEMS, empty_machine, machine_with_fixtures, put
+from tests.hosts.grounds import CANARY, FIXTURES, SYSTEMS, WITH_FILES, empty_machine, machine_with_fixtures, put
 from tests.laws import examples
 
 NOTES = {"linux": "/home/ada/notes", "macos": "/Users/ada/notes", "windows": "C:\\Users\\ada\\notes"}
@@ -40,13 +40,13 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
     asks = {"type": "http", "url": "https://asks.example.com/mcp"}
     asks_vscode = {**asks, "headers": {"Authorization": "Bearer ${input:github-token}"}}
     common: dict[str, dict[str, Any] | None] = {"files": files, "github": github, "remote": remote}
+    passed_on = {
+        "command": "npx",
+        "args": ["-y", "mcp-remote", remote["url"], "--header", f"Authorization: {header}"],
+    }
+    asks_by_variable = {"url": "https://asks.example.com/mcp", "headers": {"Authorization": "Bearer ${ASKS_KEY}"}}
     own: dict[str, dict[str, dict[str, Any] | None]] = {
-        "claude-desktop": {
-            "remote": {
-                "command": "npx",
-                "args": ["-y", "mcp-remote", remote["url"], "--header", f"Authorization: {header}"],
-            }
-        },
+        "claude-desktop": {"remote": passed_on},
         "claude-code": {"remote": typed, "off": off},
         "vscode": {"remote": typed, "asks": asks_vscode},
         "vscode-insiders": {"remote": typed, "asks": asks_vscode},
@@ -78,12 +78,30 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
             "off": off,
         },
         "copilot-cli": {"github": {**github, "tools": {"include": ["get_me"]}}, "remote": typed},
+        "opencode": {"asks": asks_by_variable, "off": off},
+        "kilo-code": {"asks": asks_by_variable, "off": off},
+        "kilo-code-legacy": {"remote": typed, "off": off},
+        "antigravity": {"off": off},
+        "kiro": {"github": {**github, "tools": {"exclude": ["delete_file"]}}, "off": off},
+        "qwen-code": {"files": {**files, "timeout": 30}, "remote": typed, "off": off},
+        "droid": {"files": {**files, "timeout": 30}, "remote": typed, "off": off},
+        "amazon-q": {"files": {**files, "timeout": 60}, "off": off},
+        "crush": {
+            "files": {**files, "timeout": 120},
+            "github": {**github, "tools": {"exclude": ["delete_file"]}},
+            "remote": typed,
+            "off": off,
+        },
+        "qoder-cli": {"remote": typed},
+        "boltai": {"remote": passed_on},
+        "5ire": {"off": off},
+        "witsy": {"remote": passed_on, "off": off},
     }
     return {**common, **own.get(host, {})}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
+@pytest.mark.parametrize("host", WITH_FILES, ids=lambda host: host.id)
 def test_servers_of_every_host_on_every_system(host: HostProgram, system: System, tmp_path: Path) -> None:
     machine = machine_with_fixtures(system, tmp_path)
     found = discover(machine, [host])
@@ -332,7 +350,7 @@ _KEYS = (
 _ENTRIES = st.dictionaries(st.sampled_from(_KEYS) | st.text(max_size=5), _JSON, max_size=6)
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
+@pytest.mark.parametrize("host", WITH_FILES, ids=lambda host: host.id)
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60) | st.text(alphabet="{}[]\":,\n -=#${&*!|>%@`'abc", max_size=60).map(str.encode))
 def test_no_bytes_make_discovery_raise(host: HostProgram, tmp_path: Path, content: bytes) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.hosts.every_host import HOSTS
-from tests.hosts.grounds import CANARY, machine_with_fixtures, put
+from tests.hosts.grounds import CANARY, WITH_FILES, machine_with_fixtures, put
 from tests.hosts.person import Person, claude, cursor, outcomes
 
 
@@ -125,10 +124,10 @@ def test_no_secret_of_any_host_is_in_any_output(person: Person, args: tuple[str,
     person = Person(machine.home, machine.folder)
     done = person.run(*args)
     assert CANARY not in done.stdout + done.stderr
-    hosts = {host.title for host in HOSTS}
+    hosts = {host.title for host in WITH_FILES}
     if "--json" in args:
         report = json.loads(done.stdout)
-        assert {file["host"] for file in report["files"]} == {host.id for host in HOSTS}
+        assert {file["host"] for file in report["files"]} == {host.id for host in WITH_FILES}
         assert report["written"] is ("--write" in args)
     else:
         assert {line.partition(":")[0] for line in done.stdout.splitlines()} >= hosts

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.commands import app
+from aggregator.cli.hosts.install.program import OwnCommand
 from aggregator.editing import replace as replacing
 from aggregator.hosts.editors import CURSOR
 from tests.install.conftest import Install, json_of, tree
@@ -445,3 +446,26 @@ def test_only_what_an_entry_takes_from_the_shell_is_named(
     other = {"command": "npx", "args": ["--token", "${env:KEY}" if moved else "${KEY}"]}
     (cursor if moved else config).write_text(json.dumps({"mcpServers": {"mine": own, "other": other}}))
     assert "takes KEY from the variables of this shell" in install("cursor", *options)
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("witsy", "splits arguments at spaces"), ("trae", "splits a command at spaces")]
+)
+def test_a_host_that_splits_at_spaces(
+    host: str,
+    said: str,
+    home: Path,
+    config: Path,
+    install: Install,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An entry that the host would start as other words is not written."""
+    install(host, "--write", "--name", "fine")
+    spaced = config.with_name("with space.json")
+    spaced.write_text(config.read_text())
+    own = OwnCommand(f"{home}/a program/aggregator")
+    monkeypatch.setattr("aggregator.cli.hosts.install.build.own_command", lambda program: own)
+    before = tree(home)
+    assert said in refused(host, "--config", str(spaced), "--write")
+    assert tree(home) == before

@@ -106,6 +106,9 @@ def install_into_host(
         bool,
         typer.Option("--only-entry", help="With --undo: take out our entry alone."),
     ] = False,
+    while_running: Annotated[
+        bool, typer.Option("--while-running", help="Write also while a host runs that may write over it.")
+    ] = False,
     write: Annotated[bool, typer.Option("--write", "--yes", "-y", help="Write without asking.")] = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -127,6 +130,7 @@ def install_into_host(
         replace=replace,
         undo=undo,
         only_entry=only_entry,
+        while_running=while_running,
         write=write,
         as_json=as_json,
     )

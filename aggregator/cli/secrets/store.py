@@ -15,6 +15,8 @@ from aggregator.secret_sources.values import INSTALL, NO_KEYRING, keyring_proble
 
 # Seconds that a keyring may take to say that it is there.
 _ANSWERS_WITHIN: Final = 10.0
+# Bytes of UTF-16.
+_LONGEST_IN_WINDOWS: Final = 2_560
 
 
 def can_store() -> str | None:
@@ -33,6 +35,15 @@ def store(name: str, value: str) -> None:
     if not value or "\0" in value:
         raise OperatorError(f"The secret `{name}` was not stored: its value is empty, or has a NUL character.")
     library = _library()
+    try:
+        too_long = _too_long(library, value)
+    except Exception as error:
+        raise _failed(f"The secret `{name}` was not stored", error) from None
+    if too_long:
+        raise OperatorError(
+            f"The secret `{name}` was not stored: the Credential Manager of Windows takes {_LONGEST_IN_WINDOWS // 2:,} "
+            "characters at most. Put it into a file, and refer to that as ${file:PATH}."
+        )
     try:
         library.set_password(SERVICE, name, value)
         kept = library.get_password(SERVICE, name) == value
@@ -87,6 +98,12 @@ def _library() -> ModuleType:
     except ImportError:
         raise OperatorError(f"The library `keyring` is not installed. {INSTALL}") from None
     return keyring
+
+
+def _too_long(library: ModuleType, value: str) -> bool:
+    """Tell whether a secret is longer than a credential of Windows may be (CRED_MAX_CREDENTIAL_BLOB_SIZE)."""
+    size = len(value.encode("utf-16-le", "surrogatepass"))
+    return size > _LONGEST_IN_WINDOWS and type(library.get_keyring()).__module__ == "keyring.backends.Windows"
 
 
 def _failed(said: str, error: Any) -> OperatorError:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from aggregator.config.errors import ConfigError
+from aggregator.domain.patient_files import move_over
 
 
 def write_private(path: Path, text: str) -> None:
@@ -16,7 +17,7 @@ def write_private(path: Path, text: str) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            os.replace(temporary, path)
+            move_over(temporary, path)
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary)

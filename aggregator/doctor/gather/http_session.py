@@ -44,7 +44,7 @@ class _Refused(Exception):
 
 
 def http_session(
-    url: str, headers: Mapping[str, str], client: str, patience: float, tls: TlsConfig | None = None
+    url: str, headers: Mapping[str, str], client: str | None, patience: float, tls: TlsConfig | None = None
 ) -> SessionTools:
     """Return the tools that a host gets from an address, with these headers; `tls` applies to our own address."""
     began, ends = time.monotonic(), time.monotonic() + patience
@@ -90,7 +90,7 @@ class _Talk:
         }
         self._ends = ends
 
-    def run(self, client: str) -> SessionTools:
+    def run(self, client: str | None) -> SessionTools:
         """Return the tools. Raises _Refused, OSError, HTTPException and ValueError."""
         begun = self._ask(initialize(client))
         self._send(INITIALIZED).read(_LARGEST)

@@ -47,12 +47,12 @@ class SessionTools:
         return (sum(len(encode(tool)) for tool in self.tools) + len(self.instructions.encode("utf-8", "replace"))) // 4
 
 
-def initialize(client: str) -> dict[str, Any]:
-    """Return the first request of a host that says of itself that it is `client`."""
+def initialize(client: str | None) -> dict[str, Any]:
+    """Return the first request of a host that says of itself that it is `client`; None if its name is not known."""
     params = {
         "protocolVersion": _REVISION,
         "capabilities": {},
-        "clientInfo": {"name": client, "version": __version__},
+        "clientInfo": {"name": client or "aggregator-doctor", "version": __version__},
     }
     return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
 

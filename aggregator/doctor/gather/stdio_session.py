@@ -46,7 +46,7 @@ async def stdio_session(
     args: Sequence[str],
     env: Mapping[str, str],
     cwd: str | None,
-    client: str,
+    client: str | None,
     patience: float,
     awaited: Collection[str] = (),
 ) -> SessionTools:
@@ -107,7 +107,7 @@ async def _heard_of(
         await news.wait()
 
 
-async def _talk(process: asyncio.subprocess.Process, client: str) -> SessionTools:
+async def _talk(process: asyncio.subprocess.Process, client: str | None) -> SessionTools:
     begun = await _ask(process, initialize(client))
     _write(process, INITIALIZED)
     tools: list[dict[str, Any]] = []

@@ -1,5 +1,6 @@
 """The plan of an install, worked out from the options, the machine and both files."""
 
+import codecs
 import os
 import time
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ from aggregator.cli.runtime.setup import environment, storage_url
 from aggregator.cli.servers.edit import open_config
 from aggregator.config.load import Loaded, load, load_content, load_mapping
 from aggregator.domain.errors import OperatorError
-from aggregator.hosts.model import HostFile, HostProgram, Machine
+from aggregator.hosts.model import HostFile, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.parse import plain_json_fault
 from aggregator.identity.keys import NewKey, new_key
 
 
@@ -53,8 +55,9 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     if options.take_over:
         check_not_read_only(path)
     edited = open_host_file(host, file)
+    _check_plain(host, file, edited.was)
     found = entries(edited.document.root, file)
-    url = _url(loaded) if loaded.config.http.port else None
+    url = served_address(loaded) if loaded.config.http.port else None
     ports = {loaded.config.http.port} - {0}
     points = {name: pointing(host, entry, path, ports) for name, entry in found.items()}
     name = options.name or ENTRY
@@ -66,13 +69,17 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     # With the servers that are moved.
     served = load_content(path, config.document.text.encode(), environment())
     taken = {name for own in served.variables.values() for name, needed in own.items() if needed}
-    variables = entry_variables(host, machine.system, _commands(loaded, moves), taken, os.environ)
-    remarks = list(variables.remarks)
+    variables = entry_variables(host, machine.system, served_commands(loaded, moves), taken, os.environ)
+    state = [*host.state(machine, file.path).remarks, *_mark_remark(host, edited.was)]
+    remarks = [*state, *variables.remarks]
     if options.http:
         if url is None:
             raise OperatorError("The configuration leaves the port to the system (`http.port` is 0): set one there.")
         entry = http_entry(host, url, options.agent, None if key is None else key.text)
-        remarks = ["The host reaches this address while `aggregator serve` runs."]
+        remarks = [
+            *host.state(machine, file.path).remarks,
+            "The host reaches this address while `aggregator serve` runs.",
+        ]
         if options.agent is not None and key is None:
             remarks.append(
                 f"{host.title} takes the key from the variable {KEY_VARIABLE}: `aggregator keys new {options.agent}` "
@@ -80,7 +87,9 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
             )
     else:
         own = own_command(this_program())
-        entry = host.write(stdio_launch(own, path, options.agent, variables.env))
+        launch = stdio_launch(own, path, options.agent, variables.env)
+        _check_spaces(host, launch)
+        entry = host.write(launch)
         remarks += [own.remark] if own.remark else []
     entry = named(entry, name)
     if name not in moved:
@@ -108,6 +117,31 @@ def build_plan(host: HostProgram, machine: Machine, options: InstallOptions) -> 
     return BuiltInstall(plan, key, storage_url(loaded), audit.enabled, audit.chain_key)
 
 
+def _check_spaces(host: HostProgram, launch: OwnLaunch) -> None:
+    words = {"command": (launch.command or "",), "arguments": launch.args}.get(host.spaceless or "", ())
+    broken = next((word for word in words if " " in word), None)
+    if broken is not None:
+        raise OperatorError(
+            f"{host.title} splits {'a command' if host.spaceless == 'command' else 'arguments'} at spaces, and "
+            f"{broken!r:.300} has one. Move that to a path without spaces."
+        )
+
+
+def _check_plain(host: HostProgram, file: HostFile, content: bytes | None) -> None:
+    fault = plain_json_fault(content) if host.plain_json and content else None
+    if fault is not None:
+        raise OperatorError(
+            f"{host.title} cannot read {file.path}, and so starts no server of it: {fault}. It takes plain JSON in "
+            "UTF-8, without comments and without commas before a closing bracket. Correct it there."
+        )
+
+
+def _mark_remark(host: HostProgram, content: bytes | None) -> tuple[str, ...]:
+    if not host.plain_json or content is None or not content.startswith(codecs.BOM_UTF8):
+        return ()
+    return (f"The file begins with a byte order mark: if {host.title} reports an error in it, save it without one.",)
+
+
 def _check_name(
     name: str, found: Mapping[str, Any], points: Mapping[str, Pointing | None], file: HostFile, options: InstallOptions
 ) -> None:
@@ -120,7 +154,8 @@ def _check_name(
     )
 
 
-def _url(loaded: Loaded) -> str:
+def served_address(loaded: Loaded) -> str:
+    """Return the address by which hosts reach `aggregator serve`."""
     http = loaded.config.http
     return f"{http.public_url or address(http)}".rstrip("/") + http.path
 
@@ -131,7 +166,7 @@ def _key(options: InstallOptions) -> NewKey | None:
     return new_key(options.agent, now=time.time(), label=f"aggregator install {options.host}")
 
 
-def _commands(loaded: Loaded, moves: tuple[ServerMove, ...]) -> set[str]:
+def served_commands(loaded: Loaded, moves: tuple[ServerMove, ...] = ()) -> set[str]:
     """Return the commands that are searched on PATH when the configuration is served."""
     found = {
         server.command

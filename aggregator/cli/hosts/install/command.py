@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +10,12 @@ from typing import Any
 
 from aggregator.cli.hosts.install.ask import ask
 from aggregator.cli.hosts.install.build import BuiltInstall, build_plan
-from aggregator.cli.hosts.install.entry import stdio_launch
 from aggregator.cli.hosts.install.host_files import other_files
 from aggregator.cli.hosts.install.listing import list_hosts
 from aggregator.cli.hosts.install.options import InstallOptions
+from aggregator.cli.hosts.install.paste import text_to_paste
 from aggregator.cli.hosts.install.plan import InstallPlan
 from aggregator.cli.hosts.install.preview import Preview
-from aggregator.cli.hosts.install.program import own_command, this_program
 from aggregator.cli.hosts.install.records import InstallRecord, InstallRecords
 from aggregator.cli.hosts.install.undo import (
     check_unchanged,
@@ -32,18 +30,21 @@ from aggregator.cli.hosts.install.writing import backup_path, write_changes
 from aggregator.cli.keys import end_key, store_key
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
-from aggregator.cli.servers.edit import open_config
 from aggregator.config.files.find import platform_folder, trust_list
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.errors import EditError
 from aggregator.editing.replace import only_for_owner
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.machine import this_machine
-from aggregator.hosts.model import HostProgram
+from aggregator.hosts.model import HostProgram, Machine
 
 # A host that rewrites its file all the time is tried again so often, as long as its servers stay the same.
 _ATTEMPTS = 6
 _HIDDEN = "Values that may be secrets are shown as [redacted]; the files keep them as they are."
+_WRITES = (
+    "It writes its file from what it has read at its start, so the change would be lost: quit it first, its icon in "
+    "the menu bar or tray included."
+)
 _NOT_ASKED = "Nothing was written. Add --write to write it."
 
 
@@ -89,20 +90,20 @@ def run(options: InstallOptions) -> int:
     options.check()
     if options.undo:
         return _undo(host, options)
-    if not host.files(this_machine()):
-        return _paste(host, options)
-    return _install(host, options)
+    machine = this_machine()
+    if not host.files(machine):
+        return _paste(host, machine, options)
+    return _install(host, machine, options)
 
 
-def _paste(host: HostProgram, options: InstallOptions) -> int:
+def _paste(host: HostProgram, machine: Machine, options: InstallOptions) -> int:
     """Print the text to paste into the settings of a host without a file of its own."""
-    config = open_config(options.config, make=False)
-    own = own_command(this_program())
-    launch = stdio_launch(own, Path(os.path.abspath(config.path)), options.agent, {})
-    line = shlex.join([launch.command or "", *launch.args])
-    output = InstallOutput(options.as_json, {"host": host.id, "paste": line})
-    output.say(host.paste or f"{host.title} has no file of its own. Paste this command into its settings:")
-    output.say(line)
+    text, remarks = text_to_paste(host, machine, options)
+    output = InstallOutput(options.as_json, {"host": host.id, "paste": text, "remarks": list(remarks)})
+    output.say(host.paste or f"{host.title} has no file of its own. Paste this into its settings:")
+    output.say(text)
+    for remark in remarks:
+        output.say(one_line(remark))
     return output.end("paste")
 
 
@@ -111,8 +112,7 @@ def records() -> InstallRecords:
     return InstallRecords(platform_folder(os.environ) / "aggregator" / "installed")
 
 
-def _install(host: HostProgram, options: InstallOptions) -> int:
-    machine = this_machine()
+def _install(host: HostProgram, machine: Machine, options: InstallOptions) -> int:
     built = build_plan(host, machine, options)
     plan = built.plan
     output = InstallOutput(
@@ -136,10 +136,12 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
         output.say(one_line(f"{move.name}: {move.said}"))
     for remark in plan.remarks:
         output.say(one_line(remark))
+    _say_running(host, machine, plan.file.path, output)
     answer = ask("Write this?", options.write)
     if answer != "yes":
         output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
         return output.end("preview")
+    _check_ended(host, machine, plan.file.path, options)
     written = _write_with_key(built)
     if clear := sum(move.secrets for move in plan.moves):
         only_for_owner(*(path for change in written.changes for path in (change.path, backup_path(change.path))))
@@ -153,6 +155,22 @@ def _install(host: HostProgram, options: InstallOptions) -> int:
     output.say(f"Written. {host.after_install}")
     output.say(f"`aggregator install {host.id} --undo` restores {'both files' if plan.moved else 'the file'}.")
     return output.end("installed", backups=backups, next=host.after_install)
+
+
+def _say_running(host: HostProgram, machine: Machine, path: Path, output: InstallOutput) -> None:
+    if host.state(machine, path).running is not None:
+        output.found["running"] = True
+        output.say(f"{host.title} is running. {_WRITES}")
+
+
+def _check_ended(host: HostProgram, machine: Machine, path: Path, options: InstallOptions) -> None:
+    """Refuse to write the file of a running host that writes it too. Raises OperatorError."""
+    mark = host.state(machine, path).running
+    if mark is not None and not options.while_running:
+        raise OperatorError(
+            f"{host.title} is running, so nothing was written. {_WRITES} If it does not run, {mark} is left from a "
+            "crash: add --while-running."
+        )
 
 
 def _write_with_key(built: BuiltInstall) -> InstallRecord:
@@ -206,10 +224,13 @@ def _undo(host: HostProgram, options: InstallOptions) -> int:
                 output.say(one_line(remark))
     else:
         output.show(restored_previews(record))
+    machine = this_machine()
+    _say_running(host, machine, record.host_file, output)
     answer = ask("Restore this?", options.write)
     if answer != "yes":
         output.say(_NOT_ASKED if answer == "not asked" else "Nothing was written.")
         return output.end("preview")
+    _check_ended(host, machine, record.host_file, options)
     if options.only_entry:
         for backup in write_removals(edits, record, kept):
             output.say(one_line(f"The file as it was just now: {backup}"))

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from aggregator.cli.hosts.install.program import OwnCommand
 from aggregator.config.files.find import own_file
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.patient_files import same_path
 from aggregator.hosts.model import HostProgram, OwnLaunch, UnusableEntry
 from aggregator.hosts.own import is_own
 
@@ -80,4 +81,4 @@ def _configuration(words: list[str]) -> str | None:
 
 
 def _same_file(given: str, config: Path) -> bool:
-    return "\0" not in given and os.path.realpath(given) == os.path.realpath(config)
+    return same_path(given, config)

@@ -6,8 +6,9 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.patient_files import same_path
 from aggregator.editing.document import EditableDocument, Path
-from aggregator.hosts.folders import app_folder, xdg_folder
+from aggregator.hosts.folders import shared_folders
 from aggregator.hosts.model import HostFile, HostProgram, Machine, Scope
 
 # Scopes that a user may write to.
@@ -34,6 +35,7 @@ def choose_file(host: HostProgram, machine: Machine, scope: str | None, named: F
     if named is not None:
         wanted = os.path.abspath(os.path.expanduser(named))
         found = next((file for file in files if os.path.abspath(file.path) == wanted), None)
+        found = found or next((file for file in files if same_path(file.path, wanted)), None)
         if found is None:
             raise OperatorError(f"{host.title} does not read {named}. It reads {_listed(files)}.")
         return found
@@ -128,13 +130,7 @@ def _distance(file: HostFile, machine: Machine) -> int:
         return 0
     if file.path.parent != machine.home and os.path.isdir(file.path.parent):
         return 1
-    shared = {
-        machine.home,
-        *machine.home.parents,
-        app_folder(machine),
-        *app_folder(machine).parents,
-        xdg_folder(machine),
-    }
+    shared = shared_folders(machine)
     return 2 if any(os.path.isdir(folder) for folder in file.path.parents if folder not in shared) else 3
 
 

@@ -86,8 +86,10 @@ def _row(
 
 
 def is_installed(host: HostProgram, machine: Machine) -> bool:
-    """Return whether a host has left a folder of its own on this machine, or its program is on PATH."""
+    """Return whether a host is installed on this machine or has left a folder there, or its program is on PATH."""
     if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH")) is not None:
+        return True
+    if any(map(os.path.lexists, host.programs(machine))):
         return True
     common = {machine.home, machine.folder, *machine.folder.parents}
     return any(

@@ -30,6 +30,7 @@ class InstallOptions:
     replace: bool = False
     undo: bool = False
     only_entry: bool = False
+    while_running: bool = False
     write: bool = False
     as_json: bool = False
 

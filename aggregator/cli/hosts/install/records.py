@@ -18,6 +18,7 @@ from secrets import token_hex
 from typing import Any, Final, Literal
 
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.patient_files import move_over
 from aggregator.editing.document import Format
 
 VERSION: Final = 1
@@ -99,7 +100,7 @@ class InstallRecords:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(temporary, self.folder / name)
+                move_over(temporary, self.folder / name)
             except OSError:
                 with suppress(OSError):
                     os.unlink(temporary)

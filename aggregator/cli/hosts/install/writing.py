@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, InstallRecords, digest
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.patient_files import patiently
 from aggregator.editing.errors import EditError
 from aggregator.editing.replace import read_file, replace_file
 
@@ -86,7 +87,7 @@ def _restore_one(change: FileChange, content: bytes) -> None:
     try:
         if read_file(target) != content:
             raise EditError(f"{change.path} was changed in the meantime. Run the command again.")
-        target.unlink()
+        patiently(target.unlink)
     except OSError as error:
         raise EditError(f"{change.path} cannot be removed: {error.strerror or error}.") from None
     remove_made_folders(change)
@@ -100,7 +101,7 @@ def _restore_backup(change: FileChange) -> None:
         if content is None or (digest(content) != change.after and content != change.before):
             return
         if change.backup is None:
-            backup.unlink()
+            patiently(backup.unlink)
         elif change.backup != content:
-            backup.unlink()
+            patiently(backup.unlink)
             replace_file(backup, change.backup, None)

@@ -1,8 +1,4 @@
-"""Claude Desktop and Claude Code.
-
-Sources: https://modelcontextprotocol.io/docs/develop/connect-local-servers, https://code.claude.com/docs/en/mcp,
-https://code.claude.com/docs/en/settings.
-"""
+"""Claude Code. Sources: https://code.claude.com/docs/en/mcp, https://code.claude.com/docs/en/settings."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -10,31 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, plain_entry, read_entry
-from aggregator.hosts.folders import app_folder, variable_folder
+from aggregator.hosts.folders import variable_folder
 from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 from aggregator.hosts.parse import UnreadableFile, is_there, parse_file
 
-_DESKTOP: Final = HostSpelling("Claude Desktop", timeouts={"timeout": 0.001}, fills_in=False)
 _CODE: Final = HostSpelling("Claude Code", timeouts={"timeout": 0.001})
-# The folder that Windows gives to the packaged program in place of %APPDATA%.
-_PACKAGED: Final = Path("Packages", "Claude_pzs8sxrjxfjjc", "LocalCache", "Roaming")
-
-
-def _desktop_files(machine: Machine) -> tuple[HostFile, ...]:
-    folders = [app_folder(machine)]
-    if machine.system == "windows":
-        local = variable_folder(machine, "LOCALAPPDATA") or machine.home / "AppData" / "Local"
-        folders.append(local / _PACKAGED)
-    return tuple(
-        HostFile(folder / "Claude" / "claude_desktop_config.json", "user", "json", ("mcpServers",))
-        for folder in folders
-    )
-
-
-def _desktop_entry(launch: OwnLaunch) -> dict[str, Any]:
-    if launch.url is not None:
-        raise ValueError("Claude Desktop starts programs alone; an address is added in its own settings.")
-    return plain_entry(launch)
 
 
 def _code_files(machine: Machine) -> tuple[HostFile, ...]:
@@ -107,19 +83,6 @@ def _code_entry(launch: OwnLaunch) -> dict[str, Any]:
     return {**plain_entry(launch, type="stdio" if launch.url is None else "http"), "alwaysLoad": True}
 
 
-CLAUDE_DESKTOP: Final = HostProgram(
-    id="claude-desktop",
-    title="Claude Desktop",
-    source="https://modelcontextprotocol.io/docs/develop/connect-local-servers",
-    files=_desktop_files,
-    read=lambda entry: read_entry(entry, _DESKTOP).fields,
-    notes=lambda entry: read_entry(entry, _DESKTOP).notes,
-    write=_desktop_entry,
-    speaks=("stdio",),
-    limits=HostLimits("claude-ai", plain=True, longest=64, spellings="claude[^a-z]*ai"),
-    also=("claude",),
-    reload="Quit Claude Desktop, its icon in the menu bar or tray included, and start it again.",
-)
 CLAUDE_CODE: Final = HostProgram(
     id="claude-code",
     title="Claude Code",
@@ -138,6 +101,7 @@ CLAUDE_CODE: Final = HostProgram(
     all_variables=True,
     header_variable="${NAME}",
     reload="Start a new session of Claude Code.",
+    errors="`claude mcp list`, `/mcp`",
     shows="`claude mcp list` shows whether it connects. With `alwaysLoad` in our entry it waits for us, and "
     "has our definitions from the first turn; `expose: search` keeps them few.",
 )
