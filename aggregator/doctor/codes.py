@@ -26,7 +26,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "config_utf16": _code("note", "the configuration is UTF-16, which other programs may not read"),
     "config_not_json": _code("error", "the configuration is not JSON"),
     "config_key_unknown": _code("warning", "the configuration has an unknown key"),
-    "config_key_misplaced": _code("error", "an option of a server is in the wrong place"),
+    "config_key_misplaced": _code("warning", "an option of a server is in the wrong place"),
     "config_key_repeated": _code("warning", "a key, or a server, is duplicated"),
     "config_problem": _code("error", "another problem of the configuration, as `aggregator check` tells it"),
     "config_open": _code("warning", "other users can read a configuration with secrets in it"),

@@ -223,31 +223,55 @@ def test_the_groups_are_the_objects_of_the_model() -> None:
 @pytest.mark.parametrize(
     "option", [(group, name) for group, model in GROUPS.items() if group != "auth" for name in model.model_fields]
 )
-def test_an_option_has_one_place(load_file: Load, option: tuple[str, str]) -> None:
-    """E9: an entry without what it says would run without a bound. The error names the place, and the right one."""
+def test_an_option_elsewhere_is_read_in_its_place(load_file: Load, option: tuple[str, str]) -> None:
+    """E9: without what it says the server would run without a bound. A warning names the place, and the right one."""
     group, name = option
     entry: dict[str, Any]
     if name in ServerConfig.model_fields:
         other = next(one for one, model in GROUPS.items() if name not in model.model_fields)
-        entry, place, fix = {other: {name: 1}}, f"{other}.{name}", f'Write it beside "{other}".'
+        right, entry, place, fix = {name: 1}, {other: {name: 1}}, f"{other}.{name}", f'Write it beside "{other}".'
         belongs = "the entry itself"
     else:
-        entry, place, fix = {name: 1}, name, f'Write "{group}": {{"{name}": ...}} in the entry.'
-        belongs = f"`{group}`"
+        right, entry, place = {group: {name: 1}}, {name: 1}, name
+        belongs, fix = f"`{group}`", f'Write "{group}": {{"{name}": ...}} in the entry.'
     server, problems = one(load_file, {"url": "https://a", **entry})
-    assert server is None
-    assert f"mcpServers.it.{place}: This option belongs in {belongs}, and has no effect here. {fix}" in problems[0]
+    said = f"mcpServers.it.{place}: This option belongs in {belongs}. It is read as if it stood there. {fix}"
+    assert [problem for problem in problems if said in problem and problem.startswith("warning: ")]
+    expected, others = one(load_file, {"url": "https://a", **right})
+    assert server == expected
+    assert len(problems) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "said", "read"),
+    [
+        ({"tools": {"max_pending": 5}}, "it.tools.max_pending: This option belongs in `limits`.", {"max_pending": 5}),
+        ({"enabled": False, "grace": 5}, "it.grace: This option belongs in `limits`.", {"grace": 5}),
+        ({"max_pending": 5, "limits": {"grace": 7}}, "it.max_pending: This", {"max_pending": 5, "grace": 7}),
+        ({"tools": {"max_pending": 5}, "max_pending": None}, "it.tools.max_pending: This", {"max_pending": 5}),
+    ],
+)
+def test_an_option_in_another_group_is_read_in_its_own(
+    load_file: Load, entry: dict[str, Any], said: str, read: dict[str, Any]
+) -> None:
+    server, problems = one(load_file, {"command": "x", **entry})
+    assert server is not None
+    assert server.limits.model_dump(include=set(read)) == read
+    assert len(problems) == 1
+    assert problems[0].startswith("warning: ")
+    assert said in problems[0]
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"tools": {"max_pending": 5}}, "it.tools.max_pending: This option belongs in `limits`, and has no effect"),
-        ({"limits": {"failures": 5}}, "it.limits.failures: This option belongs in `health`, and has no effect"),
-        ({"enabled": False, "grace": 5}, "it.grace: This option belongs in `limits`"),
+        ({"max_pending": 5, "limits": {"max_pending": 7}}, "it.max_pending: This option belongs in `limits`, and has"),
+        ({"tools": {"grace": 5}, "limits": {"grace": 7}}, "it.tools.grace: This option belongs in `limits`, and has"),
+        ({"timeout": 5, "limits": {"timeout": 7}}, "it.limits.timeout: This option belongs in the entry itself, and"),
     ],
 )
-def test_an_option_in_another_group_is_an_error(load_file: Load, entry: dict[str, Any], said: str) -> None:
+def test_an_option_in_two_places_is_an_error(load_file: Load, entry: dict[str, Any], said: str) -> None:
+    """E9: one of the two is wrong, and which one cannot be known."""
     server, problems = one(load_file, {"command": "x", **entry})
     assert server is None
     assert len(problems) == 1

@@ -36,7 +36,7 @@ class ServerEntry:
 
     `raw` is the entry as written, `where` its path in the file, `translated` its fields under our names, `gaps` the
     texts whose references cannot be resolved, `late` those that are completed for each connection, `changed` the fields
-    that the environment replaced.
+    that the environment replaced, `moved` the paths of options that are read as if they stood in their place.
     """
 
     key: str
@@ -47,6 +47,7 @@ class ServerEntry:
     gaps: list[UnresolvedText]
     late: tuple[DeferredText, ...] = ()
     changed: set[str] = field(default_factory=set)
+    moved: tuple[Where, ...] = ()
     id: str = ""
 
     @property
@@ -84,15 +85,44 @@ class ServerEntry:
 
 def fill(key: str, raw: Mapping[str, object], where: Where, report: Report, expander: Expander) -> ServerEntry:
     """Return an entry with its references resolved but for secrets; those that cannot be are in `gaps`."""
-    filled, found_late, gaps = complete_entry(raw, expander)
+    in_place, moved = _put_in_place(raw)
+    filled, found_late, gaps = complete_entry(in_place, expander)
     late, misplaced = sort_out(found_late)
     gaps += misplaced
     translated = translate(filled)
     entry = ServerEntry(key, raw, where, report, translated, gaps, under_our_names(late, translated.written))
+    entry.moved = moved
     for name in _MAY_BE_BLANK:
         if entry.fields.get(name) == "":
             del entry.fields[name]
     return entry
+
+
+def _put_in_place(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Where, ...]]:
+    """Return an entry with each misplaced option where it belongs, and the paths that those options had.
+
+    An option whose place is taken, or is no object, stays.
+    """
+    # By group; "" is the entry itself.
+    parts: dict[str, dict[str, object]] = {"": {}}
+    for key, value in raw.items():
+        if key in GROUPS and isinstance(value, Mapping):
+            parts[key] = dict(value)
+        else:
+            parts[""][key] = value
+    moved: list[Where] = []
+    for group, options in [*parts.items()]:
+        known: Collection[str] = GROUPS[group].model_fields if group else OWN_KEYS
+        for key in [key for key, value in options.items() if key not in known and value is not None]:
+            target = _PLACES.get(key, _SIGN_IN)
+            taken = target in parts[""] or (not target and key in parts)
+            if target == _SIGN_IN or taken or parts.get(target, {}).get(key) is not None:
+                continue
+            parts.setdefault(target, {})[key] = options.pop(key)
+            moved.append((group, key) if group else (key,))
+    if not moved:
+        return raw, ()
+    return {**parts.pop(""), **{group: options for group, options in parts.items() if options}}, tuple(moved)
 
 
 def name(entry: ServerEntry) -> bool:
@@ -124,6 +154,9 @@ def note_keys(entry: ServerEntry) -> bool:
 
     Return False if the entry must not be used without what such a key says.
     """
+    for where in entry.moved:
+        belongs, fix = _place_of(where)
+        entry.warn(ConfigComplaint(where, f"This option belongs in {belongs}. It is read as if it stood there.", fix))
     runs_once = entry.raw.get("replicas") == "one"
     misplaced = False
     for key in entry.translated.unknown:
@@ -160,14 +193,22 @@ def _is_misplaced(entry: ServerEntry, where: tuple[str, ...], known: Collection[
         hint = _meant(key, here, known)
         entry.warn(ConfigComplaint(where, "This key is not known and has no effect.", hint or "Remove it."))
         return False
-    belongs = f"`{group}`" if group else "the entry itself"
-    fix = f'Write "{group}": {{"{key}": ...}} in the entry.' if group else f'Write it beside "{here[0]}".'
+    belongs, fix = _place_of(where)
     found = ConfigComplaint(where, f"This option belongs in {belongs}, and has no effect here.", fix)
     if group == _SIGN_IN:
         entry.warn(found)
         return False
     entry.error(found)
     return True
+
+
+def _place_of(where: Where) -> tuple[str, str]:
+    """Return the place of a misplaced option in words, and what to write."""
+    *here, key = where
+    group = _PLACES[str(key)]
+    if group:
+        return f"`{group}`", f'Write "{group}": {{"{key}": ...}} in the entry.'
+    return "the entry itself", f'Write it beside "{here[0]}".'
 
 
 def _meant(key: str, here: Where, known: Collection[str]) -> str | None:
