@@ -93,6 +93,8 @@ class SkillFinder:
         """Return the first `limit` skills that fit a query, best first, or without one all, in order, and how many are
         left out. `server`: of this one alone, by its id.
         """
+        if not self._current.resources.skills.records:
+            return [], 0
         items = await self._views.prepare_resources(view, self._current.resources, self._slices)
         if not items.skills.records:
             return [], 0

@@ -42,9 +42,11 @@ FEW: Final = Size(2, 2, 2, 2, 2)
 MANY: Final = Size(50, 50, 50, 50, 50)
 # By number of servers.
 SERVERS: Final = {number: Size(number, 10, 1, 1, 1) for number in (1, 10, 100)}
-# How much more a call through a meta tool may do than a call by name, and how much a search grows with servers.
+# How much more a call through a meta tool may do than a call by name; the same for a search that was made before, and
+# for a call over `/v1`; and how much these two grow with servers.
 THROUGH: Final = 1.3
-SEARCH: Final = 1.1
+IN_A_TASK: Final = {"search_tools": 2.0, "/v1": 3.1}
+GROWN: Final = 1.1
 ARGUMENTS: Final = {"text": "a line", "limit": 3}
 # By way: the tool that the host calls, with its arguments.
 CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -155,18 +157,20 @@ async def test_no_call_pays_for_how_many_there_are(tmp_path: Path, monkeypatch: 
 async def test_calls_through_meta_tools_cost_what_direct_ones_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 1, 10 and 100 servers: the same Python calls for a call by name, through `call_tool`, and for a search."""
+    """With 1, 10 and 100 servers, the same Python calls: by name, through `call_tool`, for a search, over `/v1`."""
     ways = [(way, era) for way in ("direct", "call_tool", "read_tool") for era in (LEGACY[-1], MODERN)]
     counted: dict[tuple[str, str], list[Work]] = {}
     for number, size in SERVERS.items():
         async with _hosts(tmp_path / f"{number}", monkeypatch, size) as hosts:
-            for way, era in (*ways, ("search_tools", MODERN)):
+            for way, era in (*ways, *((way, MODERN) for way in IN_A_TASK)):
                 work = await _least(_act(hosts[era], way), calls=True)
                 counted.setdefault((way, era), []).append(work)
     for way, era in ways:
         found = counted[way, era]
         assert len({work.total for work in found}) == 1, (way, era, found[-1].more_than(found[0]))
         assert found[0].total <= counted["direct", era][0].total * THROUGH, (way, era)
-    least, *others = sorted(counted["search_tools", MODERN], key=lambda work: work.total)
-    for work in others:
-        assert work.total <= least.total * SEARCH, work.more_than(least)
+    for way, most in IN_A_TASK.items():
+        least, *others = sorted(counted[way, MODERN], key=lambda work: work.total)
+        assert least.total <= counted["direct", MODERN][0].total * most, (way, least.by_function)
+        for work in others:
+            assert work.total <= least.total * GROWN, (way, work.more_than(least))

@@ -44,8 +44,9 @@ async def search_tools(asking: MetaToolCall) -> str:
         if seen is None:
             return no_server(finder.servers(view), server)
         server = seen.config.id
+    judged = None
     if query:
-        found = await finder.search(view, query, MOST_FOUND, server)
+        found, judged = await finder.search_and_judge(view, query, MOST_FOUND, server)
     else:
         found = finder.of_server(view, server) if server is not None else list(finder.tools(view))
     missing = finder.not_indexed_of(view) if query else 0
@@ -57,7 +58,6 @@ async def search_tools(asking: MetaToolCall) -> str:
             return "\n".join(skills)
         nothing = await _nothing(asking, query, server)
         return "\n".join([nothing, *gaps])
-    judged = await finder.check_relevance(view, query, found, server) if query else None
     start = 0
     if cursor is not None:
         behind = _behind(found, cursor)

@@ -1,6 +1,7 @@
 """A bounded cache of values that are valid while the objects they were made of stay the same."""
 
 from collections.abc import Callable, Hashable
+from operator import is_
 from typing import Generic, TypeVar
 
 from aggregator.domain.bounds.lru import LruCache
@@ -36,4 +37,4 @@ class SnapshotCache(Generic[V]):
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return all(mine is others for mine, others in zip(one, other, strict=True))
+    return all(map(is_, one, other))

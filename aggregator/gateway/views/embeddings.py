@@ -80,6 +80,8 @@ class ToolEmbeddings:
         That is so while the search by meaning is off or has no vectors, for a query in letters that no model reads, and
         if too many queries wait.
         """
+        if not self._models:
+            return None
         models = [model for model in self._models if model.ready]
         if not models:
             return None

@@ -186,7 +186,36 @@ class Finder:
         visible = await self._visible(view, server)
         if visible is None:
             return []
+        return await self._found(visible, query, limit, await self.meanings.similarities_to(query))
+
+    async def search_and_judge(
+        self, view: View, query: str, limit: int, server: str | None = None
+    ) -> "tuple[list[ToolRecord], Relevance | None]":
+        """Return what `search` finds, and how many of these tools fit, and whether even the best hardly does; None if
+        nothing was found.
+        """
+        visible = await self._visible(view, server)
+        if visible is None:
+            return [], None
         similarities = await self.meanings.similarities_to(query)
+        found = await self._found(visible, query, limit, similarities)
+        if not found:
+            return found, None
+        kept = visible.answers.get(query) if similarities is None else None
+        if kept is not None and kept.relevance is not None and kept.most == limit:
+            return found, kept.relevance
+        names = [tool.name for tool in found]
+        if similarities is not None or len(visible.by_name) > _AT_ONCE:
+            judged = await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
+        else:
+            judged = _judged(visible.searchable, query, names, None)
+        if kept is not None and kept.most == limit:
+            kept.relevance = judged
+        return found, judged
+
+    async def _found(
+        self, visible: _SearchableView, query: str, limit: int, similarities: Similarity | None
+    ) -> list[ToolRecord]:
         if similarities is not None:
             return await asyncio.to_thread(_ranked_by_all, visible, query, limit, similarities)
         kept = visible.answers.get(query)
@@ -199,30 +228,6 @@ class Finder:
         if limit <= MOST_FOUND and len(query) <= _LONGEST_KEPT:
             visible.answers.put(query, _KeptAnswer(limit, [*found]))
         return found
-
-    async def check_relevance(
-        self, view: View, query: str, found: Sequence[ToolRecord], server: str | None = None
-    ) -> "Relevance":
-        """Judge what `search` found: how many of these tools fit, and whether even the best hardly does."""
-        from aggregator.catalog.search.relevance import Relevance
-
-        visible = await self._visible(view, server)
-        if visible is None:
-            return Relevance(len(found))
-        similarities = await self.meanings.similarities_to(query)
-        kept = visible.answers.get(query) if similarities is None else None
-        if kept is not None and kept.tools != found:
-            kept = None
-        if kept is not None and kept.relevance is not None:
-            return kept.relevance
-        names = [tool.name for tool in found]
-        if similarities is not None or len(visible.by_name) > _AT_ONCE:
-            judged = await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
-        else:
-            judged = _judged(visible.searchable, query, names, None)
-        if kept is not None:
-            kept.relevance = judged
-        return judged
 
     async def reasons(
         self, view: View, query: str, tools: Iterable[ToolRecord], server: str | None = None
@@ -337,13 +342,14 @@ class Finder:
         if self._index is None:
             return None
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
-        by_name = await self._slices.run(listing.name_steps())
-        known = self._visible_of.get((view.key, server))
+        key = view.key, server
+        known = self._visible_of.get(key)
         if known is None or known.index is not self._index or known.listing is not listing:
+            by_name = await self._slices.run(listing.name_steps())
             if server is not None:
                 by_name = {tool.name: tool for tool in listing.tools_of(server)}
             known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)
-            self._visible_of.put((view.key, server), known)
+            self._visible_of.put(key, known)
         return known
 
     def _reindex(self, catalog: Catalog, again: bool) -> None:
