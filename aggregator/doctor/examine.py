@@ -182,7 +182,7 @@ class _Doctor:
             key = ChainKey(audit.chain_key).id if audit.chain_key is not None else None
             self._findings += of_chain(read.chained, key)
         if config.loaded is not None:
-            self._findings += of_held(read.held, {server.id for server in config.loaded.config.servers})
+            self._findings += of_held(read.held, {server.id for server in config.loaded.config.servers}, read.grows)
         return read
 
     async def _accounts(self, config: ConfigRead) -> None:

@@ -14,14 +14,25 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, in
 from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
-from aggregator.storage.records import BASELINE, PART, PIN_FAULT, PINS_SUBJECT, ItemText, PinRow, SeenItem
+from aggregator.storage.records import (
+    ADDED_LATER,
+    BASELINE,
+    PART,
+    PIN_FAULT,
+    PIN_VERSION,
+    PINS_SUBJECT,
+    ItemText,
+    PinRow,
+    SeenItem,
+)
 from aggregator.storage.tables import pinned_items
 
 # In one statement.
 _ROWS: Final = 200
 
 # Kinds of rows that are no items.
-_MARKERS: Final = (BASELINE, PIN_FAULT)
+_MARKERS: Final = (BASELINE, PIN_FAULT, PIN_VERSION)
+_GONE: Final = "removed"
 _TEXTS: Final = ("definition", "seen_definition")
 _NOTHING_SEEN: Final[Mapping[str, Any]] = {
     "seen_digest": None,
@@ -158,6 +169,52 @@ class Pins:
         """
         return dict(await self._markers(PIN_FAULT))
 
+    async def versions(self) -> dict[str, tuple[str, str]]:
+        """Return by server its version when all that it listed was approved, and its last known one.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        found = pinned_items.c
+        query = select(found.server, found.entry, found.version, found.seen_version).where(found.kind == PIN_VERSION)
+        async with self._engine.read() as connection:
+            rows = (await connection.execute(query)).all()
+        ours = self._ours((row.server, row.entry) for row in rows)
+        return {
+            row.server: (row.version or "", row.seen_version or "") for row in rows if (row.server, row.entry) in ours
+        }
+
+    async def note_version(self, server: str, version: str, now: float) -> str:
+        """Store the current version of a server; return its version when all that it listed was approved.
+
+        Raises:
+            StorageError: the database failed; nothing was written.
+        """
+        entry, found = self._entry(server), pinned_items.c
+        own = self._of(server, entry)
+        mine = own & (found.kind == PIN_VERSION)
+
+        def known(connection: Connection) -> tuple[str, str, bool]:
+            row = connection.execute(select(found.version, found.seen_version).where(mine)).first()
+            is_open = connection.execute(select(found.item).where(own, found.held == 1).limit(1)).first() is not None
+            approved, seen = (row.version or "", row.seen_version or "") if row is not None else ("", "")
+            return approved, approved if approved and is_open else version, seen == version
+
+        def write(connection: Connection) -> None:
+            self._lock(connection, server)
+            _, approved, _ = known(connection)
+            connection.execute(delete(pinned_items).where(mine))
+            marker = _pinned(server, entry, ItemText(PIN_VERSION, "", "", approved, ""), "", now)
+            values = {**marker, "digest": None, "definition": None, "seen_version": version}
+            connection.execute(insert(pinned_items).values(values))
+
+        async with self._engine.read() as connection:
+            before, approved, is_seen = await connection.run_sync(known)
+        if not is_seen or before != approved:
+            async with self._engine.write(PINS_SUBJECT) as connection:
+                await connection.run_sync(write)
+        return before
+
     async def _markers(self, kind: str) -> list[tuple[str, str]]:
         """Return server and name of the rows of a kind that stands for no item."""
         columns = pinned_items.c
@@ -275,7 +332,7 @@ class Pins:
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
         """Pin the seen definition of an item. Return False if there is none, or it differs from `digest`.
 
-        `digest` None: pin it in any case.
+        `digest` None: pin it in any case. If it was another item before, which is gone, that one is forgotten.
 
         Raises:
             StorageError: the database failed; nothing was written.
@@ -285,6 +342,7 @@ class Pins:
         if digest is not None:
             mine &= columns.seen_digest == digest
         async with self._engine.write(PINS_SUBJECT) as connection:
+            before = await connection.scalar(select(columns.renamed_from).where(mine))
             done = await connection.execute(
                 update(pinned_items)
                 .where(mine)
@@ -299,6 +357,16 @@ class Pins:
                     }
                 )
             )
+            if done.rowcount and before is not None:
+                old = self._of(server) & (columns.kind == kind) & (columns.name == before) & (columns.classes == _GONE)
+                await connection.execute(delete(pinned_items).where(old))
+            if done.rowcount:
+                still = (
+                    await connection.execute(select(columns.item).where(self._of(server), columns.held == 1))
+                ).first()
+                if still is None:
+                    marker = self._of(server) & (columns.kind == PIN_VERSION)
+                    await connection.execute(update(pinned_items).where(marker).values(version=columns.seen_version))
         return bool(done.rowcount)
 
     async def reset(self, server: str) -> int:
@@ -345,10 +413,18 @@ def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dic
         return values if any(name in before and before[name] != value for name, value in values.items()) else None
     if not _fits(one):
         return None
+    classes = one.classes
+    if (
+        before is not None
+        and before["seen_digest"] == one.digest
+        and ADDED_LATER in (before["classes"] or "").split(",")
+    ):
+        # A restart does not change how it came.
+        classes = (*(name for name in classes if name != ADDED_LATER), ADDED_LATER)
     values = {
         "seen_digest": one.digest,
         "seen_version": one.version,
-        "classes": _joined(one.classes),
+        "classes": _joined(classes),
         "renamed_from": one.renamed_from,
         "flags": flags,
         "held": int(one.held),

@@ -5,6 +5,7 @@ Law: what fits is never touched. A value is changed only if the schema surely do
 possible meaning. Whether the outcome fits is for the check to say, before anything is sent.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,15 @@ _COMPARED: Final = 8
 _DEPTH: Final = 30
 _SCHEMA_DEPTH: Final = 8
 _STEPS: Final = 2_000
+# Words for true and false, with the numbers; a number with a sign, zeros or `_` more; characters of a word, and digits
+# that a float keeps.
+_BOOLEANS: Final[Mapping[Any, bool]] = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y", "on", 1), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n", "off", 0), False),
+}
+_WORD: Final = 24
+_DIGITS: Final = 15
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)", re.ASCII)
 # Larger whole numbers are no longer exact as a float.
 _EXACT: Final = 2**53
 
@@ -202,6 +212,9 @@ class _Coercion:
                 read = int(read)
             if read is not UNCLEAR and _takes(kinds, read):
                 return read, f"text to {type_of(read)}"
+        read = _read_laxly(kinds, value)
+        if read is not UNCLEAR:
+            return read, f"{type_of(value) if not isinstance(value, str) else 'text'} to {type_of(read)}"
         if self._lone and "array" in kinds and value is not None and not isinstance(value, list):
             return self._listed(schema, value), "to a list"
         return UNCLEAR, ""
@@ -374,6 +387,24 @@ class _Coercion:
 def _takes(kinds: frozenset[str], value: Any) -> bool:
     own = type_of(value)
     return own in kinds or (own == "integer" and "number" in kinds) or own not in _ALL
+
+
+def _read_laxly(kinds: frozenset[str], value: Any) -> Any:
+    """Return the boolean or the number that a value can only mean where these are wanted, or `UNCLEAR`.
+
+    Servers that check with pydantic take all of these, in its lax mode.
+    """
+    if "boolean" in kinds and kinds <= {"boolean", "null"}:
+        word = value.strip().lower() if isinstance(value, str) and len(value) <= _WORD else value
+        if isinstance(word, str | int | float) and word in _BOOLEANS:
+            return _BOOLEANS[word]
+    if not isinstance(value, str) or len(value) > _WORD or _NUMBER.fullmatch(text := value.strip()) is None:
+        return UNCLEAR
+    if sum(sign.isdigit() for sign in text) > _DIGITS:
+        return UNCLEAR
+    number = float(text)
+    meant = int(number) if number.is_integer() else number
+    return meant if _takes(kinds, meant) else UNCLEAR
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from aggregator.storage.records import BASELINE, PIN_FAULT, Definition, KeptCatalog, PinRow
+from aggregator.storage.records import BASELINE, PIN_FAULT, PIN_VERSION, Definition, KeptCatalog, PinRow
 
 # Readers wait only for a process that has locked the whole file.
 _PATIENCE: Final = 0.1
@@ -126,6 +126,8 @@ def pin_rows(path: Path, entries: Mapping[str, str], server: str | None = None) 
                     continue
                 if kind == PIN_FAULT:
                     faults[server] = name
+                    continue
+                if kind == PIN_VERSION:
                     continue
                 named = (tuple(names.split(",")) if names else () for names in (classes, flags))
                 found: Any = (server, kind, name, *values, next(named), renamed_from, next(named), bool(held), *texts)

@@ -27,6 +27,10 @@ BASELINE: Final = "baseline"
 PIN_FAULT: Final = "fault"
 # Ends the name of a baseline whose first list came in part.
 PART: Final = ":part"
+# The kind of the row with the version of a server: `version` when all was approved, `seen_version` now.
+PIN_VERSION: Final = "version"
+# Among the classes of a new item: the server added it while it was connected.
+ADDED_LATER: Final = "later"
 # Among the classes of a pin: the approved definition is served while the current one waits.
 SERVED: Final = "served"
 

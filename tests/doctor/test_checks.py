@@ -226,6 +226,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
         *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
         *of_held({"shop": ("order",), "gone": ("x",)}, {"shop"}),
+        *of_held({"shop": ("order",)}, {"shop"}, {"shop"}),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
         *of_certificate(TlsConfig(certificate="tls.crt", key="tls.key"), CertificateFacts(("x",), 60.0), None, 0.0),
@@ -256,3 +257,9 @@ async def test_a_part_that_takes_too_long_costs_its_own_findings_alone(monkeypat
 def test_at_least_forty_misconfigurations_are_seeded() -> None:
     assert len({seed.name for seed in SEEDS}) == len(SEEDS) >= 80
     assert len({seed.code for seed in SEEDS}) >= 60
+
+
+def test_a_server_that_adds_tools_while_it_runs_is_told_of_the_setting() -> None:
+    (plain,), (grows,) = (list(of_held({"shop": ("order",)}, {"shop"}, some)) for some in ((), ("shop",)))
+    assert "on_new" not in plain.fix
+    assert '"on_new": "show"' in grows.fix

@@ -311,6 +311,16 @@ def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
             "it takes one argument less: `priority`",
         ),
         (tool(inputSchema={**S, "required": [*S["required"], "card"]}), "it takes one more argument: `card`"),
+        (
+            tool(
+                inputSchema={
+                    **S,
+                    "properties": {**S["properties"], "page": {"type": "number"}},
+                    "required": [*S["required"], "page"],
+                }
+            ),
+            "it takes one more argument: `page`, and `page` is required now",
+        ),
         (tool(annotations={"readOnlyHint": True}), "it says now that it only reads"),
         (tool(description="A\u200b."), "its description changed, and it has characters that cannot be seen"),
         (

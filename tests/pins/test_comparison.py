@@ -92,6 +92,29 @@ def test_a_tool_under_another_name_is_a_rename() -> None:
     assert change.sentence == "it was `create_issue` before, and its description changed"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said", "found"),
+    [
+        # Rewritten from end to end, with other separators alone in the name.
+        ("find-page", "find_page", "Quite other words.", True),
+        ("findPage", "find_page", "Quite other words.", True),
+        # A word more or less, and somewhat near.
+        ("find", "acme_find", "Find pages of the wiki by words; ordered by age.", True),
+        ("acme_find_page", "find_page", "Find pages of the wiki by words; ordered by age.", True),
+        ("find", "acme_find", "Quite other words.", False),
+        ("find", "acme_look_find", "Find pages, ordered by age.", False),
+    ],
+)
+def test_a_rewritten_tool_is_known_by_its_name(old: str, new: str, said: str, found: bool) -> None:
+    before = tool(old, description="Find pages of the wiki by words.", inputSchema={"properties": {"words": {}}})
+    after = tool(new, description=said, inputSchema={"properties": {"query": {"type": "string"}}})
+    [change] = compared([*TOOLS, before], [*TOOLS, after]).changes
+    assert change.renamed_from == (old if found else None)
+    # What is still listed was not renamed.
+    [change] = compared([*TOOLS, before], [*TOOLS, before, after]).changes
+    assert change.renamed_from is None
+
+
 @given(st.integers(0, 2**32), st.sampled_from(TOOLS), st.integers(0, 1))
 def test_renames_with_an_edit_are_found(seed: int, original: Any, edits: int) -> None:
     new = attack(original, random.Random(seed), edits)  # noqa: S311 - edits, not secrets

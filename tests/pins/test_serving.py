@@ -12,6 +12,8 @@ LONG = {**TEXT, "maxLength": 255}
 NAME = {**TEXT, "pattern": "^[a-zA-Z0-9._-]+$"}
 MAIL = {**TEXT, "format": "email"}
 
+HOST = {**TEXT, "pattern": r"^(?=.{1,253}$)(?:[a-z]+\.)+[a-z]+$"}
+
 # What an upgrade adds, and ordinary calls go on.
 SERVED: list[tuple[Any, Any]] = [
     (TEXT, {**TEXT, "minLength": 1}),
@@ -23,9 +25,13 @@ SERVED: list[tuple[Any, Any]] = [
     ({"type": "object", "properties": {"b": TEXT}}, {"type": "object", "properties": {"b": LONG}}),
     ({"type": "object", "additionalProperties": TEXT}, {"type": "object", "additionalProperties": LONG}),
     ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [{**TEXT, "minLength": 1}, {"type": "null"}]}),
-    (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._]+(?:[-._a-zA-Z0-9]*)$"}),
+    (NAME, {**TEXT, "pattern": r"^[a-zA-Z0-9._]+(?:[-._a-zA-Z0-9]*)$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._/-]+$"}),
     (MAIL, {**MAIL, "pattern": "^[^@]+@[^@]+$"}),
+    ({"type": "number"}, {"type": "number", "minimum": 0}),
+    # What a lookahead asked for is said by bounds, or not at all.
+    (HOST, {**TEXT, "pattern": r"^(?:[a-z]+\.)+[a-z]+$", "minLength": 1, "maxLength": 253}),
+    ({**TEXT, "pattern": r"^(?![)\)(]).a|b$"}, {**TEXT, "pattern": r"^.a|b$"}),
 ]
 # What breaks ordinary calls, or values that were named.
 HELD: list[tuple[Any, Any]] = [
@@ -39,6 +45,13 @@ HELD: list[tuple[Any, Any]] = [
     ({**TEXT, "format": "form"}, {**TEXT, "format": "form", "pattern": "x"}),
     (MAIL, {**TEXT, "format": "uri", "pattern": "x"}),
     (NAME, {**TEXT, "pattern": "^[a-z]+$"}),
+    (HOST, {**HOST, "maxLength": 252}),
+    (HOST, {**HOST, "minLength": 2}),
+    (HOST, {**TEXT, "pattern": "^[a-z]+$"}),
+    ({**TEXT, "pattern": r"^[a-z]+$"}, {**TEXT, "pattern": r"^(?!x)[a-z]+$"}),
+    ({**TEXT, "pattern": r"^(?=a)?b$"}, {**TEXT, "pattern": r"^?b$"}),
+    ({**TEXT, "pattern": r"^(?=[]a)b)c$"}, {**TEXT, "pattern": r"^b)c$"}),
+    ({**TEXT, "pattern": r"^(?=a"}, {**TEXT, "pattern": r"^"}),
     (NAME, {**TEXT, "pattern": "^xyzzy$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]{3}$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]+x$"}),
@@ -46,6 +59,12 @@ HELD: list[tuple[Any, Any]] = [
     (NAME, {**TEXT, "pattern": 7}),
     ({**TEXT, "pattern": "^a{3}$"}, NAME),
     ({"type": "array", "items": TEXT}, {"type": "array", "items": TEXT, "minItems": 1}),
+    ({"type": "number"}, {"type": "number", "minimum": 1}),
+    ({"type": "number"}, {"type": "number", "exclusiveMinimum": 0}),
+    ({"type": "number"}, {"type": "number", "maximum": 0}),
+    ({"type": "number", "minimum": -5}, {"type": "number", "minimum": 0}),
+    ({"type": "number", "exclusiveMinimum": -5}, {"type": "number", "minimum": 0}),
+    ({"enum": [-1, 1]}, {"type": "number", "minimum": 0}),
     ({"type": "array", "items": TEXT}, {"type": "array", "items": {**TEXT, "maxLength": 3}}),
 ]
 
@@ -69,3 +88,30 @@ def test_bounds_that_ordinary_calls_keep(before: Any, after: Any) -> None:
 @pytest.mark.parametrize(("before", "after"), HELD)
 def test_bounds_that_ordinary_calls_break(before: Any, after: Any) -> None:
     assert served(before, after) is None
+
+
+OPEN: dict[str, Any] = {"type": "object", "properties": {"a": TEXT}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "goes_on"),
+    [
+        ({**OPEN, "additionalProperties": {}}, {**OPEN, "additionalProperties": False}, True),
+        ({**OPEN, "additionalProperties": True}, OPEN, True),
+        ({**OPEN, "additionalProperties": TEXT}, {**OPEN, "additionalProperties": False}, False),
+        ({"type": "object", "additionalProperties": True}, {**OPEN, "additionalProperties": False}, False),
+        ({"type": "object", "additionalProperties": {}}, {"type": "object", "additionalProperties": False}, True),
+        ({**OPEN, "patternProperties": {"^x": TEXT}}, {**OPEN, "additionalProperties": False}, False),
+    ],
+)
+def test_arguments_beside_the_named_ones(before: Any, after: Any, goes_on: bool) -> None:
+    """Libraries let others pass, or do not, for all tools of a server at once."""
+    text = canonical_text("tool", {"name": "a", "inputSchema": before})
+    found = approved_definition("tool", text, {"name": "a", "inputSchema": after})
+    assert (found is not None) is goes_on
+
+
+def test_an_open_object_below_the_top_stays_open() -> None:
+    closed = {**OPEN, "additionalProperties": False}
+    assert served({**OPEN, "additionalProperties": True}, closed) is None
+    assert served(OPEN, closed) is not None

@@ -1,9 +1,9 @@
 """A server over stdio whose definitions stand in a file: `python -I -S changing_stdio.py FILE`. Standard library only.
 
-FILE holds `tools`, `prompts`, `resources`, `templates`, `skills` and `instructions` as JSON, and `files` by URI; it is
-read for each request. `says` has the answers of tools that say more than their names. While it has `silent`, nothing is
-answered; with `breaks_off`, the second page of tools is none if that is true, and empty if not. The tool `announce`
-makes the server tell that all its lists changed.
+FILE holds `tools`, `prompts`, `resources`, `templates`, `skills`, `instructions` and `version` as JSON, and `files` by
+URI; it is read for each request. `says` has the answers of tools that say more than their names. While it has `silent`,
+nothing is answered; with `breaks_off`, the second page of tools is none if that is true, and empty if not. The tool
+`announce` makes the server tell that all its lists changed.
 """
 
 import json
@@ -40,7 +40,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                     "resources": {"listChanged": True},
                     **({"extensions": skills} if skills else {}),
                 },
-                "serverInfo": {"name": "changing", "version": "1"},
+                "serverInfo": {"name": "changing", "version": now.get("version", "1")},
                 **({"instructions": now["instructions"]} if now.get("instructions") else {}),
             }
         case "tools/list" if "cursor" in params:

@@ -11,6 +11,7 @@ from aggregator.pins.app.known import REMOVED, seen_of, server_pins, signature
 from aggregator.pins.app.news import PinNews
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.flags import NO_OTHERS
+from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.decide.values import ACCEPTED, ItemKey, PinnedItem
 from aggregator.pins.gateway.judge import judge_steps
 from aggregator.pins.gateway.state import JudgedList, ListedItem, PinRules, ServerPins
@@ -157,8 +158,8 @@ def told(list_: JudgedList, new: Sequence[SeenItem]) -> Events:
     events = Events()
     news = PinNews(events)
     news.changed(list_, new)
-    news.upgraded("s", "2.1")
-    news.upgraded("s", "2.2")
+    news.upgraded("s", "2.0", "2.1")
+    news.upgraded("s", "2.1", "2.2")
     return events
 
 
@@ -174,7 +175,7 @@ def test_who_is_told_of_changes() -> None:
     assert [one.get("pinned") for one in found.events] == [OLD.digest, None]
     assert [names for names, _ in found.held] == [["a", "b"]]
     assert found.held[0][1].startswith(
-        "2.1: 1 served as approved while newer definitions wait, 1 new and held, nothing"
+        "2.0 -> 2.1: 1 served as approved while newer definitions wait, 1 new and held, nothing"
     )
     warned = judged([CHANGED], PINNED, "warn")
     found = told(warned, seen_of(warned))
@@ -209,3 +210,27 @@ def test_who_is_told_of_first_lists_and_of_what_settings_accept() -> None:
     assert events.held == []
     news.withheld("s", "it cannot be written")
     assert (events.events[-1]["what"], events.held) == ("withheld", [([], "it cannot be written")])
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (
+            [("description", "served")],
+            "1 served as approved while newer definitions wait, nothing that was approved is broken",
+        ),
+        ([("renamed",), ("renamed", "description")], "2 held under other names"),
+        ([("steering",)], "1 held, since approved calls of it would fail"),
+        ([("new",), ("renamed",), ("wider",), ("wider",)], "1 new and held, 1 held under another name, 2 held, since"),
+        (
+            [("new", "later")],
+            "the server added it while it was connected, which is no upgrade: if it does so by design",
+        ),
+        ([("new", "later"), ("new", "later")], "the server added them while it was connected"),
+    ],
+)
+def test_what_waits_of_a_server_in_one_sentence(classes: list[tuple[str, ...]], said: str) -> None:
+    assert said in OpenCounts.of(classes).words()
+    assert ("no upgrade" in OpenCounts.of(classes).words()) is all("later" in one for one in classes)
+    assert "no upgrade" not in OpenCounts.of([*classes, ("title", "served")]).words()
+    assert (between("1.0", "1.1"), between("", "1.1"), between("1.1", "1.1")) == ("1.0 -> 1.1", "1.1", "1.1")

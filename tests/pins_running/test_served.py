@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.storage.database import open_database
 from tests.faults.app_harness import Json, code_of
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, reworded, running, tool
 from tests.polling import until
@@ -279,10 +280,57 @@ async def test_the_rest_of_a_first_list_counts_before_it_is_written(shop: Changi
     shop.says(tool("order"), breaks_off=True)
     async with running(shop.config(), storage=shop.storage) as harness:
         assert await harness.listed() == ["order"]
-        for tools in ([tool("order"), tool("invoice")], [tool("order"), tool("invoice"), REFUND]):
-            shop.says(*tools, breaks_off=False)
+        sync = harness.app.pins
+        assert sync is not None
+        for held, more in enumerate(([], [REFUND])):
+            shop.says(tool("order"), tool("invoice"), *more, breaks_off=False)
             harness.app.upstreams["shop"].lists.read_again()
-            await until(lambda: len(harness.app.upstreams["shop"].definitions) == len(tools) + 1, "it is read")  # noqa: B023
+            await until(lambda: sync.held_count("shop") == held and "shop.invoice" in harness.tools(), "it counts")  # noqa: B023
             assert await harness.listed() == ["order", "invoice"]
         await harness.settled()
     assert (await shop.rows())["tool", "refund"].held
+
+
+async def test_an_upgrade_is_told_from_tools_that_come_while_it_runs(shop: ChangingServer) -> None:
+    """The versions stand beside the pins, so that a restart knows the one before."""
+    shop.says(version="1.0")
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*shop.tools, REFUND)
+        await read(harness, shop)
+        await harness.settled()
+        assert "later" in (await shop.rows())["tool", "refund"].classes
+    shop.says(*shop.tools, tool("ship"), version="1.1")
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        rows = await shop.rows()
+        assert {name: "later" in rows["tool", name].classes for name in ("refund", "ship")} == {
+            "refund": True,
+            "ship": False,
+        }
+    async with open_database(shop.storage) as database:
+        assert await database.pins.versions() == {"shop": ("1.0", "1.1")}
+        assert await database.pins.approve("shop", "tool", "refund", None, "ada", 1.0)
+        assert await database.pins.versions() == {"shop": ("1.0", "1.1")}
+        assert await database.pins.approve("shop", "tool", "ship", None, "ada", 1.0)
+        assert await database.pins.versions() == {"shop": ("1.1", "1.1")}
+        await database.pins.reset("shop")
+        assert await database.pins.versions() == {}
+
+
+async def test_an_approved_new_name_takes_the_place_of_the_old_one(shop: ChangingServer) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        bill = {**tool("invoice"), "name": "bill"}
+        shop.says(tool("order"), bill)
+        await read(harness, shop)
+        await harness.settled()
+        text = (await use(harness, "list_servers", {}))["content"][0]["text"]
+        assert "1 tool held under another name until approved" in text
+        assert await shop.approve("tool", "bill")
+        await until(lambda: "shop.bill" in harness.tools(), "it is approved")
+        assert ("tool", "invoice") not in await shop.rows()
+        # The old one is a new tool from now on.
+        shop.says(tool("order"), bill, tool("invoice"))
+        await read(harness, shop)
+        assert await harness.listed() == ["order", "bill"]

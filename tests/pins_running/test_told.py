@@ -93,8 +93,7 @@ async def test_one_notice_tells_of_an_upgrade(shop: ChangingServer, tmp_path: Pa
     (notice,) = [json.loads(line) for line in into.read_text().splitlines()]
     assert notice["data"]["text"] == (
         "3 definitions of shop wait for an approval: 1: 2 served as approved while newer definitions wait, "
-        "1 new and held, nothing that was approved is broken, if the server adds them while it runs, set "
-        '`"on_new": "show"` in its entry.'
+        "1 new and held, nothing that was approved is broken."
     )
     assert sorted(notice["data"]["held"]) == ["invoice", "order", "refund"]
     served = {one["item"]: (one["held"], one["served"]) for one in events(shop) if one["what"] in ("changed", "new")}

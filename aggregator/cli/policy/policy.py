@@ -189,6 +189,9 @@ def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
     if held is not None:
         say(f"{target_of(thing) if isinstance(thing, ToolRecord) else thing}: held: {held.why}.")
         say(f"  It is refused to every agent until it is approved; look at it with `{held.command}`.")
+    elif (newer := pins.waiting(thing)) is not None:
+        say(f"Its approved definition is served, and a newer one waits: {newer.why}.")
+        say(f"  Calls go on; look at it with `{newer.command}`.")
     return held
 
 

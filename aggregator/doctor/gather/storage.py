@@ -22,6 +22,7 @@ from aggregator.storage.engine.files import set_aside_before, unwritable
 from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.storage.records import ADDED_LATER
 from aggregator.storage.tables import FIRST_REVISION, REVISION
 
 _PATIENCE: Final = 2.0
@@ -40,7 +41,7 @@ _FAULTS: Final[Mapping[type[StorageError], DatabaseFault]] = {
 }
 _HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
 _HELD: Final = (
-    "SELECT server, kind, name, entry FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
+    "SELECT server, kind, name, entry, classes FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
 )
 _NO_ENTRIES: Final[Mapping[str, str]] = {}
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
@@ -51,7 +52,8 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 class StorageRead:
     """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
     server, which are empty unless the audit is older than that. `chained` names the key that the audit
-    log was begun with. `held` are the names of held definitions by server.
+    log was begun with. `held` are the names of held definitions by server; servers of
+    `grows` added some while they were connected.
     """
 
     facts: StorageFacts
@@ -59,6 +61,7 @@ class StorageRead:
     calls: Mapping[str, int] = field(default_factory=dict)
     chained: str | None = None
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    grows: frozenset[str] = frozenset()
 
     @classmethod
     def nothing(cls) -> "StorageRead":
@@ -154,7 +157,7 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
                 return StorageRead(StorageFacts(path, True, fault_of_stamp, stamp=str(stamp), aside=aside, **common))
             if stamp != REVISION:
                 return StorageRead(facts)
-            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), _held(connection, entries)
+            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), *_held(connection, entries)
             return StorageRead(facts, *read)
     except sqlite3.Error as error:
         said = error_text(error)
@@ -189,13 +192,19 @@ def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:
     return tuple(dict(zip(names, row, strict=True)) for row in connection.execute(_KEYS))
 
 
-def _held(connection: sqlite3.Connection, entries: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _held(
+    connection: sqlite3.Connection, entries: Mapping[str, str]
+) -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
+    """Return the names of held definitions by server, and the servers that added some while they were connected."""
     found: dict[str, tuple[str, ...]] = {}
-    for server, kind, name, entry in connection.execute(_HELD):
+    grows: set[str] = set()
+    for server, kind, name, entry, classes in connection.execute(_HELD):
         # Rows of other configurations are not this one's to approve; those without an entry go to it.
         if not entry or entries.get(server, entry) == entry:
             found[server] = (*found.get(server, ()), name or kind)
-    return found
+            if ADDED_LATER in str(classes or "").split(","):
+                grows.add(server)
+    return found, frozenset(grows)
 
 
 def _calls(connection: sqlite3.Connection, now: float) -> dict[str, int]:

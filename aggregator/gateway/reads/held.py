@@ -10,7 +10,10 @@ from aggregator.pins.gateway.book import rules_of
 from aggregator.pins.gateway.judge import accepts_new
 from aggregator.pins.gateway.state import HeldItem
 
-_IN_NO_LIST = "it is in no list of its server, so that it cannot be approved"
+_IN_NO_LIST = (
+    'it is in no list of its server, so that it cannot be approved; `"on_new": "show"` in the entry of the server lets '
+    "such skills be read"
+)
 
 
 def refuse_held(items: AgentItems, view: View, found: ResolvedItem, requested: str) -> None:

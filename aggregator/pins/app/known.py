@@ -5,7 +5,7 @@ from typing import Final, cast, get_args
 
 from aggregator.pins.decide.values import ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.state import JudgedList, ServerPins
-from aggregator.storage.records import SERVED, ItemText, PinRow, SeenItem
+from aggregator.storage.records import ADDED_LATER, SERVED, ItemText, PinRow, SeenItem
 
 REMOVED: Final = "removed"
 _KINDS: Final = frozenset(get_args(PinKind))
@@ -60,8 +60,11 @@ def text_of(item: PinnedItem, flags: Iterable[str] = ()) -> ItemText:
     return ItemText(item.kind, item.name, item.digest, item.version, item.definition, tuple(flags))
 
 
-def seen_of(judged: JudgedList) -> list[SeenItem]:
-    """Return the sightings to store about the items of a list: changed, removed, and equal to the pin again."""
+def seen_of(judged: JudgedList, *, later: bool = False) -> list[SeenItem]:
+    """Return the sightings to store about the items of a list: changed, removed, and equal to the pin again.
+
+    later: the list was read before over the same connection, so that the server added what is new while it ran.
+    """
     found = [
         SeenItem(
             judged.kind,
@@ -69,7 +72,11 @@ def seen_of(judged: JudgedList) -> list[SeenItem]:
             one.change.after.digest,
             one.change.after.version,
             one.change.after.definition,
-            (*sorted(one.change.classes), *((SERVED,) if one.served else ())),
+            (
+                *sorted(one.change.classes),
+                *((SERVED,) if one.served else ()),
+                *((ADDED_LATER,) if later and "new" in one.change.classes else ()),
+            ),
             one.change.renamed_from,
             tuple(sorted(one.change.flags)),
             one.waits,

@@ -4,23 +4,19 @@ Law: each new digest is reported once, and never with the text of a definition.
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.state import JudgedList
-from aggregator.storage.records import SERVED, SeenItem
+from aggregator.storage.records import ADDED_LATER, SERVED, SeenItem
 
 log = logging.getLogger(__name__)
 
 # Changes of one list that are reported one by one, and names in one text.
 _EVENTS: Final = 50
 _NAMED: Final = 10
-# A version of a server, which is free text of it.
-_VERSION: Final = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
-_WORKS: Final = "nothing that was approved is broken"
-_WHILE_IT_RUNS: Final = 'if the server adds them while it runs, set `"on_new": "show"` in its entry'
 _NOUNS: Final[Mapping[PinKind, tuple[str, str]]] = {
     "tool": ("tool", "tools"),
     "prompt": ("prompt", "prompts"),
@@ -45,9 +41,8 @@ class PinNews:
 
     def __init__(self, events: PinEvents) -> None:
         self._events = events
-        # By server: what waits and was not reported yet, with the sentences, and the last version.
+        # By server: what waits and was not reported yet, with the sentences.
         self._open: dict[str, list[tuple[SeenItem, str]]] = {}
-        self._versions: dict[str, str] = {}
 
     def baseline(self, judged: JudgedList, count: int, before: int = 0) -> None:
         """Report that items were pinned at first sight; `count` of them by this process.
@@ -108,7 +103,7 @@ class PinNews:
                 "what": what,
                 "kind": kind,
                 "item": one.name,
-                "classes": [name for name in one.classes if name != SERVED],
+                "classes": [name for name in one.classes if name not in (SERVED, ADDED_LATER)],
                 "flags": list(one.flags),
                 "held": one.held and not served,
                 "served": "approved" if served else "current" if not one.held else "nothing",
@@ -122,28 +117,17 @@ class PinNews:
             self._events.pins_event(server, said, {"what": "changed", "kind": kind, "more": len(told) - _EVENTS})
         self._open.setdefault(server, []).extend((one, changes[one.name].sentence) for one in told if one.held)
 
-    def upgraded(self, server: str, version: str) -> None:
+    def upgraded(self, server: str, before: str, version: str) -> None:
         """Report once, after the lists of a server were written, how many of its definitions wait for an approval.
 
-        version: the server's own version, empty if it has none.
+        before, version: the server's version when all was approved, and its current one; empty without one.
         """
-        version = version if _VERSION.fullmatch(version) else ""
-        before, self._versions[server] = self._versions.get(server, ""), version
         found = self._open.pop(server, [])
         if not found:
             return
-        versions = f"{before} -> {version}" if before and version and before != version else version
-        new = sum("new" in one.classes for one, _ in found)
-        served = sum(SERVED in one.classes for one, _ in found)
-        broken = len(found) - new - served
-        parts = [
-            *([f"{served} served as approved while newer definitions wait"] if served else []),
-            *([f"{new} new and held"] if new else []),
-            f"{broken} held, since approved calls of {'them' if broken > 1 else 'it'} would fail" if broken else _WORKS,
-        ]
-        if new and before == version:
-            parts.append(_WHILE_IT_RUNS)
-        said = ", ".join(parts)
+        counts = OpenCounts.of(one.classes for one, _ in found)
+        versions = between(before, version)
+        said = counts.words()
         log.warning("%s: %s; approve with `aggregator pins approve %s`", f"{server} {versions}".rstrip(), said, server)
         names = [one.name or one.kind for one, _ in found]
         why = found[0][1] if len(found) == 1 else f"{versions}: {said}" if versions else said

@@ -19,7 +19,15 @@ from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.app.known import server_pins, signature
 from aggregator.pins.app.locked import LockWatch
 from aggregator.pins.app.news import PinNews
-from aggregator.pins.app.writing import PinDatabase, error_named, is_whole, items_of, was_read, write_list
+from aggregator.pins.app.writing import (
+    PinDatabase,
+    error_named,
+    is_whole,
+    items_of,
+    version_of,
+    was_read,
+    write_list,
+)
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList
@@ -97,6 +105,10 @@ class PinSync:
         self._claimed: dict[str, str] = {}
         # Servers that have another entry, whose pins are still to be read.
         self._others: set[str] = set()
+        # By server and kind: the connection over which its list was read last, and the lists that were read over theirs
+        # before.
+        self._read_over: dict[tuple[str, str], object] = {}
+        self._read_again: set[tuple[str, str]] = set()
         # How often servers got other entries.
         self._generation = 0
         self._awaits_kept = awaits_kept
@@ -155,6 +167,10 @@ class PinSync:
     async def examine(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> None:
         """Examine a list that an upstream is about to have, with all that is needed to judge it."""
         await self.wait_loaded()
+        key, connection = (upstream.config.id, kind), upstream.negotiated
+        again = connection is not None and self._read_over.get(key) is connection
+        self._read_over[key] = connection
+        (self._read_again.add if again else self._read_again.discard)(key)
         unread = await self._judge_all(upstream, kind, definitions)
         if unread:
             with suppress(StorageError, TimeoutError):
@@ -486,7 +502,11 @@ class PinSync:
                 if not judged.provisional:
                     # A list is written for the entry that it was judged for, even if its server gets another meanwhile.
                     own = pins.fixed() if pins is not None else None
-                    await write_list(own, judged, self._news, is_whole=is_whole(self._upstreams[server], judged.kind))
+                    whole, later = (
+                        is_whole(self._upstreams[server], judged.kind),
+                        (server, judged.kind) in self._read_again,
+                    )
+                    await write_list(own, judged, self._news, is_whole=whole, later=later)
             except StorageError:
                 raise
             except Exception as error:
@@ -496,7 +516,9 @@ class PinSync:
         if not tried:
             return
         negotiated = self._upstreams[server].negotiated if server in self._upstreams else None
-        self._news.upgraded(server, str(negotiated.server_info.get("version", "")) if negotiated is not None else "")
+        version = version_of(negotiated.server_info) if negotiated is not None else ""
+        before = await pins.note_version(server, version, time.time()) if pins is not None and version else ""
+        self._news.upgraded(server, before, version)
         if problem is None and self._withheld.pop(server, None) is not None:
             log.info("%s: its pins can be written again", server)
         if self._marked.get(server) != problem:

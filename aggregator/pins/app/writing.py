@@ -1,5 +1,6 @@
 """Writing what one list is to be remembered by, and kept definitions as pins."""
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -25,6 +26,8 @@ _COMPARED: Final[tuple[_Compared, ...]] = get_args(_Compared)
 
 BY_FIRST_SIGHT: Final = "first sight"
 BY_SETTINGS: Final = "on_change"
+# What a server says of itself is free text.
+_VERSION: Final = re.compile(r"v?\d[\w.+-]{0,40}", re.ASCII)
 
 
 class PinDatabase(Protocol):
@@ -36,10 +39,13 @@ class PinDatabase(Protocol):
     async def open(self) -> "Database | None": ...
 
 
-async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, is_whole: bool) -> None:
+async def write_list(
+    pins: "Pins | None", judged: JudgedList, news: PinNews, *, is_whole: bool, later: bool = False
+) -> None:
     """Write the pins and sightings of one list, and report the news that no process reported before.
 
-    is_whole: the server answered with the complete list, so that a missing item is gone.
+    is_whole: the server answered with the complete list, so that a missing item is gone. later: it was read before
+    over the same connection.
 
     Raises:
         StorageError: the database failed.
@@ -54,7 +60,7 @@ async def write_list(pins: "Pins | None", judged: JudgedList, news: PinNews, *, 
         news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:
         await _adopt(pins, judged, news, now)
-    noted = seen_of(judged if is_whole else replace(judged, removed=()))
+    noted = seen_of(judged if is_whole else replace(judged, removed=()), later=later)
     if pins is None:
         news.changed(judged, noted)
         return
@@ -101,6 +107,12 @@ def was_read(upstream: Upstream, kind: PinKind) -> bool:
 def is_whole(upstream: Upstream, kind: PinKind) -> bool:
     """Tell whether the server was asked for the items of this kind, and sent all of them."""
     return was_read(upstream, kind) and (kind == "instructions" or upstream.lists.is_whole(kind))
+
+
+def version_of(server_info: Mapping[str, Any]) -> str:
+    """Return the version that a server says of itself; empty if it says none, or no version at all."""
+    version = server_info.get("version")
+    return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
 
 
 def error_named(error: Exception) -> str:

@@ -11,7 +11,7 @@ from aggregator.cli.runtime.tables import minute
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.text.invisible import escaped
 from aggregator.pins.cli.open_items import OpenItem, open_items
-from aggregator.pins.cli.pin_files import label, pin_files, state_of
+from aggregator.pins.cli.pin_files import label, pin_files, state_of, upgrades
 from aggregator.pins.decide.values import PinnedItem
 
 _SIGNS: Final = {"same": "  ", "removed": "- ", "added": "+ "}
@@ -26,9 +26,12 @@ def diff(path: Path | None, server: str | None = None, item: str | None = None) 
     """
     files = pin_files(path)
     found = run_loop(open_items(files, server, [item] if item is not None else []))
+    said = upgrades((one.row for one in found), run_loop(files.versions())) if len(found) > 1 else {}
     for number, one in enumerate(found):
         if number:
             say()
+        if (summary := said.pop(one.row.server, None)) is not None:
+            say(f"{summary}\n")
         _print(one)
     if not found:
         say("Nothing differs from what was approved.")

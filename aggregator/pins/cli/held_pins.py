@@ -61,8 +61,18 @@ class HeldPins:
             return None
         return HeldPin(one_line(fault), f"aggregator pins status {target.server}")
 
-    def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow]) -> str | None:
-        if self.files is None or not row.held or waits(row):
+    def waiting(self, thing: ToolRecord | Target) -> HeldPin | None:
+        """Return what a newer definition of a target changes, which waits while the approved one is served."""
+        target = thing if isinstance(thing, Target) else target_of(thing)
+        rows = self.rows.get(target.server, _OPEN)
+        for row in rows.values():
+            said = self._said(row, rows, served=True) if _is_about(row, target) else None
+            if said is not None:
+                return HeldPin(said, f"aggregator pins diff {target.server} {quote(row.name)}".rstrip())
+        return None
+
+    def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow], *, served: bool = False) -> str | None:
+        if self.files is None or not row.held or waits(row) is not served:
             return None
         change = self.files.change(row, dict(rows))
         if change is None:

@@ -16,6 +16,7 @@ from aggregator.editing.replace import read_file, replace_file
 from aggregator.pins.app.locked import lock_beside
 from aggregator.pins.decide.comparison import item_change
 from aggregator.pins.decide.lock_file import LockFileError, read_lock, write_lock
+from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.decide.values import FLAGS, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import full_url, sqlite_path
@@ -76,6 +77,18 @@ class PinFiles:
             return {}
         async with self.database() as database:
             return await database.pins.faults()
+
+    async def versions(self) -> dict[str, tuple[str, str]]:
+        """Return by server its version when all was approved, and its last known one; none without a database.
+
+        Raises:
+            OperatorError: the database cannot be read.
+        """
+        path = sqlite_path(full_url(self.storage))
+        if path is not None and not path.exists():
+            return {}
+        async with self.database() as database:
+            return await database.pins.versions()
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[Database]:
@@ -172,6 +185,18 @@ def state_of(row: PinRow) -> str:
     if row.held:
         return "waits, served as approved" if waits(row) else "held"
     return "served as approved" if SERVED in row.classes else "shown"
+
+
+def upgrades(rows: Iterable[PinRow], versions: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return, for each server with rows of open items that wait, one sentence about all of them."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for row in rows:
+        if row.held:
+            found.setdefault(row.server, []).append(row.classes)
+    return {
+        server: f"{server} {between(*versions.get(server, ('', '')))}".rstrip() + f": {OpenCounts.of(classes).words()}."
+        for server, classes in found.items()
+    }
 
 
 def label(server: str, kind: str, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.cli.runtime.writer import say
-from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, state_of, waits
+from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, state_of, upgrades, waits
 from aggregator.pins.decide.values import ItemChange, ItemKey
 from aggregator.storage.records import PinRow
 
@@ -36,6 +36,9 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
         counts = (len([item for item in one["items"] if item[what]]) for what in states)
         table.append((one["server"], one["baseline"], str(one["pinned"]), *map(str, counts)))
     print_rows(table)
+    wait = [row for own in rows.values() for row in own.values() if files.change(row, own) is not None]
+    for said in upgrades(wait, run_loop(files.versions())).values():
+        say(said)
     for one in found:
         if one["problem"]:
             say(f"{one['server']}: items without a pin are held: {one_line(one['problem'])}")

@@ -19,6 +19,7 @@ from aggregator.frontends.console.view import (
     Redirect,
 )
 from aggregator.pins.console.data import NAME, Rows, held_of, is_changed, is_held, item_data, listed, unremembered
+from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.storage.records import PinRow
 
@@ -76,11 +77,20 @@ class PinsPage:
             **self._server(server, rows),
             "items": [*unknown, *(listed(server, row, held.get((row.kind, row.name))) for row in rows)][:_ITEMS],
             "left_out": max(0, len(unknown) + len(rows) - _ITEMS),
+            "said": await self._upgrade(server, rows),
             "every": _digest_of(rows),
             "waiting_items": sum(row.seen_digest is not None for row in rows),
             "may_act": request.person.may("operator"),
         }
         return PageView("pin_server.html", f"Pins of {server[:NAME]}", data)
+
+    async def _upgrade(self, server: str, rows: Rows) -> str:
+        """Return a sentence about all that waits of a server, with its versions; empty if nothing does."""
+        waiting = [row.classes for row in rows if row.held]
+        if not waiting:
+            return ""
+        versions = (await (await self._parts.opened()).pins.versions()).get(server, ("", ""))
+        return f"{server} {between(*versions)}".rstrip() + f": {OpenCounts.of(waiting).words()}."
 
     async def item(self, request: ConsoleRequest) -> PageView:
         """Return one definition: the approved one, the current one, and their difference.

@@ -27,6 +27,8 @@ _LED_TO: Final = 64
 _NEAREST: Final = 8
 # Similarity from which a new item is near another: of 1, for equal bodies. `benchmarks pins` measures both errors.
 _NEAR: Final = 0.45
+# The same for two names of which one is the other with a word more.
+_NEAR_AND_NAMED: Final = 0.15
 # Features without which a body says too little: many tools have nothing but a name.
 _TELLING: Final = 4
 # Characters of a definition beyond which only equal bodies are found.
@@ -35,6 +37,8 @@ _LARGEST: Final = 96 * 1024
 _LONGEST_TEXT: Final = 8 * 1024
 
 _WORD: Final = re.compile(r"[^\W_]{2,}")
+_SEPARATOR: Final = re.compile(r"[\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Features = frozenset[str]
 
@@ -48,6 +52,9 @@ class RenameSearch:
         self._led_to: dict[str, list[PinnedItem]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._listed: set[ItemKey] = set()
+        # Items that are not listed any more, by kind and letters of the name, and by kind and words of it.
+        self._spelled: dict[tuple[PinKind, str], list[PinnedItem]] = defaultdict(list)
+        self._worded: dict[tuple[PinKind, tuple[str, ...]], list[PinnedItem]] = defaultdict(list)
 
     def prepare(self, pins: Iterable[PinnedItem], listed: set[ItemKey], new: Sequence[PinnedItem]) -> Steps[None]:
         """Take the pins and the new items of a server, one in a step."""
@@ -59,6 +66,9 @@ class RenameSearch:
             features = self._features[pin.key] = _features(pin, value)
             self._counts.update(features)
             if pin.key not in listed:
+                self._spelled[pin.kind, _letters(pin.name)].append(pin)
+                for words in _shortened(pin.name):
+                    self._worded[pin.kind, words].append(pin)
                 for feature in features:
                     led_to = self._led_to[feature]
                     if len(led_to) < _LED_TO:
@@ -71,6 +81,10 @@ class RenameSearch:
         """Return the pinned item that a new item was before; None for an item that is new."""
         value = _read(item.definition)
         features = _features(item, value)
+        spelled = self._spelled.get((item.kind, _letters(item.name)), ())
+        if len(spelled) == 1:
+            # `read-file` is `read_file` whatever else it says.
+            return spelled[0]
         if len(features) < _TELLING:
             # So short a body fits many tools.
             return None
@@ -81,7 +95,15 @@ class RenameSearch:
         if equal:
             # What several tools say beside each other tells nothing of one more.
             return equal[0] if len(equal) == 1 else None
-        return self._nearest(item, features)
+        return self._nearest(item, features) or self._named(item, features)
+
+    def _named(self, item: PinnedItem, features: Features) -> PinnedItem | None:
+        """Return the one item with a word less or more at an end of its name, if it is somewhat near."""
+        found = {pin.key: pin for words in _shortened(item.name) for pin in self._worded.get((item.kind, words), ())}
+        if len(found) != 1:
+            return None
+        (pin,) = found.values()
+        return pin if self._similarity(features, self._features[pin.key]) >= _NEAR_AND_NAMED else None
 
     def _nearest(self, item: PinnedItem, features: Features) -> PinnedItem | None:
         shared: Counter[ItemKey] = Counter()
@@ -106,6 +128,17 @@ class RenameSearch:
     def _weight(self, feature: str) -> float:
         # An item that was renamed counts twice, and is no less telling for it.
         return (1 + log(max(1, self._counts[feature] - 1))) ** -2
+
+
+def _letters(name: str) -> str:
+    """Return a name in small letters without what separates its words."""
+    return _SEPARATOR.sub("", name).casefold() or name
+
+
+def _shortened(name: str) -> set[tuple[str, ...]]:
+    """Return the words of a name, and these without the first one and without the last one."""
+    words = tuple(_SEPARATOR.sub(" ", _HUMP.sub(" ", name)).casefold().split())
+    return {words, *((words[1:], words[:-1]) if len(words) > 1 else ())}
 
 
 def _read(text: str) -> Any:

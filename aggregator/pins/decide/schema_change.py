@@ -172,6 +172,8 @@ class SchemaChange:
                 self._findings.add("wider")
                 if name not in _named(now):
                     self._findings.added.append(inner)
+                else:
+                    self._findings.required.append(inner)
         for name in sorted(before - after):
             self._findings.add("wider")
             self._findings.optional.append(f"{path}.{name}" if path else name)

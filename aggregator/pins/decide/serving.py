@@ -1,16 +1,17 @@
 """The approved definition, as it is served beside a changed one. This file decides; it awaits nothing.
 
 Law: everything in it was approved. A call that fits it fits the server's current definition, but for texts that are
-empty or very long, and for texts in a form that was not ordinary.
+empty, very long or of a form that was not ordinary, and for numbers below zero.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.domain.schema_walk import positions
 from aggregator.pins.decide.containment import takes_all
 from aggregator.pins.decide.definition import DEEP, canonical_text
+from aggregator.pins.decide.facts import LOWER, is_number
 from aggregator.pins.decide.findings import same
 from aggregator.pins.decide.values import PinKind
 from aggregator.wire.codec import decode
@@ -25,6 +26,10 @@ _STANDARD: Final = frozenset({"email", "uuid", "date", "date-time", "time", "dur
 # A pattern of classes of characters, in groups, each in any number; and a member of a class, or a range.
 _CLASSES: Final = re.compile(r"\^(?:\(\?:|\)\*?|\[[\w.,:;/@+ -]+\][+*])+\$", re.ASCII)
 _MEMBER: Final = re.compile(r"([\w.,:;/@+ -])(?:-([\w.,:;/@+ -]))?", re.ASCII)
+_LOOKAHEADS: Final = ("^(?=", "^(?!")
+_QUANTIFIERS: Final = ("?", "*", "+", "{")
+# A lookahead that asks for a length.
+_LENGTHS: Final = re.compile(r"\^\(\?=\.\{(\d{1,6}),(\d{1,6})\}\$\)", re.ASCII)
 _MAPS: Final = ("properties", "patternProperties")
 _ONE: Final = ("items", "additionalProperties")
 _HEADER: Final = "x-mcp-header"
@@ -104,13 +109,59 @@ def _is_edge(before: Mapping[str, Any], keyword: str, value: Any) -> bool:
         return False
     if keyword in ("minLength", "maxLength"):
         # A boolean is no number.
-        return type(value) is int and (value <= 1 if keyword == "minLength" else value >= _LONG_TEXT)
+        return type(value) is int and _is_usual_length(before, keyword, value)
+    if keyword == "minimum":
+        # Sizes, places and counts are not below zero.
+        return is_number(value) and value <= 0 and not any(name in before for name in LOWER)
     if keyword != "pattern":
         return False
     if keyword in before:
+        if isinstance(before[keyword], str) and _without_lookahead(before[keyword]) == value:
+            return True
         old, new = _characters(before[keyword]), _characters(value)
         return old is not None and new is not None and old <= new
     return before.get("format") in _STANDARD
+
+
+def _is_usual_length(before: Mapping[str, Any], keyword: str, value: int) -> bool:
+    """Return whether ordinary texts keep a bound, or the approved pattern asks for it in a lookahead."""
+    if value <= 1 if keyword == "minLength" else value >= _LONG_TEXT:
+        return True
+    pattern = before.get("pattern")
+    asked = _LENGTHS.match(pattern) if isinstance(pattern, str) else None
+    if asked is None:
+        return False
+    return int(asked[1]) >= value if keyword == "minLength" else int(asked[2]) <= value
+
+
+def _without_lookahead(pattern: str) -> str | None:
+    """Return a pattern without a lookahead at its beginning, which could only forbid more; None without one."""
+    if not pattern.startswith(_LOOKAHEADS) or "[]" in pattern or "[^]" in pattern:
+        return None
+    open_groups = 0
+    in_class = False
+    for at, sign in _signs(pattern):
+        if in_class:
+            in_class = sign != "]"
+        elif sign == "[":
+            in_class = True
+        elif sign == "(":
+            open_groups += 1
+        elif sign == ")":
+            open_groups -= 1
+            if open_groups == 0:
+                rest = pattern[at + 1 :]
+                return None if rest.startswith(_QUANTIFIERS) else f"^{rest}"
+    return None
+
+
+def _signs(pattern: str) -> Iterator[tuple[int, str]]:
+    """Yield each sign of a pattern with its place, but for escaped ones."""
+    escaped = False
+    for at, sign in enumerate(pattern):
+        if not escaped and sign != "\\":
+            yield at, sign
+        escaped = not escaped and sign == "\\"
 
 
 def _characters(pattern: Any) -> set[str] | None:

@@ -29,7 +29,8 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
     held: the items that are not shown. waiting: those that are served as they were approved.
     """
     new = [one for one in held if one.new and not one.unprotected]
-    rest = [one for one in held if not one.new or one.unprotected]
+    renamed = [one for one in held if one.before and not one.unprotected]
+    rest = [one for one in held if (not one.new and not one.before) or one.unprotected]
     said = []
     if rest:
         why = next((one.why for one in rest if one.unprotected), None)
@@ -37,10 +38,13 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
         said.append(f"{_counted(rest)} held: {why or since}")
     if new:
         said.append(f"{_counted(new)} new and held until approved")
+    if renamed:
+        names = "other names" if len(renamed) > 1 else "another name"
+        said.append(f"{_counted(renamed)} held under {names} until approved")
     if waiting:
         said.append(f"{_counted(waiting)} served as approved: newer definitions wait")
-    if new or waiting:
-        said.append(f"an operator approves with `aggregator pins approve {(new or waiting)[0].server}`")
+    if open_items := [*new, *renamed, *waiting]:
+        said.append(f"an operator approves with `aggregator pins approve {open_items[0].server}`")
     return "; ".join(said)
 
 

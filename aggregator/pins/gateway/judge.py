@@ -236,7 +236,13 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
             before = change.before.key if change.before is not None else change.key
             added = "new" in change.classes and kind in known.taken
             held[change.name] = HeldItem(
-                server, kind, change.name, why_for_hosts(change), known.approved.get(before), new=added
+                server,
+                kind,
+                change.name,
+                why_for_hosts(change),
+                known.approved.get(before),
+                new=added,
+                before=change.renamed_from or "",
             )
         changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
     # A pin of the lock file has no version, and a list with one changes nothing there.

@@ -98,7 +98,8 @@ class HeldItem:
     its server: "its description changed".
 
     `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
-    cannot be read, compared or written now. `new`: the server added it after its first list.
+    cannot be read, compared or written now. `new`: the server added it after its first list. `before`: the name under
+    which it was approved; empty if it is the same.
     """
 
     server: str
@@ -108,6 +109,7 @@ class HeldItem:
     approved: float | None = None
     unprotected: bool = False
     new: bool = False
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)

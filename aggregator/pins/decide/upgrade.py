@@ -1,0 +1,62 @@
+"""What waits of one server after an upgrade, in words. This file decides; it awaits nothing."""
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from aggregator.storage.records import ADDED_LATER, SERVED
+
+_WORKS: Final = "nothing that was approved is broken"
+_LATER: Final = (
+    'the server added {} while it was connected, which is no upgrade: if it does so by design, set `"on_new": "show"` '
+    "in its entry"
+)
+
+
+class OpenCounts(NamedTuple):
+    """The items of one server that wait for an approval, by their state.
+
+    served: as they were approved. new, renamed: not shown. broken: not shown, since approved calls would fail. later:
+    new ones that the server added while it was connected.
+    """
+
+    served: int = 0
+    new: int = 0
+    renamed: int = 0
+    broken: int = 0
+    later: int = 0
+
+    @classmethod
+    def of(cls, classes: Iterable[Collection[str]]) -> "OpenCounts":
+        """Count items by their classes."""
+        served = new = renamed = broken = later = 0
+        for one in classes:
+            if SERVED in one:
+                served += 1
+            elif "new" in one:
+                new += 1
+                later += ADDED_LATER in one
+            elif "renamed" in one:
+                renamed += 1
+            else:
+                broken += 1
+        return cls(served, new, renamed, broken, later)
+
+    def words(self) -> str:
+        """Return the counts as one sentence without an end."""
+        fails = f"{self.broken} held, since approved calls of {'them' if self.broken > 1 else 'it'} would fail"
+        parts = [
+            f"{self.served} served as approved while newer definitions wait" if self.served else "",
+            f"{self.new} new and held" if self.new else "",
+            f"{self.renamed} held under {'other names' if self.renamed > 1 else 'another name'}"
+            if self.renamed
+            else "",
+            fails if self.broken else "" if self.renamed else _WORKS,
+            # A server that also changed others was upgraded where it runs.
+            _LATER.format("it" if self.later == 1 else "them") if self.later == sum(self[:4]) else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+
+def between(before: str, version: str) -> str:
+    """Return two versions of a server as `1.0 -> 1.1`, or the one that is known."""
+    return f"{before} -> {version}" if before and version and before != version else version
