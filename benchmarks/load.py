@@ -1,7 +1,7 @@
 """The load: a process that keeps N calls in flight over keep-alive HTTP connections or one pair of pipes.
 
 Run as `python -m benchmarks.load SPEC`. It shakes hands, writes `ready`, and then does one round for each line
-`IN_FLIGHT SECONDS` on stdin, answering each with `{"calls", "seconds", "p50", "p95"}` (latencies in seconds).
+`IN_FLIGHT SECONDS` on stdin, answering each with `{"calls", "seconds", "p50", "p95", "p99"}` (latencies in seconds).
 Callbacks only, no task and no JSON parser per call, so that what is measured is at the other end.
 """
 
@@ -18,6 +18,8 @@ from aggregator.wire.codec import decode
 from benchmarks.messages import INITIALIZE, INITIALIZED, Era, headers, request
 
 MARK = "the text that has to come back"
+# In the arguments of a call, stands for its number.
+NUMBER = "%d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Spec:
     key: str | None = field(default=None, repr=False)
 
     def call(self, request_id: int) -> bytes:
-        return request(self.era, request_id, "tools/call", {"name": self.tool, "arguments": self.arguments})
+        written = request(self.era, request_id, "tools/call", {"name": self.tool, "arguments": self.arguments})
+        return written.replace(NUMBER.encode(), b"%d" % request_id)
 
 
 class Round:
@@ -66,6 +69,7 @@ class Round:
             "seconds": seconds,
             "p50": ordered[len(ordered) // 2],
             "p95": ordered[int(len(ordered) * 0.95)],
+            "p99": ordered[int(len(ordered) * 0.99)],
         }
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from benchmarks.calls import IN_FLIGHT, Loader, fastmcp, lazy, own_folder
 from benchmarks.host import HttpHost
-from benchmarks.load import MARK
+from benchmarks.load import MARK, NUMBER
 from benchmarks.messages import headers, request
 from benchmarks.report import Table
 from benchmarks.systems import (
@@ -38,18 +38,20 @@ HTTP: Final = "HTTP to HTTP"
 AGGREGATOR: Final = "aggregator"
 RELAY_A: Final = "relay A"
 HEADS: Final = (
-    *("transports", "in flight", "system", "era", "calls/s", "spread", "p50 ms", "CPU µs"),
-    *("calls/s of A", "p50 of A", "CPU of A"),
+    *("transports", "in flight", "system", "era", "calls/s", "spread", "p50 ms", "p99 ms", "CPU µs"),
+    *("calls/s of A", "p50 of A", "p99 of A", "CPU of A"),
 )
 
 # Servers behind the gateway where models call through meta tools.
 SERVERS: Final = (1, 93)
 
 _POLICY: Final = "agents:\n  local: { allow: [server:*] }\n"
-# By meta tool: its arguments. The answer holds `MARK`: as what the tool was given, or in its description.
-_META_TOOLS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "call_tool": {"name": "echo.echo", "arguments": {"text": MARK}},
-    "search_tools": {"query": MARK},
+# By way: a meta tool and its arguments. The answer holds `MARK`: as what the tool was given, or in its description.
+# `NUMBER` makes each query another one: answers to the last few are kept.
+_META_TOOLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "call_tool": ("call_tool", {"name": "echo.echo", "arguments": {"text": MARK}}),
+    "search_tools": ("search_tools", {"query": MARK}),
+    "search_tools anew": ("search_tools", {"query": f"{MARK} {NUMBER}"}),
 }
 _WARM_UP: Final = 1.0
 # A process is quiet when it takes less than a fiftieth of a core; it has so long to become so.
@@ -59,7 +61,7 @@ _PATIENCE: Final = 10.0
 
 
 class Load(Protocol):
-    """What calls one system: a round gives `calls`, `seconds` and `p50`."""
+    """What calls one system: a round gives `calls`, `seconds`, `p50` and `p99`."""
 
     def round(self, in_flight: int, seconds: float) -> dict[str, float]: ...
 
@@ -77,10 +79,13 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One round of one system: calls per second, seconds until half the answers were there, processor time a call."""
+    """One round of one system: calls per second; seconds until half the answers were there, and until 99 of 100 were;
+    processor time a call.
+    """
 
     rate: float
     p50: float
+    p99: float
     processor: float
 
 
@@ -161,13 +166,13 @@ def _through_meta_tools(folder: Path, servers: int, rounds: int, seconds: float)
             url, pid = stack.enter_context(aggregator_over_http(write_config(own, entries)))
         called = [
             (System(AGGREGATOR, tool, era="modern", url=url, arguments=arguments), pid)
-            for tool, arguments in _META_TOOLS.items()
+            for tool, arguments in _META_TOOLS.values()
         ]
         with on_core(there):
             running = [Running(system, of, _load(system)) for system, of in (relay, *called)]
             taken = _in_turns(running, rounds, seconds)
     # Calls in flight, one after the other, of relay A and of each meta tool.
-    ways = ["", *(f"{tool}, {servers} servers" if servers > 1 else f"{tool}, 1 server" for tool in _META_TOOLS)]
+    ways = ["", *(f"{way}, {servers} servers" if servers > 1 else f"{way}, 1 server" for way in _META_TOOLS)]
     for way, row in zip(ways * len(IN_FLIGHT), _rows([one.system for one in running], taken), strict=True):
         if way:
             yield [way, *row]
@@ -266,7 +271,7 @@ def _round(one: Running, in_flight: int, seconds: float) -> Measured:
     said = one.load.round(in_flight, seconds)
     # What a call leaves to be done later is a part of its cost.
     used = _when_quiet(one.pid) - before
-    return Measured(said["calls"] / said["seconds"], said["p50"], used / said["calls"])
+    return Measured(said["calls"] / said["seconds"], said["p50"], said["p99"], used / said["calls"])
 
 
 def _when_quiet(pid: int) -> float:
@@ -303,8 +308,10 @@ def _rows(systems: Sequence[System], taken: Mapping[tuple[int, int], list[Measur
                 f"{median(rates):,.0f}",
                 f"{min(rates):,.0f}-{max(rates):,.0f}",
                 f"{median(one.p50 for one in own) * 1e3:.2f}",
+                f"{median(one.p99 for one in own) * 1e3:.2f}",
                 f"{median(one.processor for one in own) * 1e6:.0f}",
                 f"{median(one.rate / a.rate for one, a in pairs):.3f}",
                 f"{median(one.p50 / a.p50 for one, a in pairs):.3f}",
+                f"{median(one.p99 / a.p99 for one, a in pairs):.3f}",
                 f"{median(one.processor / a.processor for one, a in pairs):.3f}",
             ]

@@ -1,6 +1,6 @@
 -- The load of `benchmarks/pinned.py`: wrk -s wrk.lua URL -- TEXT BODY [HEADER VALUE]...
--- BODY is a call with %d in place of its id. Every answer must be a 200 that holds TEXT; `done` prints one line of JSON:
--- calls, seconds, p50 in seconds, and how many answers were wrong.
+-- BODY is a call with %d in place of its id, and wherever the number of the call stands. Every answer must be a 200 that holds TEXT; `done` prints one line of JSON:
+-- calls, seconds, p50 and p99 in seconds, and how many answers were wrong.
 
 -- So many ids, in turns: more than calls in flight, and the requests are made once.
 local IDS = 256
@@ -21,7 +21,7 @@ function init(args)
   text = args[1]
   requests = {}
   for id = 1, IDS do
-    requests[id] = wrk.format(nil, nil, nil, (args[2]:gsub("%%d", id, 1)))
+    requests[id] = wrk.format(nil, nil, nil, (args[2]:gsub("%%d", id)))
   end
   at = 0
 end
@@ -43,6 +43,7 @@ function done(summary, latency)
   for _, thread in ipairs(threads) do
     all = all + thread:get("wrong")
   end
-  local line = '{"calls": %d, "seconds": %.6f, "p50": %.9f, "wrong": %d}\n'
-  io.write(line:format(summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e6, all))
+  local line = '{"calls": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, "wrong": %d}\n'
+  local half, most = latency:percentile(50) / 1e6, latency:percentile(99) / 1e6
+  io.write(line:format(summary.requests, summary.duration / 1e6, half, most, all))
 end
