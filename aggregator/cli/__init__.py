@@ -16,7 +16,9 @@ Must not import: `aggregator.adapters`, which is in the same layer; and at the t
 as mcp, uvicorn or aiohttp. Held by tests/test_layers.py.
 """
 
+import codecs
 import gc
+import io
 import os
 import sys
 
@@ -25,6 +27,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
+    _take_any_text()
     # The collector finds nothing while modules are imported. They are permanent, so it starts with later objects.
     gc.disable()
     if sys.argv[1:2] == ["complete"]:
@@ -62,6 +65,24 @@ def main() -> None:
         from aggregator.cli.commands import report
 
         sys.exit(report(error))
+
+
+def _take_any_text() -> None:
+    """Let standard output take characters that its code page lacks, as escapes of JSON.
+
+    On Windows, what a command writes to a pipe or a file is in the code page of the user.
+    """
+    codecs.register_error("json-escape", _json_escape)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="json-escape")
+
+
+def _json_escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)), error.end
 
 
 def _open_closed_streams() -> None:

@@ -1,5 +1,6 @@
 """The text of a file that a reference names."""
 
+import codecs
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,9 @@ def file_text(path: Path, written: str) -> str:
     shown = shortened(written)
     try:
         content = read_ordinary(path, _LARGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
+        # Notepad and older PowerShell write UTF-16, with a mark.
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
     except NotOrdinary:
         raise SecretUnavailable(f"{shown} is not an ordinary file.", "Name a text file.") from None
     except (OSError, ValueError) as error:

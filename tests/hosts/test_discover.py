@@ -377,3 +377,23 @@ def found_in(host: HostProgram, entries: dict[str, Any]) -> FoundFile:
     from aggregator.hosts import discover as discovery
 
     return discovery._found(host, HostFile(Path("/x"), "user", "json", ("s",)), {"s": entries})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".codex/config.toml", "[mcp_servers.a]\ncommand = 'ö'\n"),
+        (".config/goose/config.yaml", "extensions:\n  a: {type: stdio, cmd: ö}\n"),
+        (".cursor/mcp.json", '{"mcpServers": {"a": {"command": "ö"}}}'),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_files_as_notepad_writes_them(name: str, text: str, encoding: str, tmp_path: Path) -> None:
+    machine = empty_machine(tmp_path)
+    put(machine.home / name, text.replace("\n", "\r\n").encode(encoding))
+    assert servers_of(discover(machine))["a"].fields == {"command": "ö"}
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"])
+def test_a_file_that_is_a_mark_alone(mark: bytes, tmp_path: Path) -> None:
+    assert cursor_problem(tmp_path, mark) is None

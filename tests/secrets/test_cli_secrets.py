@@ -191,3 +191,34 @@ async def test_trusting_a_folder_says_what_it_runs_for_secrets(keyring: Path, tm
     assert trusted.code == 0
     assert f"box: starts x, runs touch {ran} for a secret" in trusted.out
     assert not ran.exists()
+
+
+class _Library:
+    """A keyring as Windows has it."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, str] = {}
+
+    def get_keyring(self) -> object:
+        return type("WinVaultKeyring", (), {"__module__": "keyring.backends.Windows"})()
+
+    def set_password(self, service: str, name: str, value: str) -> None:
+        self.kept[name] = value
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get(name)
+
+
+@pytest.mark.parametrize(("value", "fits"), [("a" * 1280, True), ("a" * 1281, False), ("\U0001f511" * 641, False)])
+def test_the_credential_manager_of_windows_takes_so_much(
+    value: str, fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library = _Library()
+    monkeypatch.setattr(keyring_store, "_library", lambda: library)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    if fits:
+        keyring_store.store("key", value)
+    else:
+        with pytest.raises(OperatorError, match="Credential Manager of Windows takes 1,280 characters"):
+            keyring_store.store("key", value)
+    assert (library.kept == {"key": value}) is fits

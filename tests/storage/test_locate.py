@@ -37,6 +37,26 @@ def test_drivers_need_not_be_named(written: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("sqlite:///C:/data/a.db", "sqlite+aiosqlite:///C:/data/a.db"),
+        ("sqlite:////C:/data/a.db", "sqlite+aiosqlite:///C:/data/a.db"),
+        ("sqlite+aiosqlite:////d:\\data\\a.db", "sqlite+aiosqlite:///d:\\data\\a.db"),
+        ("sqlite:///\\\\server\\share\\a.db", "sqlite+aiosqlite:///\\\\server\\share\\a.db"),
+        ("sqlite://///server/share/a.db", "sqlite+aiosqlite://///server/share/a.db"),
+        ("sqlite:////C:relative.db", "sqlite+aiosqlite:////C:relative.db"),
+        ("postgresql:///C:/a", "postgresql+asyncpg:///C:/a"),
+    ],
+)
+def test_drives_and_shares_of_windows(written: str, meant: str) -> None:
+    assert full_url(written, windows=True) == meant
+
+
+def test_a_drive_is_a_folder_elsewhere() -> None:
+    assert full_url("sqlite:////C:/a.db", windows=False) == "sqlite+aiosqlite:////C:/a.db"
+
+
+@pytest.mark.parametrize(
     ("url", "path"),
     [
         ("sqlite+aiosqlite:////var/lib/a b/ä%20.db", Path("/var/lib/a b/ä%20.db")),

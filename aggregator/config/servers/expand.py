@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 
+from aggregator.domain.patient_files import ON_WINDOWS
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, name_fault, shortened
 
@@ -118,6 +119,8 @@ class Expander:
         if (given := self.own.get(name)) is not None:
             return list(given) if any(given) or not has_default else self.parts(default, depth + 1)
         found = self.environ.get(name)
+        if found is None and ON_WINDOWS:  # where names have no case, and Python has them in capitals
+            found = self.environ.get(name.upper())
         self.looked_up[name] = self.looked_up.get(name, False) or not has_default
         if has_default:
             return [self._secret(found)] if found else self.parts(default, depth + 1)

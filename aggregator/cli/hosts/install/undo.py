@@ -12,6 +12,7 @@ from aggregator.cli.hosts.install.writing import content_of, remove_made_folders
 from aggregator.config.errors import ConfigError
 from aggregator.config.files.find import trust_list
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.patient_files import same_path
 from aggregator.editing.edited_file import EditedFile, open_content
 from aggregator.editing.open_document import open_document
 from aggregator.hosts.model import HostFile
@@ -36,7 +37,7 @@ def newest(records: InstallRecords, host: str, title: str, path: Path | None, na
     for record in reversed(records.all()):
         if record.host != host or (name is not None and record.entry != name):
             continue
-        if wanted is not None and record.host_file != wanted:
+        if wanted is not None and record.host_file != wanted and not same_path(record.host_file, wanted):
             continue
         if all(change.state(content_of(change.path)) == "before" for change in record.changes):
             records.remove(record)  # it was cut off before the first file, or restored by other means
