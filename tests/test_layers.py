@@ -47,6 +47,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli.runtime.run_command", "aggregator.cli.runtime.setup"): "60 ms of `--help`",
     ("aggregator.cli.runtime.writer", "aggregator.domain.text.invisible"): "5 ms; only where something is not seen",
     ("aggregator.cli.runtime.run_command", "aggregator.domain.errors"): "5 ms; only when an argument is no text",
+    ("aggregator.cli.first_run.bundle", "aggregator.cli.servers.edit"): "20 ms; only where there is no configuration",
     ("aggregator.cli.first_run.known_names", "aggregator.editing.edited_file"): "20 ms; only for names of agents",
     ("aggregator.cli.first_run.known_names", "aggregator.hosts.every_host"): "only for names of hosts",
     ("aggregator.cli.runtime.event_loop", "uvloop"): "an optional dependency",

@@ -45,6 +45,15 @@ class NameStyle(StrEnum):
     compatible = "compatible"
 
 
+class ListedTools(StrEnum):
+    """How much of an agent's tools a host is listed (`config.settings.Expose`)."""
+
+    all = "all"
+    search = "search"
+    auto = "auto"
+    code = "code"
+
+
 class Level(StrEnum):
     """The least serious events to log."""
 
@@ -79,6 +88,10 @@ NamesOption = Annotated[
     typer.Option(
         help="canonical: server.tool; compatible: server__tool, for hosts that refuse dots.", show_default=False
     ),
+]
+ExposeOption = Annotated[
+    ListedTools | None,
+    typer.Option(help="How much is listed, in place of `stdio.expose` in the configuration.", show_default=False),
 ]
 Agent = Annotated[
     str | None,
@@ -117,13 +130,14 @@ def stdio(
     config: Config = None,
     agent: Agent = None,
     names: NamesOption = None,
+    expose: ExposeOption = None,
     log_level: LogLevel = None,
     log_json: LogJson = False,
 ) -> None:
     """Serve one host over stdin and stdout, as Claude Desktop starts it."""
     from aggregator.cli.stdio import run as run_stdio
 
-    run(run_stdio, config, agent, names, log_level, log_json)
+    run(run_stdio, config, agent, names, expose, log_level, log_json)
 
 
 @app.command()

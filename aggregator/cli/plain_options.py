@@ -12,9 +12,13 @@ _COMMON: Final = {"--config": "path", "-c": "path", "--names": "names", "--log-l
 # By command, the options with a value, and which argument of the command's `run` each sets.
 VALUED: Final = {
     "serve": {**_COMMON, "--host": "host", "--port": "port", "--workers": "workers"},
-    "stdio": {**_COMMON, "--agent": "agent"},
+    "stdio": {**_COMMON, "--agent": "agent", "--expose": "expose"},
 }
-CHOICES: Final = {"names": ("canonical", "compatible"), "log_level": ("debug", "info", "warning", "error")}
+CHOICES: Final = {
+    "names": ("canonical", "compatible"),
+    "expose": ("all", "search", "auto", "code"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
 _LARGEST_PORT: Final = 65535
 
 

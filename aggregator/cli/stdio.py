@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from aggregator.policy.live import LivePolicies
 
 
-def run(path: Path | None, agent: str | None, names: str | None, log_level: str | None, log_json: bool) -> int:
+def run(
+    path: Path | None,
+    agent: str | None,
+    names: str | None,
+    expose: str | None,
+    log_level: str | None,
+    log_json: bool,
+) -> int:
     """Serve until the host closes stdin or a signal comes.
 
     Raises:
@@ -37,8 +44,9 @@ def run(path: Path | None, agent: str | None, names: str | None, log_level: str 
     loaded = load_to_serve(path, log_level, log_json)
 
     def with_options(config: Config, /) -> Config:
-        if names is not None:
-            config = config.model_copy(update={"stdio": config.stdio.model_copy(update={"names": names})})
+        chosen = {name: value for name, value in (("names", names), ("expose", expose)) if value is not None}
+        if chosen:
+            config = config.model_copy(update={"stdio": config.stdio.model_copy(update=chosen)})
         return with_log(config, log_level, log_json)
 
     given = replace(loaded, config=with_options(loaded.config))

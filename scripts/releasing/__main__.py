@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+from scripts.releasing.bundle import BUNDLE, SERVER, pack
 from scripts.releasing.texts import ReleaseFault, check_next, released, tag, version_in, with_version
 
 ROOT: Final = Path.cwd()
@@ -51,7 +52,7 @@ def _check_tree(tested: bool) -> None:
 
 
 def _built(version: str, python: str) -> list[Path]:
-    """Build both distributions from a clone of the tag, and check them; return them.
+    """Build both distributions and the bundle from a clone of the tag, and check them; return the distributions.
 
     The times in them are those of the commit, so that the same tag gives the same bytes.
     """
@@ -62,11 +63,16 @@ def _built(version: str, python: str) -> list[Path]:
         source = Path(folder) / "source"
         _run("git", "clone", "--quiet", "--branch", tag(version), "--depth", "1", ROOT.as_uri(), source)
         _run(python, "-m", "build", "--outdir", target, source, SOURCE_DATE_EPOCH=stamp)
-    files = sorted(target.glob(f"*-{version}[-.]*"))
-    if len(files) != 2:
-        raise ReleaseFault(f"dist holds {len(files)} files of {version}, not two: empty it, and build again.")
+        files = sorted(target.glob(f"*-{version}[-.]*"))
+        if len(files) != 2:
+            raise ReleaseFault(f"dist holds {len(files)} files of {version}, not two: empty it, and build again.")
+        pack(source, _wheel(files), target, int(stamp))
     _run(python, "-m", "twine", "check", "--strict", *files)
     return files
+
+
+def _wheel(files: list[Path]) -> Path:
+    return next(file for file in files if file.suffix == ".whl")
 
 
 def _options() -> argparse.Namespace:
@@ -99,10 +105,12 @@ def _release(options: argparse.Namespace, python: str) -> None:
     names = " ".join(f"dist/{file.name}" for file in files)
     print(f"""{tag(version)} is made on this machine. What is left:
   1. look at it:             git show {tag(version)}
-  2. try what was built:     sh scripts/try-hosts --wheel {next(f"dist/{f.name}" for f in files if f.suffix == ".whl")}
+  2. try what was built:     sh scripts/try-hosts --wheel dist/{_wheel(files).name}
+                             sh scripts/bundle --wheel dist/{_wheel(files).name}
   3. is the name still ours: {python} -m pip index versions {project["name"]}
   4. push it:                git push --follow-tags
   5. upload it:              {python} -m twine upload {names}
+                             dist/{BUNDLE} to the release of the tag; dist/{SERVER} with mcp-publisher
 To take it back before 4:    git tag --delete {tag(version)} && git reset --hard HEAD~1""")
 
 

@@ -7,6 +7,7 @@ from typing import Final
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(a|b|rc)(\d+))?", re.ASCII)
 _LINE: Final = re.compile(r'^__version__ = "([^"]*)"$', re.MULTILINE)
 _UNRELEASED: Final = "## Unreleased\n"
+_SEMANTIC: Final = {"a": "alpha", "b": "beta", "rc": "rc"}
 _PLACES: Final = {"a": 0, "b": 1, "rc": 2, None: 3}
 
 
@@ -44,6 +45,19 @@ def check_next(version: str, current: str, tags: list[str]) -> None:
     newest = max((_sortable(known.removeprefix("v")) for known in released), default=None)
     if wanted < _sortable(current) or (newest is not None and wanted < newest):
         raise ReleaseFault(f"{version} is before what there is: take a later version than {current}.")
+
+
+def semantic_version(version: str) -> str:
+    """Return a version as semver.org has it, which spells pre-releases in another way: 1.2.3rc1 is 1.2.3-rc.1.
+
+    Raises:
+        ReleaseFault: it is no version.
+    """
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise ReleaseFault(f"{version!r} is no version: write it as 1.2.3, or 1.2.3rc1 for one before it.")
+    plain = ".".join(found.groups()[:3])
+    return f"{plain}-{_SEMANTIC[found[4]]}.{found[5]}" if found[4] else plain
 
 
 def tag(version: str) -> str:

@@ -55,6 +55,8 @@ def answered(message: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     if message["method"] == "tools/list":
         tools = [tool(at, options) for at in range(options.tools)]
         return {"tools": tools, "nextCursor": "again"} if options.circles else {"tools": tools}
+    if message["method"] == "tools/call":
+        return {"content": [{"type": "text", "text": f"{message['params']['name']} was called"}]}
     return {} if message["method"] == "ping" else None
 
 

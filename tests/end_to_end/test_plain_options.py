@@ -22,6 +22,7 @@ from aggregator.cli.plain_options import CHOICES, VALUED, plain_options
         ["serve", "--workers", "auto"],
         ["serve", "--workers", "4", "--port", "1"],
         ["stdio", "--agent", "me"],
+        ["stdio", "--expose", "search"],
     ],
 )
 def test_a_plain_command_line_means_what_typer_reads(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,4 +78,5 @@ def test_any_other_command_line_is_left_to_typer(words: list[str]) -> None:
 def test_every_option_of_a_command_is_known(command: str) -> None:
     parameters = get_command(commands.app).commands[command].params  # type: ignore[attr-defined]
     assert {option for one in parameters for option in one.opts} == {*VALUED[command], "--log-json"}
-    assert {"names": tuple(commands.NameStyle), "log_level": tuple(commands.Level)} == CHOICES
+    choices = {"names": commands.NameStyle, "expose": commands.ListedTools, "log_level": commands.Level}
+    assert {name: tuple(choice) for name, choice in choices.items()} == CHOICES

@@ -1,6 +1,7 @@
 """`scripts/release`: the texts it changes, and a whole release in a repository of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,9 @@ def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     (folder / "aggregator").mkdir(parents=True)
     (folder / "aggregator" / "__init__.py").write_text('__version__ = "0.1.0"\n')
-    (folder / "pyproject.toml").write_text('[project]\nname = "aggregator-mcp"\n')
+    for name in ("pyproject.toml", "LICENSE", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "deploy" / "bundle", folder / "deploy" / "bundle")
     (folder / "CHANGELOG.md").write_text(_CHANGELOG)
     (folder / ".gitignore").write_text("dist/\n")
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -112,7 +115,10 @@ def test_a_release_is_made_and_told(repository: Path) -> None:
     assert "- One." in git(repository, "tag", "--list", "--format=%(contents)", "v0.2.0")
     assert version_in((repository / "aggregator" / "__init__.py").read_text()) == "0.2.0"
     assert "## 0.2.0 - " in (repository / "CHANGELOG.md").read_text()
-    assert len([*(repository / "dist").iterdir()]) == 2
+    made = {file.name for file in (repository / "dist").iterdir()}
+    wheel, source = "aggregator_mcp-0.2.0-py3-none-any.whl", "aggregator_mcp-0.2.0.tar.gz"
+    assert made == {wheel, source, "aggregator.mcpb", "server.json"}
+    assert f"twine upload dist/{wheel} dist/{source}\n" in done.stdout
     calls = (repository.parent / "calls").read_text()
     assert "-m twine check --strict" in calls
     assert "twine upload" in done.stdout

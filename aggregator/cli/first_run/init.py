@@ -15,7 +15,7 @@ from aggregator.cli.policy.policy import init as write_policy
 from aggregator.cli.runtime.setup import configured_database
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
-from aggregator.cli.servers.edit import open_config
+from aggregator.cli.servers.edit import begin_config, open_config
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import check_agent_id
 from aggregator.domain.text.error_text import error_text
@@ -60,7 +60,9 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     )
     if hosts:
         import_hosts.run(hosts, config, import_hosts.ImportOptions(write=True))
-    _begin(config)
+    begun = begin_config(config)
+    if begun is not None:
+        say(f"Made {begun}. It has no servers yet: `aggregator add` adds them.")
     if agent != _NONE:
         _give_key(config, agent)
     for host in install:
@@ -111,15 +113,6 @@ def _agent(answer: str) -> str:
     except ValueError as error:
         raise OperatorError(error_text(error)) from None
     return answer
-
-
-def _begin(config: Path | None) -> None:
-    """Create a configuration without servers if there is none."""
-    edit = open_config(config)
-    if edit.is_new:
-        edit.document.put(("mcpServers",), {})
-        edit.write()
-        say(f"Made {edit.path}. It has no servers yet: `aggregator add` adds them.")
 
 
 def _give_key(config: Path | None, agent: str) -> None:

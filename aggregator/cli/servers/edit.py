@@ -144,6 +144,20 @@ def open_config(path: Path | None, *, make: bool = True) -> ConfigEdit:
     return _opened(found)
 
 
+def begin_config(path: Path | None) -> Path | None:
+    """Create a configuration without servers if there is none, and return its path.
+
+    Raises:
+        OperatorError: as `open_config`, or the file cannot be written.
+    """
+    edit = open_config(path)
+    if not edit.is_new:
+        return None
+    edit.document.put(("mcpServers",), {})
+    edit.write()
+    return edit.path
+
+
 def _opened(path: Path) -> ConfigEdit:
     file = open_file(path, "json", missing=True)
     trusted = False
