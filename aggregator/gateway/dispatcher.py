@@ -47,6 +47,7 @@ from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.first_steps import first_steps
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.server_seen import ServerSeen
@@ -151,7 +152,7 @@ class Dispatcher:
         self._host_lists.reconfigure(config)
         self._resolver.patience = config.startup_wait
         self._pipeline.reconfigure(config)
-        self._exposure.reconfigure(config.pinned, config.expose_budget, config.results)
+        self._exposure.reconfigure(config)
         self._subscriptions.reconfigure()
 
     def upstreams_replaced(self) -> None:
@@ -392,6 +393,8 @@ class Dispatcher:
     def _instructions(self, host: Host) -> str:
         """Return the `instructions` text for a host."""
         view, short = self.views.of(host.principal), self._exposure.is_short(self._host_lists.tools_for(host)[1])
+        if not self._finder.configured:
+            return first_steps(at_machine=host.frontend == "stdio")
         text = instructions_about(self._finder.servers(view), short=short)
         self._exposure.note_instructions(view, text)
         return text

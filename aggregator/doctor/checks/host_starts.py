@@ -94,5 +94,5 @@ def _words_about(name: str) -> Sequence[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} others"] if len(names) > _NAMED else [])]
+    shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -15,8 +15,8 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
+from aggregator.gateway.meta.exposure import is_short
 from aggregator.gateway.meta.registry import MetaToolSet
-from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.embeddings import MeaningProgress
 from aggregator.gateway.views.finder import MOST_FOUND, Finder
@@ -233,7 +233,7 @@ class ToolBrowser:
         both = []
         for listing in (whole, shown):
             # A model pays for the instructions too.
-            text = instructions_about(servers, short=any(tool.server == SOURCE for tool in listing.tools[:1]))
+            text = instructions_about(servers, short=is_short(listing))
             both.append(await self._slices.run(_tokens(listing)) + estimate(text))
         return ListCost(len(whole), both[0], len(shown), both[1])
 

@@ -1,10 +1,10 @@
 """Exposure: an agent's list holds all its tools, or the meta tools and the pinned tools.
 
 Law: the choice depends on the agent, the frontend and the known tools only, never on earlier calls, nor on which
-servers are away: their tools count for `auto` as long as they are known.
+servers are away: their tools count for `auto` as long as they are known. A list without any other tool has
+`list_servers`, which says why, unless the agent may use no server.
 """
 
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final, NamedTuple
@@ -22,7 +22,6 @@ from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, tightened
-from aggregator.results.config import ResultsConfig
 from aggregator.results.meta_tool import RECORD as READ_RESULT_RECORD
 
 
@@ -35,6 +34,8 @@ def exposed_at(config: Config) -> dict[str, Expose]:
 _BYTES: Final = 4
 # Agents whose short list is cached.
 _KEPT: Final = 256
+# The meta tool that stands in a list without a tool.
+EXPLAINING: Final = "list_servers"
 # Up to so many tools are chosen from without slices.
 _AT_ONCE: Final = 200
 
@@ -53,25 +54,25 @@ class _KeptList(NamedTuple):
 
 
 class Exposure:
-    """The choice of listed tools. `pinned` are patterns over canonical names, `budget` the tokens that `auto` allows a
-    list, `current` has the tools of disconnected servers.
+    """The choice of listed tools. The configuration has the patterns of pinned ones and the tokens that `auto` allows a
+    list, `current` the tools of disconnected servers.
     """
 
-    def __init__(
-        self, meta: MetaToolSet, pinned: Iterable[str], budget: int, results: ResultsConfig, current: CurrentCatalog
-    ) -> None:
+    def __init__(self, meta: MetaToolSet, config: Config, current: CurrentCatalog) -> None:
         self._meta = meta
         self._current = current
-        self._pinned = tuple(pinned)
-        self._budget = budget
+        self._pinned = tuple(config.pinned)
+        self._budget = config.expose_budget
         # The bounds on results, beyond which there is something to read on.
-        self._results = results
+        self._results = config.results
+        self._servers = config.servers
         self._kept: LruCache[tuple[str, Expose], _KeptList] = LruCache(_KEPT)
         self._instructions: LruCache[str, int] = LruCache(_KEPT)
 
-    def reconfigure(self, pinned: Iterable[str], budget: int, results: ResultsConfig) -> None:
-        """Take the pinned patterns, the budget and the bounds on results of a new configuration."""
-        self._pinned, self._budget, self._results = tuple(pinned), budget, results
+    def reconfigure(self, config: Config) -> None:
+        """Take the servers, the pinned patterns, the budget and the bounds on results of a new configuration."""
+        self._pinned, self._budget, self._results = tuple(config.pinned), config.expose_budget, config.results
+        self._servers = config.servers
         self._kept.clear()
 
     @property
@@ -81,7 +82,7 @@ class Exposure:
 
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
-        if expose == "all" and not (len(whole) and self._reads_on(view, whole=True)):
+        if expose == "all" and len(whole) and not self._reads_on(view, whole=True):
             return whole
         kept = self._kept.get((view.key, expose))
         if kept is None or not kept.is_made_of(whole, self._current.absent):
@@ -131,7 +132,12 @@ class Exposure:
 
     def is_short(self, listing: Listing) -> bool:
         """Return whether a list holds the meta tools in place of all tools."""
-        return any(tool.server == SOURCE for tool in listing.tools[:1])
+        return is_short(listing)
+
+    def _explains(self, view: View) -> bool:
+        """Return whether there is something to say of servers to an agent whose list has no tool."""
+        servers = self._servers
+        return not servers or any(server.enabled and view.might_use(server) for server in servers)
 
     def _reads_on(self, view: View, *, whole: bool) -> bool:
         """Return whether the agent can come by a handle, so that `read_result` is listed.
@@ -143,8 +149,10 @@ class Exposure:
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
         if expose == "all" or (expose == "auto" and not (yield from self._too_much(view, whole))):
+            if not len(whole):
+                return Listing((self._meta[EXPLAINING].record,)) if self._explains(view) else whole
             reads_on = self._reads_on(view, whole=True)
-            return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
+            return Listing((*whole.tools, READ_RESULT_RECORD)) if reads_on else whole
         reads_on = self._reads_on(view, whole=False)
         pinned: list[ToolRecord] = []
         for tool in whole.tools:
@@ -167,6 +175,11 @@ class Exposure:
             if size // _BYTES > self._budget:
                 return True
         return False
+
+
+def is_short(listing: Listing) -> bool:
+    """Return whether a list holds the meta tools in place of all tools."""
+    return any(tool.server == SOURCE for tool in listing.tools[:1]) and listing.tools[0].own_name != EXPLAINING
 
 
 def _cost(listing: Listing) -> int:

@@ -12,6 +12,7 @@ from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.server_seen import ServerSeen
+from aggregator.gateway.views.start_faults import DOCTOR
 from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.
@@ -44,7 +45,8 @@ async def list_servers(asking: MetaToolCall) -> str:
         if (progress := finder.meanings.progress) is not None:
             lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
         lines += await _of_host(asking)
-        return "\n".join(filter(None, lines)) or "There are no servers."
+        steps = asking.first_steps or "There are no servers."
+        return "\n".join(filter(None, lines)) or steps
     seen = finder.server_named(view, wanted)
     if seen is None:
         return no_server(finder.servers(view), wanted)
@@ -114,7 +116,9 @@ def _short_line(seen: ServerSeen, purpose: str) -> str:
 
 
 def _with_notes(seen: ServerSeen, line: str) -> str:
-    amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
+    fault = seen.start_fault
+    stands = f"{seen.name} does not start here: {fault}; {DOCTOR}" if fault else seen.reason
+    amiss = [seen.health.problem() if seen.state == "ready" else stands]
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
     amiss += seen.notes
     notes = "; ".join(filter(None, amiss))

@@ -23,6 +23,7 @@ from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.first_steps import first_steps
 from aggregator.gateway.views.views import View
 from aggregator.results.kept_reads import KeptReads
 from aggregator.results.meta_tool import READ_RESULT, without_handle
@@ -210,7 +211,9 @@ class MetaTools:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
         note_kept = partial(self._kept_reads.note, view, host, record, call.within)
         asking = MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
-        text = await tool.answer(replace(asking, dialect=view.dialect(host.dialect), dialects=self._dialects))
+        steps = "" if self._finder.configured else first_steps(at_machine=host.frontend == "stdio")
+        dialect = view.dialect(host.dialect)
+        text = await tool.answer(replace(asking, dialect=dialect, dialects=self._dialects, first_steps=steps))
         return {"content": [{"type": "text", "text": text}]}
 
 

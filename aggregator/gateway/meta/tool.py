@@ -27,7 +27,10 @@ class NoteKept(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetaToolCall:
-    """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists."""
+    """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists.
+
+    `first_steps` says how servers are added; it is empty if there is one.
+    """
 
     call: ToolCall
     view: View
@@ -38,6 +41,7 @@ class MetaToolCall:
     note_kept: NoteKept
     dialect: Schemas = "original"
     dialects: Dialects | None = None
+    first_steps: str = ""
 
 
 class MetaAnswer(Protocol):

@@ -119,6 +119,11 @@ class Finder:
         self._intents: IntentMatcher | None = None
         check_search(config)
 
+    @property
+    def configured(self) -> bool:
+        """True if the configuration has a server."""
+        return bool(self._config.servers)
+
     def reconfigure(self, config: Config) -> None:
         """Take the servers and search settings of a new configuration."""
         self._config = config

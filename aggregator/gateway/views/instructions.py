@@ -1,7 +1,7 @@
 """The `instructions` for a model: which servers there are, in the operator's words and in their own.
 
 Law: a server's own instructions are untrusted text: attributed to it, on one line, and bounded. The same servers give
-the same bytes, whether they are there or away: prompt caches hold.
+the same bytes, whether they are there or away: prompt caches hold. Only one that never started here is told of apart.
 """
 
 import re
@@ -13,6 +13,8 @@ from typing import Final, NamedTuple, Protocol
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
+from aggregator.gateway.views.first_steps import first_steps
+from aggregator.gateway.views.start_faults import fault_sentence, missing_programs
 
 # Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
 # list `list_servers` has the rest; names cost an eighth more in cl100k than estimated, so that 130 are at most 150.
@@ -35,6 +37,7 @@ _SEVERAL: Final = "Tools of several servers, each named after its server:"
 _NOTHING: Final = "No tools are allowed here: there is no server that you may use. The operator can allow some."
 _ABOUT_EACH: Final = "What each is for: list_servers."
 _MORE: Final = "More of what a server says: list_servers with its name."
+_NO_FAULTS: Final[Mapping[str, str]] = {}
 _GROUP: Final = re.compile("[-_]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
@@ -54,6 +57,8 @@ class KnownServer(Protocol):
     def config(self) -> ServerConfig: ...
     @property
     def instructions(self) -> str: ...
+    @property
+    def start_fault(self) -> str: ...
 
 
 class ServerView(Protocol):
@@ -66,19 +71,27 @@ class ServerView(Protocol):
 
 def instructions_at_start(config: Config, view: ServerView | None) -> str:
     """Return the text for a host over stdio before the servers are known. Without policies, `view` is None."""
+    if not config.servers:
+        return first_steps(at_machine=True)
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
     expose = config.stdio.expose or config.expose
-    return instructions(servers, {}, short=(expose if view is None else view.expose(expose)) in ("search", "code"))
+    short = (expose if view is None else view.expose(expose)) in ("search", "code")
+    return instructions(servers, {}, short=short, faults=missing_programs(servers))
 
 
 def instructions_about(servers: Sequence[KnownServer], *, short: bool) -> str:
     """Return the text about servers that an agent may know of."""
     said = {server.config.id: server.instructions for server in servers}
-    return instructions([server.config for server in servers], said, short=short)
+    faults = {server.config.id: fault for server in servers if (fault := server.start_fault)}
+    return instructions([server.config for server in servers], said, short=short, faults=faults)
 
 
-def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool) -> str:
+def instructions(
+    servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool, faults: Mapping[str, str] = _NO_FAULTS
+) -> str:
     """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed.
+
+    `faults` holds by id why servers do not start here.
 
     It takes at most `MOST_TOKENS`, or `MOST_TOKENS_SHORT` if short: the servers' own words get shorter first, then
     descriptions are left out, the last server's first, then names. It depends on the configuration and on `said` only.
@@ -93,13 +106,14 @@ def instructions(servers: Sequence[ServerConfig], said: Mapping[str, str], *, sh
         )
         for server in servers
     )
-    return _text(told, any(server.prefix for server in servers), short)
+    amiss = fault_sentence([(_name(server), faults[server.id]) for server in servers if server.id in faults])
+    return _text(told, any(server.prefix for server in servers), short, amiss)
 
 
 @lru_cache(maxsize=64)
-def _text(servers: tuple[DescribedServer, ...], named: bool, short: bool) -> str:
+def _text(servers: tuple[DescribedServer, ...], named: bool, short: bool, amiss: str) -> str:
     budget = MOST_TOKENS_SHORT if short else MOST_TOKENS
-    head = [*([HOW_TO_FIND] if short else []), *([_SEVERAL] if named else [])]
+    head = [*([HOW_TO_FIND] if short else []), *([amiss] if amiss else []), *([_SEVERAL] if named else [])]
     if len(servers) <= _MANY:
         described = [*head, *(_described(server, _DESCRIPTION) for server in servers)]
         for most in _OWN:

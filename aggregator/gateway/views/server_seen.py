@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.gateway.views.start_faults import start_fault
 from aggregator.pins.gateway.answers import held_note
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem
@@ -51,6 +52,11 @@ class ServerSeen:
         search = UNSEARCHABLE if self.unsearchable else ""
         asks = "it asks during calls: hosts at the same time have connections of their own" if self.asks else ""
         return tuple(filter(None, (held_note(self.held, self.waiting), *self.faults, search, asks)))
+
+    @property
+    def start_fault(self) -> str:
+        """Why it does not start on this machine, in our own words; empty if it does."""
+        return start_fault(self.state, self.reason, connected=self.version is not None)
 
     @property
     def name(self) -> str:

@@ -1,0 +1,35 @@
+"""The words for a model while no server is configured: what its user can do."""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+_PROGRAM: Final = "aggregator"
+
+
+def first_steps(*, at_machine: bool) -> str:
+    """Return how servers are added. `at_machine`: the host started this program, so that its user has a terminal."""
+    program = own_program() if at_machine else _PROGRAM
+    return (
+        f"No server is configured yet. In a terminal, `{program} import --write` takes over the servers of Claude, "
+        f"Cursor and other programs on this machine, and `{program} add NAME -- COMMAND` adds one, without a restart."
+    )
+
+
+def own_program() -> str:
+    """Return the word that runs this program in a terminal: its name, or its path if no PATH has it."""
+    if shutil.which(_PROGRAM) is not None:
+        return _PROGRAM
+    folder = Path(sys.executable).parent
+    for name in (_PROGRAM, f"{_PROGRAM}.exe"):
+        if (folder / name).is_file():
+            return _quoted(str(folder / name))
+    return f"{_quoted(sys.executable)} -m {_PROGRAM}"
+
+
+def _quoted(path: str) -> str:
+    """Return a path as a shell takes it; both of Windows take double quotes."""
+    return shlex.quote(path) if os.name == "posix" else f'"{path}"' if " " in path else path
