@@ -37,6 +37,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     # hosts
     "host_file_unreadable": _code("error", "the file of a host cannot be read"),
     "host_without_entry": _code("error", "the file of a host has no entry for the aggregator"),
+    "host_settings_unseen": _code("note", "a host has no file that can be read, so its settings are not examined"),
     "host_entry_disabled": _code("warning", "the entry for the aggregator is switched off in the file of a host"),
     "host_entry_of_folder": _code(
         "note", "an entry of the working folder is not started, since anyone may have made it"

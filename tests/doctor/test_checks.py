@@ -161,6 +161,14 @@ def test_an_entry_of_a_host_is_taken_as_it_is(
     assert any(one.severity == "error" for one in found) == gone
 
 
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_settings_that_cannot_be_read_are_no_fault(asked_for: bool) -> None:
+    """Whether our entry is there is not known; only who asks for the host is told so."""
+    found = list(of_host(HostFacts("raycast", "Raycast", None, asked_for=asked_for), Path("/c.json"), None))
+    assert [(one.code, one.severity) for one in found] == ([("host_settings_unseen", "note")] if asked_for else [])
+    assert all("aggregator install raycast" in (one.fix or "") for one in found)
+
+
 def test_the_worst_comes_first_and_once() -> None:
     made = [CheckFinding(code, CODES[code].severity, code, "x") for code in CODES]
     ordered = in_order([*made, *made])

@@ -39,7 +39,7 @@ class OwnEntry:
 class HostFacts:
     """A host on this machine. `unreadable` are sentences about its files, `same` servers that the configuration has
     too, as the file, their names there and here, and the scope of the file. `files` are those that exist, `first` is
-    the one that we would write to.
+    the one that we would write to; None if it has no file of its own.
     """
 
     id: str
@@ -49,7 +49,6 @@ class HostFacts:
     unreadable: Sequence[tuple[Path, str]] = ()
     entries: Sequence[OwnEntry] = ()
     same: Sequence[tuple[Path, str, str, str]] = ()
-    paste: str | None = None
     asked_for: bool = field(default=False)
 
 
@@ -74,12 +73,18 @@ def of_host(host: HostFacts, examined: Path | None, agent: str | None) -> Iterat
     install = f"Run `aggregator install {host.id}`."
     if not host.entries:
         if host.asked_for and not host.unreadable:
-            fix = install if host.first is not None else (host.paste or install)
-            where = host.first or "its settings"
+            if host.first is None:
+                yield found(
+                    "host_settings_unseen",
+                    f"{host.title} keeps its servers in settings that cannot be read, so it is not known whether the "
+                    "aggregator is among them.",
+                    f"`aggregator install {host.id}` prints what to paste there.",
+                )
+                return
             yield found(
                 "host_without_entry",
-                f"{host.title} does not have the aggregator: no entry in {where} starts it or names its address.",
-                fix,
+                f"{host.title} does not have the aggregator: no entry in {host.first} starts it or names its address.",
+                install,
                 host.first,
             )
         return

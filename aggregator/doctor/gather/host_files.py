@@ -129,7 +129,6 @@ def _of_host(
         tuple((found.file.path, found.problem) for found in files if found.problem is not None),
         tuple(entries),
         tuple(same) if entries else (),
-        host.paste,
         asked_for,
     )
     return facts, starts
