@@ -16,6 +16,7 @@ from aggregator.audit.log import AuditLog
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import CallRecord, RecordedCaller
 from aggregator.domain.errors import NotRecorded
+from aggregator.storage.audit import log as audit_rows
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database
 from tests.audit.logs import all_written, make_call, make_log, numbers, rows, running_log, verdict_on
@@ -82,6 +83,21 @@ async def test_rows_are_written_together(logging_into: Running, path: Path, data
         await all_written(log)
     assert len(numbers(path)) == 1000
     assert commits <= 4
+
+
+async def test_the_event_loop_has_its_turn_while_rows_get_their_places(
+    logging_into: Running, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its thread, the writer rests after every 32 rows: each call of that time would wait for all of them else."""
+    rests: list[threading.Thread] = []
+    monkeypatch.setattr(audit_rows, "_rest", lambda: rests.append(threading.current_thread()))
+    async with logging_into(flush_interval=60.0) as log:
+        for number in range(1000):
+            log.record(make_call(number))
+        await all_written(log)
+    assert numbers(path) == list(range(1000))
+    assert len(rests) == 1000 // 32
+    assert threading.main_thread() not in rests
 
 
 async def test_nothing_is_opened_for_nothing(path: Path) -> None:

@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 NAME: Final = "log"
 # Rows removed in one transaction, so that no other writer waits for long.
 TRIM_STEP: Final = 2000
+# Seconds to sleep after every few rows, so that the event loop gets the interpreter.
+_PAUSE: Final = 50e-6
 # Where trimming by size stops, so that it does not begin again at once.
 _TRIM_TO: Final = 0.9
 # The columns of a row without a place.
@@ -241,7 +243,9 @@ class AuditRows:
         """Add rows behind the end of a chain; returns their numbers and the new end."""
         entries = (*end.events, *entries)
         numbers = next_numbers(connection, end, len(entries), anew=anew) if entries else ()
-        rows, head = placed(end.head, entries, numbers, self._key, end.chain)
+        # A file is written to in a thread, which must not hold the interpreter for long.
+        pause = _rest if self._engine.path is not None else lambda: None
+        rows, head = placed(end.head, entries, numbers, self._key, end.chain, pause)
         insert_rows(connection, rows)
         self._begins = under_way(connection, numbers, entries, self._begins)
         size = end.size + sum(one.size for one in entries)
@@ -325,3 +329,7 @@ def _oldest(connection: Connection, known: Sequence[int] | None, most: int = TRI
             query = query.where(table.c.chain.in_(known))
         found.append(connection.execute(query.limit(most)).all())
     return sorted(joined(*found), key=lambda row: row.seq)[:most]
+
+
+def _rest() -> None:
+    time.sleep(_PAUSE)
