@@ -126,6 +126,21 @@ def test_init_installs_into_a_host(run: Run, home: Path, cursor: Path) -> None:
     assert set(read_object(cursor)["mcpServers"]) == {"time", "hub", "aggregator"}  # type: ignore[call-overload]
 
 
+def test_a_host_that_cannot_be_written_to_costs_itself_alone(run: Run, home: Path, cursor: Path) -> None:
+    """A running Claude Desktop, and a broken file: the other hosts are installed into, and the exit code says so."""
+    desktop = home / ".config" / "Claude"
+    desktop.mkdir(parents=True)
+    (desktop / "SingletonLock").symlink_to(f"a-host-{os.getpid()}")
+    broken = home / ".kiro" / "settings" / "mcp.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    code, _ = run("init", "--yes", "--install", "claude-desktop,kiro,cursor")
+    assert code == 2
+    assert not (desktop / "claude_desktop_config.json").exists()
+    assert broken.read_text() == "{"
+    assert "aggregator" in json.loads(cursor.read_text())["mcpServers"]
+
+
 @pytest.mark.parametrize("option", ["--import", "--install"])
 def test_init_refuses_an_unknown_host_before_anything_is_written(run: Run, home: Path, option: str) -> None:
     with pytest.raises(OperatorError, match="cursr"):

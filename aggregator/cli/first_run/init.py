@@ -1,6 +1,7 @@
 """`aggregator init`: sets up in at most three questions; with `--yes` in none."""
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,8 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     """Import servers, write a first policy file with a key, and install into hosts, as far as the user wants.
 
     Raises:
-        OperatorError: no user can answer, or a step is impossible.
+        OperatorError: no user can answer, or a step before the installs is impossible. A host that cannot be written
+            to is named, and costs itself alone: the exit code is 2.
     """
     if not yes and not at_terminal() and None in (answers.hosts, answers.agent, answers.install):
         raise OperatorError("There is no terminal to ask at. Add --yes, or --import, --agent and --install.")
@@ -65,12 +67,18 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
         say(f"Made {begun}. It has no servers yet: `aggregator add` adds them.")
     if agent != _NONE:
         _give_key(config, agent)
+    failed = False
     for host in install:
-        install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
+        try:
+            install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
+        except OperatorError as error:  # such as a host that runs, or whose file is broken
+            say(f"aggregator: {host} was left out: {error}", file=sys.stderr)
+            failed = True
+            continue
         if host in hosts:
             say(f"{host} has its own servers too: `aggregator install {host} --take-over` moves them here.")
     say("Next: `aggregator check` connects to every server, `aggregator doctor` finds what is wrong.")
-    return 0
+    return 2 if failed else 0
 
 
 def _ask_import(there: Sequence[FoundFile], every: Sequence[str]) -> list[str]:
