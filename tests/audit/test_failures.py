@@ -17,7 +17,7 @@ from aggregator.audit.rows import row
 from aggregator.audit.spill import Spill, waiting_beside
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.errors import NotRecorded
-from aggregator.storage.audit.chain import ChainBatch, entry
+from aggregator.storage.audit.chain import ChainBatch, Head, entry
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
@@ -81,7 +81,7 @@ class Hanging:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
 
-    async def append(self, batch: ChainBatch) -> tuple[int, int]:
+    async def append(self, batch: ChainBatch) -> tuple[Head, int]:
         await self.answers.wait()
         return await self._rows.append(batch)
 

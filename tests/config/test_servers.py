@@ -227,6 +227,7 @@ def test_an_option_elsewhere_is_read_in_its_place(load_file: Load, option: tuple
     """E9: without what it says the server would run without a bound. A warning names the place, and the right one."""
     group, name = option
     entry: dict[str, Any]
+    right: dict[str, Any]
     if name in ServerConfig.model_fields:
         other = next(one for one, model in GROUPS.items() if name not in model.model_fields)
         right, entry, place, fix = {name: 1}, {other: {name: 1}}, f"{other}.{name}", f'Write it beside "{other}".'

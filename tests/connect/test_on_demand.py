@@ -38,7 +38,7 @@ async def test_an_address_that_cannot_be_bound_gives_no_link(monkeypatch: pytest
     def refused(*_: object) -> None:
         raise OSError("no address")
 
-    monkeypatch.setattr(on_demand.socket, "create_server", refused)
+    monkeypatch.setattr("socket.create_server", refused)
     pages = PagesOnDemand(GRANTS)
     async with asyncio.timeout(30), pages.running():
         assert await pages.address() is None

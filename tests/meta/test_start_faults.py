@@ -12,7 +12,6 @@ import pytest
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.text.tokens import estimate
-from aggregator.gateway.views import first_steps as first_steps_module
 from aggregator.gateway.views.first_steps import first_steps, own_program
 from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions
 from aggregator.gateway.views.start_faults import fault_sentence, missing_programs, start_fault
@@ -167,7 +166,7 @@ async def test_without_any_server_a_host_is_told_the_first_steps(tmp_path: Path)
 def test_the_program_is_named_as_a_terminal_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    monkeypatch.setattr(first_steps_module.sys, "executable", str(folder / "python"))
+    monkeypatch.setattr("sys.executable", str(folder / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert own_program() == f"'{folder / 'python'}' -m aggregator"
     (folder / "aggregator").write_text("")
