@@ -51,10 +51,10 @@ OpenMending = Callable[..., MendingHarness]
 def open_mending(tmp_path: Path) -> Iterator[OpenMending]:
     with BackgroundLoop() as running:
 
-        def opened(definitions: list[Json] | None = None, **settings: Any) -> MendingHarness:
+        def opened(definitions: list[Json] | None = None, coerce: bool = False, **settings: Any) -> MendingHarness:
             box = RecordingToolbox(definitions or DEFINITIONS)
-            # Nothing but the way back of a dialect changes arguments.
-            servers = {"shop": box.config_entry(coerce=False)}
+            # Without `coerce`, nothing but the way back of a dialect changes arguments.
+            servers = {"shop": box.config_entry(coerce=coerce)}
             made = MendingHarness(running, tmp_path, servers, POLICIES, POLICIES["agents"], **settings)
             made.box = box
             return made

@@ -135,6 +135,20 @@ async def test_arguments_in_the_mended_form_are_read_back(open_mending: OpenMend
     assert named["isError"] is True
 
 
+async def test_arguments_are_read_back_and_then_corrected(open_mending: OpenMending) -> None:
+    """Both in one call: a name of the mended form with a text for a number, and JSON as Python writes it."""
+    harness = open_mending(coerce=True)
+    async with harness.client("one") as client:
+        for _ in range(3):
+            for address in ("/mcp?schema=anthropic", "/mcp?schema=gemini"):
+                given = {"filter_id_": "x", "_top": "+5"}
+                sent = await call(harness, client, "shop__odd", given, address=address)
+                assert sent == {"filter[id]": "x", "$top": 5}
+            given = {"who": "x", "how": None, "free": "{'a': None,}"}
+            sent = await call(harness, client, "shop__optional", given, address="/mcp?schema=openai-strict")
+            assert sent == {"who": "x", "free": {"a": None}}
+
+
 async def test_no_call_has_the_event_loop_wait_for_mending(
     open_mending: OpenMending, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -299,6 +299,35 @@ def test_what_cannot_be_mended_is_left_out_with_a_reason() -> None:
     assert "120,000 characters" in in_dialect(record(long), APIS["openai-strict"]).reason
 
 
+_KEYWORDS: Final = (
+    *("type", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "items"),
+    *("prefixItems", "additionalItems", "contains", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if"),
+    *("then", "else", "$ref", "$defs", "definitions", "$id", "$schema", "format", "pattern", "minLength"),
+    *("minimum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "uniqueItems"),
+    *("dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties", "default", "examples"),
+    *("title", "description"),
+)
+_WRONG: Final[tuple[Any, ...]] = (
+    *(None, True, False, -1, 1.5, "", "x", "#", "#/$defs/a", [], [None], [1], ["a"], [["a"]], [{}], {}, {"a": None}),
+    *({"a": 1}, {"a": "x"}, {"a": []}, {"": {}}, {"a": {"$ref": "#"}}, [{"type": 5}], ["null"], 10**40),
+)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_keyword_of_a_wrong_type_costs_its_own_tool_at_most(api: Schemas) -> None:
+    for keyword in _KEYWORDS:
+        for wrong in _WRONG:
+            inner = {"a": {"type": "object", keyword: wrong}, "b": {"type": ["string", "null"], keyword: wrong}}
+            for schema in (
+                {"type": "object", "properties": {"a": TEXT}, keyword: wrong},
+                {"type": "object", "properties": inner, "required": ["a"]},
+            ):
+                found = in_dialect(record(schema), APIS[api])
+                assert (found.definition is None) is bool(found.reason), schema
+                if found.reader is not None:
+                    assert isinstance(found.reader.read({"a": {"a": [None]}, "b": None}), dict), schema
+
+
 def test_long_descriptions_are_cut_for_the_api_that_takes_short_ones() -> None:
     tool = record({"type": "object", "properties": {}}, description="word " * 500)
     mended = in_dialect(tool, APIS["openai"])
