@@ -37,6 +37,7 @@ LONG: Final = frozenset(
         "console/test_under_way_workers.py",
         "deploy/test_leaving.py",
         "deploy/test_tls.py",
+        "doctor/test_environment.py",
         "doctor/test_folders.py",
         "doctor/test_seeds.py",
         "doctor/test_whole.py",

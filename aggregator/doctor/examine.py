@@ -232,7 +232,7 @@ class _Doctor:
         for one, env, place in starts:
             lost = await asyncio.to_thread(lost_servers, loaded, {**INTERPRETER, **env})
             self._findings += of_lost_servers(one.title, lost, place)
-            programs = await asyncio.to_thread(read_programs, loaded, env.get("PATH", ""))
+            programs = await asyncio.to_thread(read_programs, loaded, env, machine.home)
             self._findings += of_programs(programs, one.title, one.id)
 
     def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:

@@ -29,11 +29,11 @@ class Fault(NamedTuple):
 
 
 FAULTS: Final = (
-    Fault("programs", "npx of Homebrew", "server_command_not_found", folder="homebrew/bin"),
-    Fault("programs", "npx of nvm", "server_command_not_found", folder=".nvm/versions/node/v22.11.0/bin"),
-    Fault("programs", "shim of asdf", "server_command_not_found", folder=".asdf/shims"),
-    Fault("programs", "shim of volta", "server_command_not_found", folder=".volta/bin"),
-    Fault("programs", "uvx in the folder of uv", "server_command_not_found", folder=".local/bin"),
+    Fault("programs", "program of Go", "server_command_not_found", folder="go/bin"),
+    Fault("programs", "program of n", "server_command_not_found", folder="n/bin"),
+    Fault("programs", "program of conda", "server_command_not_found", folder="miniconda3/bin"),
+    Fault("programs", "tool of NET", "server_command_not_found", folder=".dotnet/tools"),
+    Fault("programs", "program of a virtual environment", "server_command_not_found", folder="work/.venv/bin"),
     Fault("certificates", "certificates for OpenSSL", "server_not_for_host", "SSL_CERT_FILE", value="/etc/ssl/own.pem"),
     Fault("certificates", "folder of certificates", "server_not_for_host", "SSL_CERT_DIR", value="/etc/ssl/own"),
     Fault(
@@ -74,6 +74,10 @@ FAULTS: Final = (
 )
 
 
+# Folders that `aggregator stdio` looks in by itself.
+USUAL: Final = (".local/bin", ".volta/bin", ".asdf/shims", ".nvm/versions/node/v22.11.0/bin", ".cargo/bin")
+
+
 def _id(fault: Fault) -> str:
     return fault.name.lower().replace(" ", "-").replace(".", "")
 
@@ -110,7 +114,7 @@ async def test_each_of_twenty_faults_is_named_with_its_mend(place: Place, kind: 
     for fault in faults:
         here = [one for one in findings if one["code"] == fault.code]
         named = [one for one in here if one["message"].startswith(f"{_id(fault)} ")]
-        assert len(named) == 1, (fault, here)
+        assert len(named) == 1, (fault, findings)
         if fault.folder:
             assert "on the PATH of your shell and not on that of Claude Desktop" in named[0]["message"]
         else:
@@ -122,3 +126,13 @@ async def test_each_of_twenty_faults_is_named_with_its_mend(place: Place, kind: 
     after = await place.examine(*DESKTOP)
     left = [one for one in after.report["findings"] if one["code"] in {fault.code for fault in faults}]
     assert left == []
+
+
+async def test_a_program_in_a_usual_folder_is_no_fault(place: Place) -> None:
+    """Since a host's `aggregator stdio` finds it too."""
+    _seeded(place, [Fault("", folder, "server_command_not_found", folder=folder) for folder in USUAL])
+    examined = await place.examine(*DESKTOP, "--no-connect")
+    assert "server_command_not_found" not in examined.codes, examined.report
+    place.program("elsewhere", "#!/bin/sh\n")
+    place.configure({"box": {"command": "elsewhere", "args": []}})
+    assert "server_command_not_found" in (await place.examine(*DESKTOP, "--no-connect")).codes

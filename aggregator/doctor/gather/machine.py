@@ -20,6 +20,7 @@ from aggregator.doctor.checks.machine import FileMode, MachineFacts
 from aggregator.doctor.checks.programs import ProgramFacts
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
+from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.upstream.process.environment import environment
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -67,11 +68,14 @@ def needs_node(loaded: Loaded) -> bool:
     return any(os.path.basename(one.command or "") in _NODE_PROGRAMS for one in loaded.config.servers if one.enabled)
 
 
-def read_programs(loaded: Loaded, path: str) -> list[ProgramFacts]:
-    """Return the programs that servers start by their name, as a shell finds them and as a host with this PATH does."""
+def read_programs(loaded: Loaded, env: Mapping[str, str], home: Path) -> list[ProgramFacts]:
+    """Return the programs that servers start by their name, as a shell and as a host with these variables finds them.
+
+    `aggregator stdio` adds the usual folders in `home` and of the system to the PATH of its host.
+    """
     ours = environment()["PATH"].rpartition(os.pathsep)
     shell, folder = ours[0], ours[2]
-    of_host = os.pathsep.join((path, folder))
+    of_host = os.pathsep.join((with_usual_folders(env.get("PATH", ""), home, env), folder))
     found = []
     for server in loaded.config.servers:
         for command in (server.command, server.launch.command if server.launch is not None else None):
