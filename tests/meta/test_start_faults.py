@@ -109,7 +109,7 @@ async def test_a_later_session_and_the_list_of_servers_say_it(open_harness: Open
         assert [tool["name"] for tool in listed["result"]["tools"]] == ["list_servers"]
         assert "search_tools" not in told["result"]["instructions"]
         said = await harness.text(host, "list_servers")
-        assert "[git does not start here: `never` was not found on PATH; run `aggregator doctor`" in said
+        assert "; git does not start here: `never` was not found on PATH; run `aggregator doctor`" in said
 
 
 async def test_an_agent_that_may_use_no_server_still_gets_an_empty_list(open_harness: OpenHarness) -> None:

@@ -116,9 +116,8 @@ def _short_line(seen: ServerSeen, purpose: str) -> str:
 
 
 def _with_notes(seen: ServerSeen, line: str) -> str:
-    fault = seen.start_fault
-    stands = f"{seen.name} does not start here: {fault}; {DOCTOR}" if fault else seen.reason
-    amiss = [seen.health.problem() if seen.state == "ready" else stands]
+    amiss = [seen.health.problem() if seen.state == "ready" else seen.reason]
+    amiss += [f"{seen.name} does not start here: {fault}; {DOCTOR}"] if (fault := seen.start_fault) else []
     amiss += [f"calls go to {' and '.join(seen.answered_by)}"] if seen.answered_by else []
     amiss += seen.notes
     notes = "; ".join(filter(None, amiss))
