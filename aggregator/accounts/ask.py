@@ -85,7 +85,7 @@ class MissingAccounts:
         useful = _is_operator(principal) if owner.kind == "shared" else server.auth.lists == "connected"
         if not useful:
             return None
-        missing = LoginRequired(server.id, f"{server.id} needs an account before its tools can be listed.")
+        missing = LoginRequired(server.id, f"{server.id} needs an account before its tools can be listed or called.")
         try:
             link = await self._connecting.begin(await upstream.completed(), owner, principal)
         except StorageError as error:

@@ -56,10 +56,7 @@ class CatalogUpdates:
         elif resources is not self._current.resources:
             self._current.resources = resources
             self._list_changed.announce()
-        catalog, absent = self._builder.tools(), self._builder.absent()
-        if absent != self._current.absent:
-            self._current.absent = absent
-            self._list_changed.announce()
+        catalog = self._builder.tools()
         if anew or catalog.tools != self._current.tools.tools:
             self._current.replace_tools(catalog)
             others = True

@@ -114,7 +114,8 @@ class LimitsConfig(ConfigModel):
     )
     grace: Seconds = Field(
         default=30.0,
-        description="How long the tools of a server whose connection was lost stay listed while it is reconnected.",
+        description="How long calls wait for a lost connection, each for `reconnect_wait` at most. After that, calls "
+        "are answered at once with the reason, until the server is back. Its tools stay listed all the while.",
         examples=["2m"],
     )
     reconnect_wait: Seconds = Field(

@@ -275,7 +275,8 @@ class UpstreamError(AggregatorError):
     """An upstream could not fulfil a request. `server` is its id, `message` our own words for a host.
 
     `said`: the text of the server, for operators alone. `retryable`: nothing was done, or repeating it is known to do
-    no harm, and the same call may succeed. `in_doubt`: it may have been done.
+    no harm, and the same call may succeed. `in_doubt`: it may have been done. `meant` is the called tool, if the call
+    ended before it was on record.
     """
 
     code = "upstream_error"
@@ -290,6 +291,7 @@ class UpstreamError(AggregatorError):
         self.message = message
         self.said = said[:SAID_AT_MOST]
         self.details = details
+        self.meant: ToolRecord | None = None
 
     @property
     def operator_text(self) -> str:

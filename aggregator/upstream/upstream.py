@@ -159,8 +159,13 @@ class Upstream:
 
     @property
     def listed(self) -> bool:
-        """True if its tools are listed and callable, even if remembered from an earlier connection."""
+        """True if its tools are listed, even if remembered from an earlier connection."""
         return self.lifecycle.listed
+
+    @property
+    def away(self) -> bool:
+        """True if it cannot be reached now, or nothing is known of it."""
+        return self.state == "unavailable" or not self.listed
 
     @property
     def starting(self) -> bool:
@@ -205,9 +210,9 @@ class Upstream:
 
     @property
     def needs_account(self) -> bool:
-        """True if its tools are unknown, since its lists need an account that is not connected."""
+        """True if it is away, since its lists need an account that is not connected."""
         reason = self.lifecycle.current.reason
-        return self.config.auth is not None and not self.listed and reason.startswith(LOGIN_REQUIRED)
+        return self.config.auth is not None and self.state == "unavailable" and reason.startswith(LOGIN_REQUIRED)
 
     def unavailable(self) -> UpstreamUnavailable:
         """Return the error for a request that cannot be sent now."""
@@ -233,17 +238,14 @@ class Upstream:
         return await self._idle.wait_unused(limit)
 
     def restore(self, lists: Mapping[Kind, list[Any]]) -> None:
-        """Show the tools and other items of an earlier connection, until the upstream has listed its own or turns out
-        to be away.
-
-        The tools of an upstream that is already away still count for the size of lists (`exposure`).
-        """
-        if self.shared.session is None and self.state == "starting":
-            for kind, items in lists.items():
-                self.lists.put(kind, items)
+        """Show the tools and other items of an earlier connection, until the upstream has listed its own."""
+        if self.shared.session is None and self.state in ("starting", "unavailable") and not self.lifecycle.known:
+            self._put(lists)
             self.lifecycle.known = True
-        elif self.shared.session is None and self.state == "unavailable" and not self.definitions:
-            self.definitions = lists["tool"]
+
+    def _put(self, lists: Mapping[Kind, list[Any]]) -> None:
+        for kind, items in lists.items():
+            self.lists.put(kind, items)
 
     def restored(self) -> None:
         """Note that the stored lists, if any, have been restored."""
@@ -255,12 +257,17 @@ class Upstream:
         self._idle.reconfigured()
 
     def replace(self, other: "Upstream") -> None:
-        """Show the lists of the upstream that this one replaces, until it has listed its own."""
-        if other.listed:
-            self.restore({kind: other.lists[kind] for kind in LIST_METHODS if other.lists.is_known(kind)})
-        elif other.definitions:
-            # They are not shown, but count: the size of lists does not depend on which servers are away.
-            self.definitions = other.definitions
+        """Show the lists of the upstream that this one replaces, until it has listed its own.
+
+        One that is switched off shows nothing, but has the tools for which others stand in, and for its next start.
+        """
+        if not other.lists.is_known("tool"):
+            return
+        lists = {kind: other.lists[kind] for kind in LIST_METHODS if other.lists.is_known(kind)}
+        if self.switched_off is None:
+            self.restore(lists)
+        else:
+            self._put(lists)
 
     # -- messages of the server
 

@@ -91,7 +91,8 @@ class GatewayHarness:
     ) -> None:
         """Build the application and make its upstreams ready.
 
-        `policies` are a folder, a rulebook, or the content of a file; `down` names servers in another state.
+        `policies` are a folder, a rulebook, or the content of a file; `down` names servers in another state, whose
+        `tools`, if any, are known from an earlier connection.
         """
         self._folder = policies if isinstance(policies, Path) else Path("nowhere")
         self.app = build_app(config, self._folder, storage)
@@ -109,6 +110,7 @@ class GatewayHarness:
             upstream.definitions = list(tools.get(server, []))
             state: Any = (down or {}).get(server, "ready")
             upstream.lifecycle.current = StateAndReason(state, since=time.time())
+            upstream.lifecycle.known = server in tools
             if state == "ready":
                 upstream.shared.session = UpstreamSession(
                     played, Negotiated(LEGACY, {"tools": {}}, {}, None), "local", {}

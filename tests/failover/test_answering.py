@@ -57,7 +57,7 @@ async def test_another_answers_under_the_name_that_was_called() -> None:
         assert provenance_of(await harness.call("first.echo", say="a"))["server"] == "first"
         await away(harness, raw)
         assert "first.echo" in harness.tools()
-        assert "first.odd" not in harness.tools(), "the second has no such tool"
+        assert "first.odd" in harness.tools(), "though the second has no such tool"
         result = await harness.call("first.echo", say="b")
         assert text_of(result) == "b"
         assert provenance_of(result) == {**provenance_of(result), "server": "second", "in_place_of": "first"}
@@ -65,6 +65,8 @@ async def test_another_answers_under_the_name_that_was_called() -> None:
             ("first.echo", "first", None),
             ("first.echo", "first", "second"),
         ]
+        assert code_of(await harness.call("first.odd")) == "upstream_unavailable"
+        assert (kept[-1].tool, kept[-1].server, kept[-1].status) == ("first.odd", "first", "unavailable")
         listed = text_of(await harness.call("list_servers"))
         assert "first (unavailable" in listed
         assert "calls go to second]" in listed
@@ -157,9 +159,26 @@ async def test_tools_may_have_stand_ins_of_their_own() -> None:
         second = server_config("second", type="http", url=other.url)
         async with running_app(web(raw, tools=own), second) as harness:
             await away(harness, raw)
-            assert harness.tools() == ["first.echo", "second.echo", "second.odd"]
+            assert harness.tools() == ["first.echo", "first.odd", "second.echo", "second.odd"]
+            assert code_of(await harness.call("first.odd", say="a")) == "upstream_unavailable"
             assert provenance_of(await harness.call("first.echo", say="a"))["server"] == "second"
             assert [seen.message["params"]["name"] for seen in other.seen if seen.method == "tools/call"] == ["odd"]
+
+
+async def test_a_server_that_is_switched_off_is_replaced() -> None:
+    """Proves: C18, E5. The tools that another has stay listed; once it is switched on, all are there at once."""
+    async with raw_http() as raw, running_app(web(raw), raw_stdio("second")) as harness:
+        listed = harness.tools()
+        harness.app.supervisor.switch_off("first", "ada", drain=0.0)
+        await until(lambda: "first.odd" not in harness.tools(), "what only it has is not listed")
+        assert "first.echo" in harness.tools()
+        assert provenance_of(await harness.call("first.echo", say="a"))["server"] == "second"
+        assert code_of(await harness.call("first.odd")) == "upstream_unavailable"
+        await until(lambda: not harness.app.supervisor.upstreams.leaving, "its last connection has ended")  # type: ignore[attr-defined]
+        await raw.stop()
+        harness.app.supervisor.switch_on("first", drain=0.0)
+        await until(lambda: harness.upstream("first").state == "unavailable", "it cannot be reached")
+        assert harness.tools() == listed
 
 
 async def test_an_idle_fallback_is_started(tmp_path: Path) -> None:
@@ -188,5 +207,5 @@ async def test_schemas_that_do_not_go_together_are_refused_and_told(
         assert "second.echo cannot stand in for first.echo: of its arguments, `say` is required there." in problems
         assert "second cannot stand in for these tools of first, since it shows none named odd." in problems
         await away(harness, raw)
-        assert harness.tools() == ["second.echo"]
+        assert code_of(await harness.call("first.echo", say="a")) == "upstream_unavailable"
         assert sum("cannot stand in for first.echo" in record.message for record in caplog.records) == 1

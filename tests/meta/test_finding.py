@@ -129,8 +129,8 @@ def test_any_answer_fits_and_counts(lengths: list[int], budget: int, limit: int,
 
 
 async def test_a_miss_says_where_else_to_look(open_harness: OpenHarness) -> None:
-    """Proves: F5, C11. The nearest names, the servers, and those that are away."""
-    async with open_harness(down={"git": "unavailable"}) as harness:
+    """Proves: F5, C11. The nearest names, the servers, and those that are away and of which nothing is known."""
+    async with open_harness(tools={"maps": TOOLS["maps"]}, down={"git": "unavailable"}) as harness:
         host = harness.host("local")
         missed = await harness.text(host, "search_tools", query="qwxzv")
         assert "No tool fits 'qwxzv'" in missed
@@ -146,10 +146,29 @@ async def test_a_miss_says_where_else_to_look(open_harness: OpenHarness) -> None
 
 async def test_servers_and_their_state(open_harness: OpenHarness) -> None:
     """Proves: C11, D3, E12. One line each: state, tools, what it is for; nothing of those the agent may not use."""
-    async with open_harness(down={"git": "unavailable"}) as harness:
-        there, away = (await harness.text(harness.host("local"), "list_servers")).splitlines()
-        assert there == "maps (ready, 2 tools): Maps and weather"
-        assert re.fullmatch(r"git \(unavailable for \d+s, 0 tools\): Code hosting", away)
+    for known, count in ((TOOLS, len(TOOLS["git"])), ({"maps": TOOLS["maps"]}, 0)):
+        async with open_harness(tools=known, down={"git": "unavailable"}) as harness:
+            there, away = (await harness.text(harness.host("local"), "list_servers")).splitlines()
+            assert there == "maps (ready, 2 tools): Maps and weather"
+            assert re.fullmatch(rf"git \(unavailable for \d+s, {count} tools?\): Code hosting", away)
+
+
+async def test_tools_of_a_server_that_is_away_are_found(open_harness: OpenHarness) -> None:
+    """Proves: F5, C11. A search says so once, a call is answered with the state, and another agent hears nothing."""
+    policies = {"agents": {"a": {"allow": ["maps.*"]}, "b": {"allow": ["*"]}}}
+    async with open_harness(policies, down={"git": "unavailable"}) as harness:
+        for cursor in ({}, {"cursor": "maps.drive"}):
+            found = (await harness.text(harness.host("b"), "search_tools", **cursor)).splitlines()
+            assert any(line.startswith("git.create_issue") for line in found)
+            assert found[-1] == "git is away: calls of its tools are refused until it is back."
+        assert "is away" not in await harness.text(harness.host("b"), "search_tools", server="maps")
+        assert "git" not in await harness.text(harness.host("a"), "search_tools")
+        described = await harness.read(harness.host("b"), "describe_tools", names=["git.create_issue"])
+        assert [one["name"] for one in described["tools"]] == ["git.create_issue"]
+
+
+async def test_servers_that_an_agent_may_not_use_are_not_shown(open_harness: OpenHarness) -> None:
+    """Proves: C11, E12. Nor are they while they are away."""
     async with open_harness({"agents": {"a": {"allow": ["maps.*"]}}}, down={"git": "unavailable"}) as harness:
         assert (await harness.text(harness.host("a"), "list_servers")).splitlines() == [
             "maps (ready, 2 tools): Maps and weather"

@@ -33,13 +33,11 @@ COST = sum(estimate(encode(one).decode()) for tools in TOOLS.values() for one in
 @pytest.mark.parametrize("state", ["unavailable", "reconnecting", "starting", "stopped"])
 @pytest.mark.parametrize("away", ["git", "maps"])
 async def test_the_tools_of_absent_servers_count(open_harness: OpenHarness, away: str, state: str) -> None:
-    """Proves: F5, D3. What is known of a server counts in every state of it, for `auto` alone."""
-    for budget, expected in ((COST * 3 // 4, META), (COST * 4, [n for n in ALL if not n.startswith(away)])):
+    """Proves: F5, D3. What is known of a server is listed, and counts for `auto`, in every state of it."""
+    for budget, expected in ((COST * 3 // 4, META), (COST * 4, ALL)):
         async with open_harness(down={away: state}, expose="auto", expose_budget=budget, startup_wait=0.01) as harness:
             for version in (LEGACY, MODERN):
-                listed = names(await harness.listed(harness.host("local", version)))
-                shown = ALL if expected != META and state == "reconnecting" else expected
-                assert listed == shown
+                assert names(await harness.listed(harness.host("local", version))) == expected
 
 
 async def test_one_that_is_switched_off_does_not_count(open_harness: OpenHarness) -> None:
@@ -115,13 +113,16 @@ class KeepingHarness(ServerHarness):
         return app, WebServer(app.gateway, self.config, app.access, app.report)
 
 
-async def test_a_server_that_dies_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proves: F5, D3. Over HTTP: before it dies, while it is away, and after a restart at which it cannot start."""
+@pytest.mark.parametrize("expose", ["auto", "all"])
+async def test_a_server_that_dies_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expose: str) -> None:
+    """Proves: F5, D3. Over HTTP: before it dies, while it is away, and after a restart at which it cannot start; a call
+    is answered with the reason, and the whole list is the same bytes too.
+    """
     monkeypatch.setattr(catalog_sync, "COALESCE", 0.01)
     gated = GatedServer(tmp_path)
     gated.has("echo", "hang", "leave", *({**tool(f"buy_{n}"), "description": f"Buy {n}."} for n in range(60)))
     gated.open()
-    settings = {"expose": "auto", "expose_budget": 2_000, "pinned": ["here.echo"], "storage": gated.storage}
+    settings = {"expose": expose, "expose_budget": 2_000, "pinned": ["here.echo"], "storage": gated.storage}
     path = write_config(tmp_path, {"shop": entry(gated), "here": local_entry()}, **settings)
     seen: list[bytes] = []
     for dying in (True, False):
@@ -136,15 +137,17 @@ async def test_a_server_that_dies_changes_no_byte(tmp_path: Path, monkeypatch: p
                     await host.call("shop.leave").result()
                 shop = running.app.upstreams["shop"]
                 await until(lambda: shop.state == "unavailable", "it is away")  # noqa: B023
-                assert not shop.listed
+                assert shop.listed
                 seen += [encode(await one.list()) for one in (host, older)]
+                refused = await host.call("shop.buy_1").result()
+                assert refused["_meta"]["aggregator/error"]["code"] == "upstream_unavailable"
     assert len(set(seen)) == 1
-    assert b'"search_tools"' in seen[0]
-    assert b"buy_1" not in seen[0]
+    assert (b'"search_tools"' in seen[0]) == (expose == "auto")
+    assert (b"buy_1" in seen[0]) == (expose == "all")
 
 
 async def test_a_server_that_is_away_counts_after_it_was_configured_anew(open_harness: OpenHarness) -> None:
-    """Proves: F5, D3. The upstream that takes its place knows its tools, and does not show them."""
+    """Proves: F5, D3. The upstream that takes its place knows its tools, and shows them."""
     async with (
         open_harness(down={"git": "unavailable"}) as before,
         open_harness(down={"git": "starting"}, tools={}) as after,
@@ -152,4 +155,4 @@ async def test_a_server_that_is_away_counts_after_it_was_configured_anew(open_ha
         anew = after.app.upstreams["git"]
         anew.replace(before.app.upstreams["git"])
         assert anew.definitions == TOOLS["git"]
-        assert not anew.listed
+        assert anew.listed

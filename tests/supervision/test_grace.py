@@ -65,20 +65,25 @@ async def test_a_call_waits_no_longer_than_it_may(gated: GatedServer) -> None:
         assert "shop.echo" in harness.tools()
 
 
-async def test_after_its_grace_the_tools_are_hidden(gated: GatedServer) -> None:
-    """Proves: C11, D3. Hosts are told once, and again when it is back."""
+async def test_after_its_grace_the_tools_stay(gated: GatedServer) -> None:
+    """Proves: C11, D3. Calls are answered at once with the reason, and no host is told of a change."""
     gated.open()
     async with running_app(gated.config(limits={"reconnect_wait": 0.01, "grace": 0.03})) as harness:
         heard = notified_methods(harness)
         await lost(harness, gated)
-        await until(lambda: heard and harness.tools() == [], "they are hidden, and the host is told")
-        assert code_of(await harness.call("shop.echo")) == "upstream_unavailable"
-        assert harness.upstream("shop").state == "unavailable"
+        await until(lambda: harness.upstream("shop").state == "unavailable", "its grace is over")
+        listed = harness.tools()
+        answer = await harness.call("shop.echo")
+        assert code_of(answer) == "upstream_unavailable"
+        assert answer["content"][0]["text"].startswith("shop is unavailable: its process ended with exit code 3")
+        found = (await harness.call("search_tools", query="echo"))["content"][0]["text"]
+        assert found.splitlines()[0].startswith("shop.echo")
+        assert "shop is away: calls of its tools are refused until it is back." in found
         gated.open()
         await until(lambda: harness.upstream("shop").state == "ready", "it is back")
-        assert harness.tools() == ["shop.echo", "shop.hang", "shop.leave"]
-        await until(lambda: len(heard) >= 2, "the host is told")
-        assert set(heard) == {"notifications/tools/list_changed"}
+        assert listed == harness.tools() == ["shop.echo", "shop.hang", "shop.leave"]
+        assert "is away" not in (await harness.call("search_tools", query="echo"))["content"][0]["text"]
+        assert heard == []
 
 
 async def test_calls_under_way_end_at_once(tmp_path: Path) -> None:

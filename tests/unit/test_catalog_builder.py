@@ -41,6 +41,8 @@ async def test_only_what_is_shown_is_listed_in_config_order() -> None:
     upstreams["a"].lifecycle.current = StateAndReason("unavailable")
     upstreams["c"].lifecycle.current = StateAndReason("reconnecting")
     assert [record.name for record in builder.tools().tools] == ["b.t", "c.t"]
+    upstreams["a"].lifecycle.known = True
+    assert [record.name for record in builder.tools().tools] == ["b.t", "a.t", "c.t"]
 
 
 async def test_a_list_is_validated_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_every_state_can_be_reached() -> None:
 
 def test_tools_stay_listed_only_while_they_may_be_called() -> None:
     assert frozenset({"ready", "reconnecting"}) == LISTED
-    assert frozenset({"starting", "stopped"}) == LISTED_IF_KNOWN
+    assert frozenset({"starting", "stopped", "unavailable"}) == LISTED_IF_KNOWN
 
 
 def test_every_word_of_the_table_is_explained() -> None:

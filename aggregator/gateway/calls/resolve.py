@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from aggregator.accounts.ask import MissingAccounts
 from aggregator.catalog.catalog import Catalog
@@ -21,6 +21,9 @@ from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
+
+# In these states of its server, after the wait for its start, a call is answered before a policy decides or asks.
+_NOT_THERE: Final = frozenset({"starting", "unavailable"})
 
 
 class IsCovered(Protocol):
@@ -90,8 +93,11 @@ class Resolver:
             )
         visible = self.called(view, name)
         if visible is not None:
-            if to_call and self._upstreams[visible.server].state == "starting" and not self._is_covered(visible):
-                raise self._upstreams[visible.server].unavailable()
+            if to_call and self._upstreams[visible.server].state in _NOT_THERE and not self._is_covered(visible):
+                missing = await self.login(view, visible.server)
+                error = missing or self._upstreams[visible.server].unavailable()
+                error.meant = visible
+                raise error
             return visible
         self._refuse_held(view, name)
         readings = [*self._readings(view, name), *self._held_readings(view, name)]
@@ -135,7 +141,7 @@ class Resolver:
         return any(decision.visible or not decision.hidden for decision in decided)
 
     async def login(self, view: View, server: str) -> LoginRequired | None:
-        """Return the error with a link, if the tools of a server are unknown until this agent connects an account."""
+        """Return the error with a link, if a server is away until this agent connects an account."""
         return await self._accounts.to_list(self._upstreams[server], view.principal)
 
     def called(self, view: View, name: str) -> ToolRecord | None:
@@ -178,7 +184,9 @@ class Resolver:
             await self._supervisor.wait_tried(upstream, tool.timeout)
 
     def is_only_remembered(self, tool: ToolRecord) -> bool:
-        """Return True if a tool is only remembered from the last start: its server has to start before a call."""
+        """Return True if a tool is only remembered from an earlier connection: its server has to come up before a
+        call.
+        """
         return self._upstreams[tool.server].lifecycle.state in LISTED_IF_KNOWN
 
     def _readings(self, view: View, name: str) -> Iterable[ToolRecord]:

@@ -1,12 +1,11 @@
 """Exposure: an agent's list holds all its tools, or the meta tools and the pinned tools.
 
 Law: the choice depends on the agent, the frontend and the known tools only, never on earlier calls, nor on which
-servers are away: their tools count for `auto` as long as they are known. A list without any other tool has
+servers are away: their tools stay in the catalog as long as they are known. A list without any other tool has
 `list_servers`, which says why, unless the agent may use no server.
 """
 
 from fnmatch import fnmatchcase
-from itertools import chain
 from typing import Final, NamedTuple
 
 from aggregator.catalog.listing import Listing
@@ -20,8 +19,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
-from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.views import View, tightened
+from aggregator.gateway.views.views import View
 from aggregator.results.meta_tool import RECORD as READ_RESULT_RECORD
 
 
@@ -45,22 +43,16 @@ class _KeptList(NamedTuple):
 
     agent: str
     whole: Listing
-    absent: tuple[ToolRecord, ...]
     listed: Listing
-
-    def is_made_of(self, whole: Listing, absent: tuple[ToolRecord, ...]) -> bool:
-        """Tell whether the list was made from these tools."""
-        return self.whole is whole and self.absent is absent
 
 
 class Exposure:
     """The choice of listed tools. The configuration has the patterns of pinned ones and the tokens that `auto` allows a
-    list, `current` the tools of disconnected servers.
+    list.
     """
 
-    def __init__(self, meta: MetaToolSet, config: Config, current: CurrentCatalog) -> None:
+    def __init__(self, meta: MetaToolSet, config: Config) -> None:
         self._meta = meta
-        self._current = current
         self._pinned = tuple(config.pinned)
         self._budget = config.expose_budget
         # The bounds on results, beyond which there is something to read on.
@@ -85,26 +77,23 @@ class Exposure:
         if expose == "all" and len(whole) and not self._reads_on(view, whole=True):
             return whole
         kept = self._kept.get((view.key, expose))
-        if kept is None or not kept.is_made_of(whole, self._current.absent):
+        if kept is None or kept.whole is not whole:
             return self._keep(view, whole, expose, at_once(self._listed(view, whole, expose)))
         return kept.listed
 
     def is_ready(self, view: View, whole: Listing, expose: Expose) -> bool:
         """Return whether `listing` is cached, or `whole` short."""
-        if expose == "all" or len(whole) + len(self._current.absent) <= _AT_ONCE:
+        if expose == "all" or len(whole) <= _AT_ONCE:
             return True
         kept = self._kept.peek((view.key, expose))
-        return kept is not None and kept.is_made_of(whole, self._current.absent)
+        return kept is not None and kept.whole is whole
 
     async def prepare(self, view: View, whole: Listing, expose: Expose, slices: Slices) -> None:
         """Work the listed part out ahead, in slices."""
-        absent = self._current.absent
-        listed = await slices.run(self._listed(view, whole, expose))
-        if absent is self._current.absent:
-            self._keep(view, whole, expose, listed)
+        self._keep(view, whole, expose, await slices.run(self._listed(view, whole, expose)))
 
     def _keep(self, view: View, whole: Listing, expose: Expose, listed: Listing) -> Listing:
-        kept = _KeptList(view.principal.agent_id, whole, self._current.absent, listed)
+        kept = _KeptList(view.principal.agent_id, whole, listed)
         self._kept.put((view.key, expose), kept)
         return listed
 
@@ -148,7 +137,7 @@ class Exposure:
         return self._meta.keeps_results and (counts or view.limits_results)
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
-        if expose == "all" or (expose == "auto" and not (yield from self._too_much(view, whole))):
+        if expose == "all" or (expose == "auto" and not (yield from self._too_much(whole))):
             if not len(whole):
                 return Listing((self._meta[EXPLAINING].record,)) if self._explains(view) else whole
             reads_on = self._reads_on(view, whole=True)
@@ -166,10 +155,9 @@ class Exposure:
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
 
-    def _too_much(self, view: View, whole: Listing) -> Steps[bool]:
-        away = (tightened(one, view.ruling(one).tightening) for one in self._current.absent if view.is_visible(one))
+    def _too_much(self, whole: Listing) -> Steps[bool]:
         size = 0
-        for tool in chain(whole.tools, away):
+        for tool in whole.tools:
             yield
             size += len(render(tool, "canonical"))
             if size // _BYTES > self._budget:

@@ -72,6 +72,10 @@ async def search_tools(asking: MetaToolCall) -> str:
     if not found:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []
+    notes += [
+        f"{name} is away: calls of its tools are refused until it is back."
+        for name in finder.unreachable(found[:limit])
+    ]
     notes += gaps
     notes += skills
     return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, fitting=fitting)

@@ -123,6 +123,7 @@ class ItemPermission:
 
         Raises:
             UnknownResource, UnknownPrompt, UnknownSkill, ItemRefused: the item is denied.
+            UpstreamUnavailable: a user would be asked for a read that cannot be sent.
         """
         goes_on = request.modern and request.input_requests.claims(request.params)
         decision, guards = await self.in_conversation(found, view, request)
@@ -131,6 +132,8 @@ class ItemPermission:
         confirm = confirmers(decision, view.confirming.by)
         if goes_on:
             return ItemPermit(None, confirm, guards)
+        if found.upstream.state == "unavailable":
+            raise found.upstream.unavailable()
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
         record.rule, record.rule_source = decision.rule, decision.source

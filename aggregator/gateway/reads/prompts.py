@@ -112,7 +112,7 @@ class Prompts:
                 )
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
-        if upstream is not None and decision is not None and not upstream.listed and decision.visible:
+        if upstream is not None and decision is not None and upstream.away and decision.visible:
             raise upstream.unavailable()
         raise UnknownPrompt(name, nearest)
 

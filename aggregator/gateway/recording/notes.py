@@ -68,9 +68,8 @@ def note_failure(record: CallRecord, error: BaseException) -> None:
         record.status, record.error_code = "error", type(error).__name__
     if isinstance(error, CallRefused | NotServed) and error.blame is not None:
         record.rule, record.rule_source = error.blame
-    if isinstance(error, CallRefused | UnknownTool):
-        if error.meant is not None:
-            name_tool(record, error.meant)
+    if isinstance(error, CallRefused | UnknownTool | UpstreamError) and error.meant is not None:
+        name_tool(record, error.meant)
     elif isinstance(error, UpstreamError) and record.server is None:
         record.server = error.server
 

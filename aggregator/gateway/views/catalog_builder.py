@@ -195,12 +195,6 @@ class CatalogBuilder:
             self._held = made_of, HeldItems(tools, ItemCatalog(items), why)
         return self._held[1]
 
-    def absent(self) -> tuple[ToolRecord, ...]:
-        """Return the known tools of enabled servers that `tools` lacks."""
-        away = (one for one in self._upstreams.values() if not one.listed and one.state != "disabled")
-        known = chain.from_iterable(self._current(upstream, "tool").part.listed for upstream in away)
-        return tuple(tool for tool in known if not self._covers(tool))
-
     def _part(self, upstream: Upstream) -> ServerTools:
         part = self._current(upstream, "tool").part
         if upstream.listed or not part.tools:

@@ -40,8 +40,6 @@ class CurrentCatalog:
         # The tools of all upstreams.
         self.tools = Catalog()
         self.resources = ItemCatalog()
-        # The known tools of servers that are away; they can neither be listed nor called now.
-        self.absent: tuple[ToolRecord, ...] = ()
         # The held items: they are in no list, and cannot be called.
         self.held = HeldItems()
         self._replaced = asyncio.Event()

@@ -282,6 +282,10 @@ class Finder:
         seen = self._known_servers.all(view)
         return [self._searched(one) for one in seen] if self._unsearchable else seen
 
+    def unreachable(self, tools: Iterable[ToolRecord]) -> list[str]:
+        """Return the names of the servers of these tools to which no call can go now."""
+        return self._known_servers.unreachable(tools)
+
     def server_named(self, view: View, name: str) -> ServerSeen | None:
         """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
         seen = self._known_servers.named(view, name)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from aggregator.domain.names import loosened
+from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.cache import SnapshotCache
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.server_seen import ServerSeen, server_seen
@@ -28,6 +29,8 @@ class FailoverStatus(Protocol):
     """The servers that answer for others."""
 
     def answering(self, server: str) -> Iterable[str]: ...
+
+    def covers(self, tool: ToolRecord) -> bool: ...
 
 
 class _Seen(NamedTuple):
@@ -64,6 +67,12 @@ class KnownServers:
         seen = self._seen_by(view)
         found = (self._server(view, server, seen) for server in self._upstreams)
         return [self._with_others(view, one, seen) for one in found if one is not None]
+
+    def unreachable(self, tools: Iterable[ToolRecord]) -> list[str]:
+        """Return the names of the servers of these tools to which no call can go now, nor to one that stands in."""
+        ids = dict.fromkeys(tool.server for tool in tools if not self._failover.covers(tool))
+        away = (one for server in ids if (one := self._upstreams.get(server)) is not None and one.away)
+        return [one.config.prefix or one.config.id for one in away]
 
     def named(self, view: View, name: str) -> ServerSeen | None:
         """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
@@ -115,7 +124,7 @@ class KnownServers:
         upstream = self._upstreams[server]
         if not (
             any(server in part for part in (*seen.counts, seen.held))
-            or (upstream.config.enabled and not upstream.listed and view.might_use(upstream.config))
+            or (upstream.config.enabled and upstream.away and view.might_use(upstream.config))
         ):
             return None
         counts = (part.get(server, 0) for part in seen.counts)

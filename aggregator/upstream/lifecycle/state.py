@@ -68,7 +68,7 @@ class UpstreamState:
 
     @property
     def listed(self) -> bool:
-        """True if the tools of the upstream are listed and callable."""
+        """True if the tools of the upstream are listed, whether or not it can be reached."""
         return self.state in LISTED or (self.known and not self.closed and self.state in LISTED_IF_KNOWN)
 
     async def changed(self) -> None:
@@ -147,8 +147,8 @@ class UpstreamState:
     def _log(self, now: float) -> None:
         state, why = self.state, self.current.text_for_operator(now)
         if state == "reconnecting":
-            why += f"; its tools stay listed for {format_duration(self._config.value.limits.grace)}"
+            why += f"; calls wait for it, for {format_duration(self._config.value.limits.grace)} at most"
         elif state == "unavailable":
-            why += "; its tools are not listed until it is back"
+            why += "; its tools stay listed" if self.listed else "; its tools are not listed until it is back"
         level = logging.WARNING if state in ("reconnecting", "unavailable") else logging.INFO
         log.log(level, "server %s is %s%s", self._config.value.id, state, f": {why}" if why else "")

@@ -17,7 +17,7 @@ TABLE: Final[dict[tuple[State, Event], State]] = {
     ("ready", "lost"): "reconnecting",
     ("ready", "idle"): "stopped",
     ("ready", "stop"): "stopped",
-    # A failed attempt within the grace period changes nothing: the cached tools stay.
+    # A failed attempt within the grace period changes nothing: calls go on waiting.
     ("reconnecting", "failed"): "reconnecting",
     ("reconnecting", "connected"): "ready",
     ("reconnecting", "gave_up"): "unavailable",
@@ -36,7 +36,8 @@ STATE_MEANING: Final[dict[State, str]] = {
     "ready": "it answers",
     "reconnecting": "a working connection was lost less than `limits.grace` ago; calls wait, for at most "
     "`limits.reconnect_wait`",
-    "unavailable": "it cannot be reached; it is tried again with growing pauses",
+    "unavailable": "it cannot be reached; calls are answered at once with the reason, and it is tried again with "
+    "growing pauses",
     "stopped": "it does not run; it starts with its next call, unless the aggregator itself is ending",
     "disabled": "switched off in the configuration, by an unset variable, or by an operator",
 }
@@ -50,10 +51,10 @@ EVENT_MEANING: Final[dict[Event, str]] = {
     "stop": "the aggregator ends, or the entry was removed from the configuration",
 }
 
-# In these states the tools of an upstream are listed and callable.
+# In these states the tools of an upstream are listed.
 LISTED: Final[frozenset[State]] = frozenset({"ready", "reconnecting"})
 # In these states they are listed as far as they are known from an earlier connection.
-LISTED_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped"})
+LISTED_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped", "unavailable"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class ToolPage:
         said = f"There is no tool {name[:_NAME]!r} now."
         prefix = name.partition(".")[0]
         upstream = next((one for one in self._parts.upstreams.values() if one.config.prefix == prefix), None)
-        if upstream is not None and not upstream.listed:
+        if upstream is not None and upstream.away:
             server = upstream.config.id
             reason = server_reason(upstream, values=person.may("approver"))
             why = f": {reason[:_NAME]}" if reason else ""

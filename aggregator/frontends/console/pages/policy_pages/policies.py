@@ -208,7 +208,7 @@ class PoliciesPage:
     def _away(self, server: str) -> str:
         """Return the state of a server that has nothing to call now; empty for any other."""
         upstream = self._parts.upstreams.get(server)
-        return upstream.state if upstream is not None and not upstream.listed else ""
+        return upstream.state if upstream is not None and upstream.away else ""
 
     async def _seen(self, agent: str) -> Mapping[str, Any]:
         return await self._playground.seen_by(agent, _NAMES)
