@@ -27,6 +27,8 @@ _UNLISTED: Final = {
     "context": {"type": "integer"},
     "case": {"type": "boolean"},
     "count": {"type": "boolean"},
+    "columns": {"type": ["array", "string"], "items": {"type": "string"}},
+    "where": {"type": ["string", "object", "array"]},
 }
 
 
@@ -50,9 +52,8 @@ async def read_result(asking: MetaToolCall) -> str:
     # Of JSON, 12.0 is a whole number as well.
     numbers = ("offset", "limit", "context")
     offset, limit, context = (None if given.get(name) is None else int(given[name]) for name in numbers)
-    asked = PageRequest(
-        offset, given.get("path"), given.get("grep"), limit, context, given.get("case"), given.get("count")
-    )
+    others = {name: given.get(name) for name in ("path", "grep", "case", "count", "columns", "where")}
+    asked = PageRequest(offset=offset, limit=limit, context=context, **others)
     allowed = partial(asking.view.may_read_on, asking.resolver.catalog)
     try:
         page = await asking.keeper.page(asking.call.principal, given[_HANDLE], asked, allowed)

@@ -200,5 +200,11 @@ async def test_an_outline_comes_before_a_beginning_that_says_little(open_large: 
             assert page["content"][0]["text"].startswith(str(ITEMS[2999]["name"]))
         counted = await harness.result(host, "read_result", {"id": handle, "pattern": "Order 299", "count": "true"})
         assert counted["content"][0]["text"] == "[11 matches; searched to the end.]"
+        chosen = {"id": handle, "path": "data.items", "fields": "id", "filter": {"id": ["2998", 2999]}}
+        rows = (await harness.result(host, "read_result", chosen))["content"][0]["text"]
+        assert rows.splitlines() == ["id", "2998", "2999", "[Characters 0 to 12 of 12: the end. 2 of 3,000 rows.]"]
+        wrong = await harness.result(host, "read_result", {**chosen, "fields": "title"})
+        assert wrong["isError"]
+        assert "There is no column `title`. The columns are `id`, `name`." in wrong["content"][0]["text"]
         cased = {"handle": handle, "grep": "Order 2999", "case": True, "context": "2"}
         assert "Nothing found" in (await harness.result(host, "read_result", cased))["content"][0]["text"]

@@ -284,6 +284,8 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
             {"context": 2, "case": True, "count": False},
         ),
         ("read_result", {"id": "agr_1"}, {"handle": "agr_1"}),
+        ("read_result", {"fields": ["a"], "filter": {"a": 1}}, {"columns": ["a"], "where": {"a": 1}}),
+        ("read_result", {"select": "a, b", "where": "a = 1"}, {"columns": "a, b", "where": "a = 1"}),
         ("read_result", {"params": {"id": "agr_1"}}, {"handle": "agr_1"}),
         ("search_tools", {"arguments": {"q": "x", "limit": "3"}}, {"query": "x", "limit": 3}),
         ("search_tools", {"input": "x"}, {"input": "x"}),

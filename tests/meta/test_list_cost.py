@@ -50,7 +50,7 @@ def test_what_no_list_names_is_accepted_and_checked() -> None:
     assert "max_tokens" not in tools["search_tools"].record.definition["inputSchema"]["properties"]
     assert tools["search_tools"].accepted.version != tools["search_tools"].record.version
     assert set(tools["read_result"].accepted.definition["inputSchema"]["properties"]) == {
-        *("handle", "offset", "path", "grep", "limit", "context", "case", "count"),
+        *("handle", "offset", "path", "grep", "limit", "context", "case", "count", "columns", "where"),
     }
     assert tools["call_tool"].accepted is tools["call_tool"].record
 

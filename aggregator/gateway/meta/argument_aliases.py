@@ -29,6 +29,8 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("context_lines", "lines"), "context"),
         "case_sensitive": "case",
         "count_only": "count",
+        **dict.fromkeys(("fields", "select", "cols"), "columns"),
+        **dict.fromkeys(("filter", "condition", "conditions"), "where"),
     },
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
 }

@@ -6,7 +6,7 @@ Law: a handle refers to a stored result only. Any replica reads it, and only for
 import asyncio
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -104,6 +104,8 @@ class PageRequest:
     context: int | None = None
     case: bool | None = None
     count: bool | None = None
+    columns: Sequence[str] | str | None = None
+    where: str | Mapping[str, Any] | Sequence[Any] | None = None
 
 
 class ResultSource(NamedTuple):
@@ -211,7 +213,7 @@ class ResultKeeper:
 
         Raises:
             NoSuchResult, ResultsFull: as of `open`.
-            BadRead: there is no such path or offset, or the expression is none.
+            BadRead: there is no such path, offset or column, or an expression or condition is none.
         """
         kept = await self.open(principal, text, may_read)
         return KeptPage(await asyncio.to_thread(_page, kept, asked, self.preview_tokens), kept)

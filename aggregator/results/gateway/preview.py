@@ -103,7 +103,8 @@ def _note(found: ResultPreview, handle: str | None, keep: float) -> str:
         return f"{said} The rest is lost: ask for less, or for a part of it.]"
     return (
         f'{said} Read on with read_result {{"handle": "{handle}", "offset": {found.next}}}, or choose with `path` '
-        f"(as items[3].name) or `grep` (with context, case, count). Kept for {format_duration(keep)}.]"
+        f"(as items[3].name), `grep` (with context, case, count), or `columns`, `where` of a table. "
+        f"Kept for {format_duration(keep)}.]"
     )
 
 

@@ -1,18 +1,20 @@
-"""Pages of a kept result: by offset, by a path into its value, or by a search expression."""
+"""Pages of a kept result: by offset, by a path into its value, by rows and columns, or by a search expression."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from aggregator.domain.text.tokens import estimate
+from aggregator.results.read.conditions import json_of, row_filter_of
 from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.finding import CONTEXT_LINES, FindRequest, FoundText, find
-from aggregator.results.read.forms import Quotes, TextSpan, spans
+from aggregator.results.read.forms import Form, Quotes, TextSpan, spans
 from aggregator.results.read.page_end import page_of
 from aggregator.results.read.path import BadRead, Step, parsed, text_at
+from aggregator.results.read.table import ChosenRows, chosen, table_of
 
 __all__ = ["BadRead", "ResultPage", "read_page"]
 
@@ -51,6 +53,8 @@ def read_page(
     context: int | None = None,
     case: bool | None = None,
     count: bool | None = None,
+    columns: Sequence[str] | str | None = None,
+    where: str | Mapping[str, Any] | Sequence[Any] | None = None,
     usual: int = _USUAL,
     most: int = _MOST,
 ) -> ResultPage:
@@ -59,8 +63,9 @@ def read_page(
     `offset` counts characters of the document's text, or of the value at `path` if given, and may be negative to count
     from the end. `path` is as `items[3].name` (results/read/path.py). `grep` is a regular expression without regard to
     capitals, unless `case`; with it, the search begins at `offset`, in the value at `path` if given, and `context` is
-    the number of lines around each match; with `count` the matches are only counted. A `limit` of None means `usual`;
-    it never exceeds `most`. Takes long for a large document: call it in a thread.
+    the number of lines around each match; with `count` the matches are only counted. With `columns` or `where` the
+    text is chosen rows of a table (results/read/table.py), in the value at `path` if given, as CSV. A `limit` of None
+    means `usual`; it never exceeds `most`. Takes long for a large document: call it in a thread.
 
     Raises:
         BadRead: there is no such path or offset, or the expression is none.
@@ -71,15 +76,42 @@ def read_page(
     if steps:
         text = _value_at(document, path or "", steps)
         parts, quotes = tuple(spans(text, 0, len(text))), Quotes(text)
+    chosen_rows = ""
+    if columns or where:
+        rows = _rows(document, text if steps else None, columns or (), where or "")
+        text, chosen_rows = rows.text, f" {rows.count:,} of {rows.every:,} rows."
+        parts, quotes = (TextSpan(0, len(text), Form.CSV),), Quotes(text)
     at = _start(text, offset or 0)
-    same = " and the same path" if path else ""
+    given = [name for name, value in (("path", path), ("columns", columns), ("where", where)) if value]
+    same = f" and the same {', '.join(given)}" if given else ""
     if grep is not None:
-        path_of = partial(_path_below, path) if steps else document.path_of
+        path_of = _no_path if chosen_rows else partial(_path_below, path) if steps else document.path_of
         wanted = FindRequest(grep, CONTEXT_LINES if context is None else context, bool(case), bool(count))
         return _found(find(text, parts, quotes, path_of, wanted, at, tokens), at, len(text), same)
-    budget = tokens - estimate(_note(len(text), len(text), len(text) + 1, same)) - _JOINT
+    budget = tokens - estimate(_note(len(text), len(text), len(text) + 1, same, chosen_rows)) - _JOINT
     end = page_of(text, parts, quotes, at, budget)
-    return ResultPage(text[at:end], _note(at, end, len(text), same), end if end < len(text) else None)
+    return ResultPage(text[at:end], _note(at, end, len(text), same, chosen_rows), end if end < len(text) else None)
+
+
+def _rows(
+    document: ResultDocument,
+    at_path: str | None,
+    columns: Sequence[str] | str,
+    where: str | Mapping[str, Any] | Sequence[Any],
+) -> ChosenRows:
+    """Return the chosen rows of a document, or of the text at a path."""
+    condition = row_filter_of(where)
+    if isinstance(columns, str):
+        columns = found if isinstance(found := json_of(columns), list) else columns.split(",")
+    names = [stripped for name in columns if (stripped := str(name).strip()) and stripped != "*"]
+    value = at_path
+    if value is None:
+        value = document.text if document.data is msgspec.UNSET else document.data
+    return chosen(table_of(value), names, condition)
+
+
+def _no_path(span: TextSpan) -> None:
+    """Return no path: chosen rows are no part of the value."""
 
 
 def _value_at(document: ResultDocument, path: str, steps: Sequence[Step]) -> str:
@@ -100,10 +132,10 @@ def _start(text: str, offset: int) -> int:
     return at
 
 
-def _note(at: int, end: int, every: int, same: str) -> str:
+def _note(at: int, end: int, every: int, same: str, chosen_rows: str = "") -> str:
     if end >= every:
-        return f"[Characters {at:,} to {end:,} of {every:,}: the end.]"
-    return f"[Characters {at:,} to {end:,} of {every:,}. Read on with offset={end}{same}.]"
+        return f"[Characters {at:,} to {end:,} of {every:,}: the end.{chosen_rows}]"
+    return f"[Characters {at:,} to {end:,} of {every:,}.{chosen_rows} Read on with offset={end}{same}.]"
 
 
 def _found(finding: FoundText, at: int, every: int, same: str) -> ResultPage:

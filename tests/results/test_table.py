@@ -1,0 +1,197 @@
+"""`columns` and `where` of a large result: every form of a table, conditions as models write them, and refusals."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.results.read.conditions import WHERE_AT_MOST, row_filter_of
+from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.path import BadRead
+from aggregator.results.read.read import read_page
+
+ISSUES = [
+    {"id": 1, "title": "Login fails", "state": "open", "stars": 3, "author": {"login": "ada"}, "labels": ["bug"]},
+    {"id": 2, "title": "Docs, please", "state": "closed", "stars": 12, "author": {"login": "bob"}, "labels": []},
+    {"id": 3, "title": "Search is slow", "state": "Open", "stars": 40, "author": {"login": "Ada"}, "labels": None},
+]
+COLUMNAR = {name: [issue[name] for issue in ISSUES] for name in ("id", "title", "state", "stars")}
+CSV = 'id,title,state,stars\n1,Login fails,open,3\n2,"Docs, please",closed,12\n3,Search is slow,Open,40\n'
+LISTS = [list(COLUMNAR), *([issue[name] for name in COLUMNAR] for issue in ISSUES)]
+APART = {"columns": [{"name": name, "type": "x"} for name in COLUMNAR], "rows": LISTS[1:]}
+
+
+def document(value: Any) -> ResultDocument:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return ResultDocument.of({"content": [{"type": "text", "text": text}]})
+
+
+def read(value: Any, **asked: Any) -> list[str]:
+    """The rows of a page, without the note."""
+    return read_page(document(value), **asked).body.splitlines()
+
+
+def ids(where: Any, value: Any = ISSUES) -> list[str]:
+    return read(value, columns="id", where=where)[1:]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ISSUES,
+        {"total": 3, "items": ISSUES, "other": [{"a": 1}]},
+        COLUMNAR,
+        {"data": COLUMNAR},
+        LISTS,
+        APART,
+        {"result": APART},
+        CSV,
+        CSV.replace(",", ";").replace("Docs;", "Docs,"),
+        CSV.replace('"Docs, please"', "Docs").replace(",", "\t"),
+        "\n".join(map(json.dumps, ISSUES)),
+        {"body": json.dumps(ISSUES)},
+    ],
+    ids=["records", "within", "columns", "columns within", "lists", "apart", "apart within", "csv", "semicolons",
+         "tabs", "lines", "in a text"],
+)  # fmt: skip
+def test_every_form_of_a_table(value: Any) -> None:
+    """Proves: C9. The same rows, whichever form a server chose."""
+    page = read_page(document(value), columns=["stars", "ID"], where="state = open")
+    assert page.body.splitlines() == ["stars,id", "3,1", "40,3"]
+    assert " 2 of 3 rows." in page.note
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("state = open", "13"),
+        ("state=='open'", "13"),
+        ('"state" is "open" and stars > 3', "3"),
+        ("state is not open", "2"),
+        ("state != open && stars >= 12", "2"),
+        ("stars < 12 or stars > 12", "13"),
+        ("stars <= 3 || id = 2", "12"),
+        ("stars > 9", "23"),
+        ("id = 1 or id = 2 and state = open", "1"),
+        ("title ~ LOGIN", "1"),
+        ("title contains 'docs, p'", "2"),
+        ("title not contains i", "2"),
+        ("title !~ slow", "12"),
+        ("id in (1, 3)", "13"),
+        ("state in ('closed')", "2"),
+        ("author.login = ada", "13"),
+        ("labels[0] = bug", "1"),
+        ("labels is null", "3"),
+        ("labels is not null", "12"),
+        ("title = Search is slow", "3"),
+        ({"state": "open", "stars": 40}, "3"),
+        ({"id": [1, 2]}, "12"),
+        ({"labels": None}, "3"),
+        ({"stars": {">": 3, "$lte": 40}}, "23"),
+        ({"id": {"in": [1, 3]}, "title": {"contains": "slow"}}, "3"),
+        ('{"state": "closed"}', "2"),
+        (["state = open", {"id": 3}], "3"),
+        (["id = 1 or id = 3", "state = open or state = closed"], "13"),
+        ("title > m", "3"),
+        ("title > 5", ""),
+    ],
+)  # fmt: skip
+def test_conditions(where: Any, found: str) -> None:
+    """Proves: C9. Numbers as numbers, texts without regard to capitals, `and` before `or`."""
+    assert "".join(ids(where)) == found
+
+
+def test_columns_in_any_form() -> None:
+    """Proves: F5. A list, its JSON text, or names between commas; all of them for none and for `*`."""
+    for columns in (["id", "stars"], '["id", "stars"]', "id, stars", "ID,Stars"):
+        assert read(ISSUES, columns=columns, where="id = 3") == ["id,stars", "3,40"]
+    for everything in (None, "*", []):
+        assert read(COLUMNAR, columns=everything, where="id = 2") == [
+            "id,title,state,stars",
+            '2,"Docs, please",closed,12',
+        ]
+
+
+def test_identifiers_are_compared_exactly() -> None:
+    rows = [{"id": 9007199254740993, "zip": "01234"}, {"id": 9007199254740992, "zip": "1234"}]
+    assert ids("id = 9007199254740993", rows) == ["9007199254740993"]
+    assert ids("zip = 1234", rows) == ["9007199254740992"]
+    assert ids({"id": 9007199254740992}, rows) == ["9007199254740992"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"columns": ["stat"]}, "There is no column `stat`. The columns are `id`, `title`"),
+        ({"where": "nope = 1"}, "There is no column `nope`"),
+        ({"where": "state open"}, "`where` cannot be read at `state open`"),
+        ({"where": "state = "}, "lacks a value"),
+        ({"where": "state = open and "}, "ends with `and`"),
+        ({"where": "stars > (1, 2)"}, "takes one value"),
+        ({"where": {"state": {"a": 1}}}, "`state` in `where` cannot be read at `a`"),
+        ({"where": {"state": {"in": 1}}}, "`state` in `where` cannot be read at `in`"),
+        ({"where": [3]}, "`where` is as"),
+        ({"where": "a" * WHERE_AT_MOST + "= 1"}, "at most 1,000 characters"),
+        ({"where": " or ".join(["id = 1"] * 31)}, "at most 30 comparisons"),
+        ({"columns": ["id"] * 101}, "at most 100 names"),
+        ({"columns": "id", "path": "[0].id"}, "There is no table"),
+    ],
+)
+def test_what_cannot_be_chosen(asked: dict[str, Any], said: str) -> None:
+    """Proves: E10. The error names what is there, or the form that is wanted."""
+    with pytest.raises(BadRead) as refused:
+        read(ISSUES, **asked)
+    assert said in str(refused.value)
+
+
+def test_a_text_that_is_no_table() -> None:
+    for text in (
+        "Only words.\nAnd more, of them.",
+        "",
+        "{}",
+        "[1, 2, 3]",
+        '{"a": [1], "b": [1, 2]}',
+        "[[1, 2], [3, 4]]",
+    ):
+        with pytest.raises(BadRead, match="There is no table"):
+            read(text, columns="id")
+
+
+def test_a_path_leads_to_the_table_and_pages_go_on() -> None:
+    """Proves: C9. What is repeated is named, and the pages together are the whole."""
+    value = {"a": {"rows": [{"id": number, "of": "x" * 20} for number in range(400)]}, "b": ISSUES}
+    asked: dict[str, Any] = {"path": "a.rows", "columns": "id, of", "where": "id >= 100", "limit": 300}
+    page, body = read_page(document(value), **asked), ""
+    assert "and the same path, columns, where.]" in page.note
+    assert " 300 of 400 rows." in page.note
+    while True:
+        body += page.body
+        if page.next is None:
+            break
+        page = read_page(document(value), **asked, offset=page.next)
+    assert body.splitlines() == ["id,of", *(f"{number},{'x' * 20}" for number in range(100, 400))]
+
+
+def test_an_expression_searches_the_chosen_rows() -> None:
+    page = read_page(document(ISSUES), columns="title", where="state = open", grep="docs|slow")
+    assert "> Search is slow" in page.body
+    assert "Docs" not in page.body
+    assert "path" not in page.body
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text()
+ROWS = st.lists(
+    st.dictionaries(st.sampled_from(["id", "a"]), LEAVES, max_size=2) | st.lists(LEAVES, max_size=3), max_size=4
+)
+VALUES = LEAVES | ROWS | st.dictionaries(st.text(), LEAVES | ROWS, max_size=4)
+
+
+@given(VALUES, st.text(max_size=30), st.text(max_size=30))
+def test_no_value_and_no_words_make_a_traceback(value: Any, columns: str, where: str) -> None:
+    """Proves: E10. An answer, or a refusal in words."""
+    with suppress(BadRead):
+        row_filter_of(where)
+        assert read_page(document(value), columns=columns or "id", where=where).note
