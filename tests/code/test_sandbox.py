@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import statistics
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -16,7 +17,7 @@ import pytest
 from aggregator.code.sandbox.bounds import MODULES, CallFailed, ProgramLimits, TooManyPrograms, check_installed
 from aggregator.code.sandbox.code_run import MOST_PRINTED
 from aggregator.code.sandbox.outcome import Outcome, failure_text, value_text
-from aggregator.code.sandbox.prelude import FunctionCall, awaits, program_of
+from aggregator.code.sandbox.prelude import FunctionCall, awaits, masked, program_of
 from aggregator.code.sandbox.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
 from aggregator.domain.errors import OperatorError
 from tests.polling import until
@@ -438,7 +439,76 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_makes_a_program_awaited(code: str, awaited: bool) -> None:
     """The word in a comment or a text does not count, and looking for it takes linear time."""
-    assert awaits(code) is awaited
+    assert awaits(masked(code)) is awaited
+
+
+VALUES: Final = [3, 1, 4, 1, 5, 9, 2, 6]
+OTHERS: Final = [2.5, 0.5, 4.25, 1, 5, 8, 2, 7]
+FIGURES: Final = (
+    *("mean", "fmean", "median", "median_low", "median_high", "mode", "multimode", "stdev", "pstdev", "variance"),
+    *("pvariance", "geometric_mean", "harmonic_mean", "quantiles"),
+)
+
+
+@pytest.mark.parametrize("data", [VALUES, OTHERS, [1, 2], [2, 2, 4]], ids=str)
+async def test_statistics_are_those_of_python(sandbox: Sandbox, functions: Functions, data: list[float]) -> None:
+    """Proves: F5. Each function of the module gives what a model expects of it."""
+    code = f"import statistics as s\ndata = {data}\n[{', '.join(f's.{name}(data)' for name in FIGURES)}]"
+    found = json.loads((await run(sandbox, code, functions)).text)
+    expected = [getattr(statistics, name)(data) for name in FIGURES]
+    assert found == [pytest.approx(one) for one in expected]
+
+
+async def test_statistics_of_pairs_and_parts(sandbox: Sandbox, functions: Functions) -> None:
+    code = f"""from statistics import (correlation, covariance as cov,
+    quantiles, fmean)
+a, b = {VALUES}, {OTHERS}
+[correlation(a, b), cov(a, b), *quantiles(a, n=10, method="inclusive"), *quantiles(a, n=10), fmean(a, weights=b)]"""
+    found = json.loads((await run(sandbox, code, functions)).text)
+    tenths = [*statistics.quantiles(VALUES, n=10, method="inclusive"), *statistics.quantiles(VALUES, n=10)]
+    pairs = [statistics.correlation(VALUES, OTHERS), statistics.covariance(VALUES, OTHERS)]
+    assert found == pytest.approx([*pairs, *tenths, statistics.fmean(VALUES, OTHERS)])
+
+
+READS: Final = "[f.read(1), f.readline(), f.readline(), f.tell(), f.seek(0), f.readlines(), f.read()]"
+WRITES: Final = "f.write('X'); f.seek(0, 2); f.writelines(['d', 'e']); f.truncate(4); f.getvalue()"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import csv, io\nlist(csv.DictReader(io.StringIO('a,b\\n1,2\\n')))", '[{"a": "1", "b": "2"}]'),
+        ("from io import StringIO as S  # io\nimport csv\nf = S()\ncsv.writer(f).writerow(['a,b', 1])\nf.getvalue()",
+         '"a,b",1'),
+        (f"import io\nwith io.StringIO('x\\ny\\nz') as f:\n    r = {READS}\nr",
+         '["x", "\\n", "y\\n", 4, 0, ["x\\n", "y\\n", "z"], ""]'),
+        (f"import io\nf = io.StringIO('abc')\n{WRITES}", "Xbcd"),
+        ("if True: import io; x = io.StringIO('a').read()\nx", "a"),
+        ("def f():\n    import statistics, json\n    return json.dumps(statistics.mean([1, 2]))\nf()", "1.5"),
+        ('x = """\nimport io\n"""\nx', "import io"),
+        ("import statistics\ntry:\n    statistics.mean([])\nexcept statistics.StatisticsError as e:\n    x = str(e)\nx",
+         "mean requires at least 1 data point"),
+    ],
+)  # fmt: skip
+async def test_texts_as_files_and_imports_anywhere(
+    sandbox: Sandbox, functions: Functions, code: str, text: str
+) -> None:
+    """Proves: F5. Imports of the modules that the interpreter lacks, wherever they stand, and never within a text."""
+    assert (await run(sandbox, code, functions)).text.strip() == text
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import io\n\nio.BytesIO()",
+         "  line 3\n    io.BytesIO()\nAttributeError: '_Io' object has no attribute 'BytesIO'. Of io"),
+        ("from statistics import (\n  NormalDist,\n)\n1 / 0", "Compute it with sum, sorted and math."),
+        ("from statistics import (\n  mean,\n)\n1 / 0", "  line 4\n    1 / 0\nZeroDivisionError"),
+    ],
+)  # fmt: skip
+async def test_what_the_modules_lack(sandbox: Sandbox, functions: Functions, code: str, said: str) -> None:
+    """Proves: E10. The error tells what is there, and lines keep their numbers."""
+    assert said in (await run(sandbox, code, functions)).text
 
 
 def test_the_words_of_an_outcome() -> None:

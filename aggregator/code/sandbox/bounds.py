@@ -12,7 +12,7 @@ from aggregator.domain.errors import OperatorError
 # The modules that a program can import.
 MODULES: Final = (
     *("asyncio", "base64", "bisect", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "functools"),
-    *("hashlib", "itertools", "json", "math", "random", "re", "time", "typing", "unicodedata"),
+    *("hashlib", "io", "itertools", "json", "math", "random", "re", "statistics", "time", "typing", "unicodedata"),
 )
 
 

@@ -18,8 +18,19 @@ from pydantic_monty import (
 )
 
 from aggregator.code.sandbox.bounds import CallFailed, ProgramFunctions, ProgramLimits
+from aggregator.code.sandbox.modules import with_modules
 from aggregator.code.sandbox.outcome import Outcome, failure_text, value_text
-from aggregator.code.sandbox.prelude import CALLS_LEFT, LATER, NOW, BadCall, awaits, prelude_for, program_of, read_call
+from aggregator.code.sandbox.prelude import (
+    CALLS_LEFT,
+    LATER,
+    NOW,
+    BadCall,
+    awaits,
+    masked,
+    prelude_for,
+    program_of,
+    read_call,
+)
 from aggregator.code.sandbox.process_bounds import bound_process
 from aggregator.code.sandbox.remedies import with_remedy
 from aggregator.domain.bounds.tasks import Tasks
@@ -87,12 +98,12 @@ class CodeRun:
             }
         )
         names = {NOW: _outside, LATER: _outside}
-        code, awaited = await asyncio.to_thread(_read, code)
+        code, awaited, modules = await asyncio.to_thread(_read, code)
         try:
             async with session:
                 if session.worker_pid is not None:
                     bound_process(session.worker_pid, limits)
-                await session.feed_run(prelude_for(awaited), external_lookup=names)
+                await session.feed_run(prelude_for(awaited) + modules, external_lookup=names)
                 snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
                 value = await self._to_the_end(snapshot)
                 left = await session.feed_run(CALLS_LEFT, print_callback=on_print) if awaited else 0
@@ -172,10 +183,12 @@ def _outside(text: str) -> str:
     raise NotImplementedError
 
 
-def _read(written: str) -> tuple[str, bool]:
-    """Return a program, and whether `await` stands in it."""
+def _read(written: str) -> tuple[str, bool, str]:
+    """Return a program, whether `await` stands in it, and the source of modules that it imports."""
     code = program_of(written)
-    return code, awaits(code)
+    without_texts = masked(code)
+    code, modules = with_modules(code, without_texts)
+    return code, awaits(without_texts), modules
 
 
 def _never_made(left: Any) -> str:

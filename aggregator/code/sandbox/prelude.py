@@ -19,6 +19,7 @@ _LITERALS: Final = re.compile(
     r"'(?:[^'\\\n]|\\.)*'|#[^\n]*",
     re.DOTALL,
 )
+_NOT_LINE_END: Final = re.compile(r"[^\n]")
 _AWAIT: Final = re.compile(r"\bawait\b")
 
 _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
@@ -100,9 +101,14 @@ def program_of(written: str) -> str:
     return dedent(code) if first[:1] in (" ", "\t") else code
 
 
-def awaits(code: str) -> bool:
-    """Return whether `await` stands in a program, outside texts and comments."""
-    return _AWAIT.search(_LITERALS.sub(" ", code)) is not None
+def masked(code: str) -> str:
+    """Return a program with blanks for its texts and comments, of the same length and lines."""
+    return _LITERALS.sub(lambda literal: _NOT_LINE_END.sub(" ", literal[0]), code)
+
+
+def awaits(masked_code: str) -> bool:
+    """Return whether `await` stands in a masked program."""
+    return _AWAIT.search(masked_code) is not None
 
 
 def prelude_for(awaited: bool) -> str:

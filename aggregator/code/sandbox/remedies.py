@@ -46,6 +46,8 @@ _REMEDIES: Final = tuple(
         (r"^NotImplementedError: .* yield expressions", "Fill a list and return it."),
         (r"^NotImplementedError: .* the 'del' statement", "Use .pop(key), or set it to None."),
         (r"^TypeError: JSONEncoder.* 'default'", "Make texts of such values first, with str(value)."),
+        (r"^AttributeError: '_Io' object has", "Of io there is StringIO."),
+        (r"^AttributeError: '_Statistics' object has", "Compute it with sum, sorted and math."),
         (r"^(Type|Attribute)Error: .*(coroutine|can't be awaited|an awaitable is required)", _AWAIT_EACH),
         (r"^TypeError: string indices must|^AttributeError: '(str|dict|list)' object has no", _RESULT),
         (r"^KeyError: '?(content|structuredContent|result|isError)'?$", _RESULT),
