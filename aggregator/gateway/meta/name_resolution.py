@@ -51,6 +51,7 @@ class WrittenNames:
         self._finder = finder
         self._resolver = resolver
         self._view = view
+        self._spellings: dict[str, list[str]] = {}
 
     async def read(self, name: str) -> ResolvedTools:
         """Return every tool that a name may stand for: the one whose name it is, else all that it fits loosely."""
@@ -84,6 +85,12 @@ class WrittenNames:
 
     def spellings(self, name: str) -> list[str]:
         """Return the written name, without decoration, and without a host's prefix if that is no server of ours."""
+        known = self._spellings.get(name)
+        if known is None:
+            known = self._spellings[name] = self._spelled(name)
+        return known
+
+    def _spelled(self, name: str) -> list[str]:
         bare = _bare(name)
         short = without_host_prefix(bare)
         found = [name, bare]
