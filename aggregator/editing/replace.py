@@ -121,7 +121,7 @@ def _written(target: Path, content: bytes, like: os.stat_result | None) -> Path:
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            if like is not None and hasattr(os, "fchown"):
+            if like is not None and sys.platform != "win32":
                 if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
                     with suppress(PermissionError):
                         os.fchown(file.fileno(), like.st_uid, like.st_gid)

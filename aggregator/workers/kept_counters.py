@@ -5,6 +5,7 @@ Rule: a worker writes its counters before it reports them; the text stays whole 
 
 import os
 import struct
+import sys
 import zlib
 from typing import Final
 
@@ -30,6 +31,8 @@ class KeptCounters:
 
     def keep(self, line: int, text: bytes) -> bool:
         """Replace the last text; only the worker of that line may. Return False if the text is too long."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         if len(text) > _HALF - _HEAD.size:
             return False
         numbers = [self._half(line, half)[0] for half in (0, 1)]
@@ -43,6 +46,8 @@ class KeptCounters:
         return max(self._half(line, 0), self._half(line, 1))[1]
 
     def _half(self, line: int, half: int) -> tuple[int, bytes]:
+        if sys.platform == "win32":
+            raise NotImplementedError
         start = self._start(line, half)
         number, length, checksum = _HEAD.unpack(os.pread(self._file, _HEAD.size, start))
         text = os.pread(self._file, length, start + _HEAD.size) if length < _HALF else b""

@@ -5,6 +5,7 @@ Rule: each message fits one packet of the pair, so that a line comes whole, with
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -42,6 +43,8 @@ def send(to: socket.socket, word: str, listening: socket.socket | None = None, *
     Raises:
         OSError: the other process has ended.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError
     line = json.dumps({"is": word, **more}).encode() + b"\n"
     if listening is None:
         to.sendall(line)
@@ -55,5 +58,7 @@ def receive(end: socket.socket) -> tuple[bytes, list[int]]:
     Raises:
         OSError: nothing can be read now, or the other process has ended.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError
     data, descriptors, _, _ = socket.recv_fds(end, _MOST, 4)
     return data, descriptors

@@ -35,7 +35,11 @@ SETTLE_AFTER: Final = 30
 STEADY: Final = 10.0
 LONGEST_PAUSE: Final = 30.0
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
+if sys.platform != "win32":
+    _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
+else:
+    # There are no workers: the command line says so before this module is used.
+    _SIGNALS: Final[tuple[signal.Signals, ...]] = ()
 
 
 class WorkerProcess:
@@ -198,6 +202,8 @@ class WorkerSupervisor:
     # -- signals
 
     def _signalled(self, number: int) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         if number in (signal.SIGTERM, signal.SIGINT) or (
             number == signal.SIGHUP and self._on_terminal and not _on_terminal()
         ):
@@ -211,6 +217,8 @@ class WorkerSupervisor:
 
     def _end(self) -> None:
         """Order every worker to drain and end; the second time without waiting, the third time at once."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         self._told += 1
         self._due.clear()
         self._rolling.clear()
@@ -308,6 +316,8 @@ class WorkerSupervisor:
                 self._again(number, f"cannot be started ({_why(error)})", failures)
 
     def _look(self) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         self._start_due()
         for worker in self._workers:
             worker.look()

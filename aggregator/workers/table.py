@@ -19,7 +19,7 @@ _FIELD: Final = struct.Struct("=q")
 def make_table_file(lines: int) -> int:
     """Return the descriptor of a file that child processes may inherit: an empty table, and room for counters."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("workers")
+        descriptor: int = os.memfd_create("workers")
     else:
         # As `tempfile` does, which takes 2 MiB of memory to import.
         path = f"{os.environ.get('TMPDIR', '/tmp')}/aggregator-{os.urandom(12).hex()}"  # noqa: S108

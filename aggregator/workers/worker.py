@@ -66,7 +66,7 @@ class InheritedWorker:
     async def run(self, reload: Action, stop: Action, drain_seconds: float) -> None:
         """Report and follow orders until cancelled."""
         loop = asyncio.get_running_loop()
-        if hasattr(signal, "SIGUSR1"):
+        if sys.platform != "win32":
             faulthandler.register(signal.SIGUSR1, all_threads=True)
         acts = {orders.RELOAD: reload, orders.HAND_OVER: self.handing_over.set}
         # A thread of its own: it also ends a process whose event loop hangs.
@@ -79,6 +79,8 @@ class InheritedWorker:
     def _obey(
         self, loop: asyncio.AbstractEventLoop, acts: MutableMapping[str, Action], stop: Action, patience: float
     ) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError
         reader = orders.OrderReader()
         try:
             while data := orders.receive(self._end)[0]:

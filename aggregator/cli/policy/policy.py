@@ -297,7 +297,7 @@ def _running(missing: ConfigMissing) -> Path:
     file = told.get("file") if isinstance(told, dict) else None
     if not isinstance(file, str) or not os.path.isabs(file):
         raise missing
-    if os.name == "posix" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
+    if sys.platform != "win32" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
         raise ConfigMissing(f"{missing} The aggregator at {base} has {file!r}, which is not a file of yours.")
     say(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
     return Path(file)

@@ -21,6 +21,8 @@ def operator() -> str:
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, ImportError, OSError):
+        if sys.platform == "win32":
+            return "cli"
         return f"cli:{os.getuid()}"
 
 

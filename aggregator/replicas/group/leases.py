@@ -29,7 +29,9 @@ def awake_and_asleep() -> float:
     """Return the seconds of a clock that also runs while the machine sleeps, if the system has one."""
     if sys.platform == "darwin":
         return time.clock_gettime(time.CLOCK_MONOTONIC)
-    return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
+    if sys.platform == "win32" or _BOOTTIME is None:
+        return time.monotonic()
+    return time.clock_gettime(_BOOTTIME)
 
 
 _BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)

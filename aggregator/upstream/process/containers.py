@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -155,7 +156,7 @@ def _base() -> Path:
 
 def _lock(folder: Path) -> int | None:
     """Return a handle that holds the lock of a folder; None where another process holds it, or there are no locks."""
-    if fcntl is None:
+    if sys.platform == "win32" or fcntl is None:
         return None
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

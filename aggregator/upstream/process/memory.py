@@ -6,6 +6,7 @@ in the middle of a start. So the memory in use is measured, and a group over its
 
 import asyncio
 import os
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,8 @@ def can_measure() -> bool:
 
 
 def _by_group() -> dict[int, int]:
+    if sys.platform == "win32":
+        raise NotImplementedError
     page = os.sysconf("SC_PAGE_SIZE")
     by_group: dict[int, int] = defaultdict(int)
     for name in os.listdir(_PROC):

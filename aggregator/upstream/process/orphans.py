@@ -5,6 +5,7 @@ Rule: one reading of `/proc` serves all that waited before it began, so that man
 
 import asyncio
 import signal
+import sys
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -27,6 +28,8 @@ class Orphans:
 
     async def end(self, mark: str, grace: float) -> int:
         """Terminate every process that carries `mark`, kill it `grace` seconds later; return how many there were."""
+        if sys.platform == "win32":
+            raise NotImplementedError
         found = await self._carrying(mark)
         signal_each(found, signal.SIGTERM)
         with suppress(TimeoutError):

@@ -32,6 +32,8 @@ _ROUNDS = 3
 
 
 def main() -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     groups: set[int] = set()
@@ -108,6 +110,8 @@ def sweep(mark: str, grace: float) -> int:
 
     Takes at most `grace` seconds.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError
     found = marked(mark)
     signal_each(found, signal.SIGTERM)
     deadline = time.monotonic() + grace
@@ -156,6 +160,8 @@ def signal_each(processes: list[int], number: int) -> None:
 
 def _signal_all(groups: set[int], number: int) -> bool:
     """Send a signal to every group; return True if any still had a member."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     alive = False
     for group in groups:
         try:
