@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("replicas", "workers", "oauth"),
     ("config", "storage", "wire"),
     ("redaction", "editing", "secret_sources"),
-    ("domain",),
+    ("domain", "system"),
 )
 
 # The same inside each package that has subpackages: rows of its subpackages and modules, top to bottom. "." stands for

@@ -1,4 +1,5 @@
-"""The three lanes of the suite: `short` is what everyone runs, `long` a few files, `full` what `short` thins out.
+"""The lanes of the suite: `short` is what everyone runs, `long` a few files, `full` what `short` thins out, and
+`windows` a part of the suite with the package as on Windows (`tests/windows/likeness.py`).
 
 Files of the long lane start many processes, or wait for what takes seconds by its nature. The short lane runs a part of
 each product and fewer examples of each law: of a test with three axes or more it takes rows that hold every pair of
@@ -66,9 +67,20 @@ LONG: Final = frozenset(
         "secrets/test_rotation.py",
         "server_requests/test_both_eras.py",
         "storage/test_approvals_together.py",
+        "windows/test_every_module.py",
+        "windows/test_journeys.py",
     }
 )
 
+# Files and folders of the lane `windows`: the journeys of both frontends, and programs that are started and ended.
+WINDOWS: Final = frozenset(
+    {
+        "end_to_end/test_http_frontend.py",
+        "end_to_end/test_lists.py",
+        "faults/test_stdio_end.py",
+        "windows/",
+    }
+)
 
 # The mark of parameters that `rows_of_lane` chose.
 THINNED: Final = pytest.mark.thinned
@@ -78,13 +90,13 @@ Row = TypeVar("Row", bound=tuple[Hashable, ...])
 
 def add_option(parser: pytest.Parser) -> None:
     """Add `--lane`."""
-    lanes = ("short", "long", "full")
+    lanes = ("short", "long", "full", "windows")
     parser.addoption("--lane", choices=lanes, help="run one lane of the suite only (tests/lanes.py)")
 
 
 def choose_examples(config: pytest.Config) -> None:
     """Choose how many examples laws are tried with, before modules of tests are imported."""
-    laws.load_profile(short=config.getoption("--lane") == "short")
+    laws.load_profile(short=config.getoption("--lane") in ("short", "windows"))
 
 
 def is_elsewhere(path: Path, config: pytest.Config) -> bool:
@@ -94,6 +106,10 @@ def is_elsewhere(path: Path, config: pytest.Config) -> bool:
     if lane is None or path in _named(config) or not path.is_relative_to(tests):
         return False
     below, long = path.relative_to(tests).as_posix(), _long_unless_named(config)
+    if lane == "windows":
+        if path.is_dir():
+            return below != "." and not any(f"{name}/".startswith(f"{below}/") for name in WINDOWS)
+        return not is_long(below, WINDOWS)
     if path.is_dir():
         if lane == "long":
             return below != "." and not any(f"{name}/".startswith(f"{below}/") for name in LONG)
@@ -114,7 +130,9 @@ def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
     paths = {item.path for item in items}
     of_long_lane = {path for path in paths if is_long(path.relative_to(tests).as_posix(), long)}
     for item in items:
-        if item.path in of_long_lane:
+        if lane == "windows":
+            is_ours = item not in thinned
+        elif item.path in of_long_lane:
             is_ours = lane == "long"
         elif lane == "full":
             is_law = bool(is_hypothesis_test(getattr(item, "obj", None)))
@@ -129,8 +147,8 @@ def keep_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
 def rows_of_lane(config: pytest.Config, rows: Sequence[Row]) -> list[Row]:
     """Return the rows of a product that the lane runs, for a test which makes parameters of them, marked `THINNED`."""
     lane = config.getoption("--lane")
-    chosen = set(cover(rows)) if lane in ("short", "full") else set()
-    return [row for position, row in enumerate(rows) if (position in chosen) == (lane == "short")]
+    chosen = set(cover(rows)) if lane in ("short", "full", "windows") else set()
+    return [row for position, row in enumerate(rows) if (position in chosen) == (lane in ("short", "windows"))]
 
 
 def is_long(path: str, long: Collection[str] = LONG) -> bool:

@@ -73,6 +73,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "sessions": _area("frontends/web/sessions", "replicas/test_sessions.py tokens unit end_to_end"),
     "skills": _area("skills", "skills search"),
     "storage": _area("storage", "storage postgres audit"),
+    "system": _area("system", "windows supervision secrets"),
     "telemetry": _area("telemetry app/telemetry.py", "telemetry observability benchmarks"),
     "tokens": _area("identity/tokens", "tokens authorization"),
     "upstream": _area("upstream", "supervision faults failover server_requests operating passthrough"),

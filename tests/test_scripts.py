@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from tests.lanes import LONG
+from tests.lanes import LONG, WINDOWS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYTHONS: Final = ROOT / "scripts" / "pythons"
@@ -40,9 +40,10 @@ def test_no_version_is_promised_that_is_not_tested() -> None:
 
 def test_ci_runs_what_the_readme_says_and_every_python() -> None:
     called = re.findall(r"^sh (scripts/\w+)", CI, re.MULTILINE)
-    assert called == [*["scripts/test"] * 3, "scripts/lint", "scripts/pythons", "scripts/conformance"]
+    assert called == [*["scripts/test"] * 4, "scripts/lint", "scripts/pythons", "scripts/conformance"]
     assert "sh scripts/test --lane long ||" in CI
     assert "sh scripts/test --lane full ||" in CI
+    assert "sh scripts/test --lane windows ||" in CI
     assert "\nsh scripts/test\n" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -50,6 +51,13 @@ def test_the_long_lane_names_files_that_are_there() -> None:
     tests = ROOT / "tests"
     assert not {
         path for path in LONG if not ((tests / path).is_dir() if path.endswith("/") else (tests / path).is_file())
+    }
+
+
+def test_the_lane_of_windows_names_files_that_are_there() -> None:
+    tests = ROOT / "tests"
+    assert not {
+        path for path in WINDOWS if not ((tests / path).is_dir() if path.endswith("/") else (tests / path).is_file())
     }
 
 

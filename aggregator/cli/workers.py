@@ -1,6 +1,6 @@
 """`aggregator serve --workers N`: starts the workers and keeps them running; loads no gateway itself."""
 
-import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ def run(
         from aggregator.cli import serve
 
         return serve.run(path, host, port, names, None, log_level, log_json)
-    if os.name != "posix":
-        raise OperatorError("There are no workers on this platform: leave out --workers.")
+    if sys.platform == "win32":
+        raise OperatorError("--workers needs a POSIX system, such as Linux or macOS: leave it out here.")
     given = {"--config": path, "--host": host, "--port": port, "--names": names, "--log-level": log_level}
     command = [word for name, value in given.items() if value is not None for word in _words(name, str(value))]
     start_logging(log_level or "info", log_json, ())

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from ssl import SSLContext
@@ -59,6 +60,8 @@ class Acceptor:
         self._count: Callable[[], int] = int
         self._ssl: SSLContext | None = None
         self._tasks = Tasks("the acceptor")
+        self._taking = Tasks("the taking of connections")
+        self._waiting: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._waits = False
 
@@ -75,7 +78,7 @@ class Acceptor:
         self._bound.setblocking(False)
         if self._worker is not None:
             self._worker.accept(True)
-        asyncio.get_running_loop().add_reader(self._bound.fileno(), self._ready)
+        self._start_reading()
 
     def close(self) -> None:
         """Take no further connections; the port is closed once each worker, and the supervisor, has done so."""
@@ -93,6 +96,7 @@ class Acceptor:
 
     async def wait_closed(self) -> None:
         """Give up the connections that have not begun."""
+        await self._taking.cancel()
         await self._tasks.cancel()
 
     def report(self) -> None:
@@ -140,14 +144,37 @@ class Acceptor:
                 raise
             self._wait_for_room()
             return False
+        self._take(taken, address, self._make)
+        return True
+
+    async def _take_each(self) -> None:
+        """Take connections on a loop that waits for the end of an accept, and not for a socket: that of Windows."""
+        loop = asyncio.get_running_loop()
+        while self._make is not None:
+            if self.admission.is_full(self._bound.fileno()):
+                self._wait_for_room()
+                return
+            try:
+                taken, address = await loop.sock_accept(self._bound)
+            except OSError as error:
+                # The host left before it was accepted, the system is at a limit, or the socket was closed.
+                log.debug("a connection was not accepted: %s", error)
+                if self._make is not None:
+                    self._pause(_LEFT_FOR if error.errno not in _NO_ROOM else _NO_ROOM_FOR)
+                return
+            if self._make is None:
+                taken.close()
+                return
+            self._take(taken, address, self._make)
+
+    def _take(self, taken: socket.socket, address: object, make: Callable[[], asyncio.Protocol]) -> None:
         taken.setblocking(False)
         sender = str(address[0]) if isinstance(address, tuple) else ""
         if self.admission.has_share_left(sender):
-            self._tasks.start(self._begin(taken, self._make, sender))
+            self._tasks.start(self._begin(taken, make, sender))
             self.report()
         else:
             self._refuse(taken)
-        return True
 
     def _refuse(self, taken: socket.socket) -> None:
         """Close a connection of a sender that has too many, with the reason where that can be said."""
@@ -181,14 +208,25 @@ class Acceptor:
     def _go_on(self) -> None:
         self._again = None
         if self._make is not None:
+            self._start_reading()
+            if sys.platform != "win32":
+                self._accept()
+
+    def _start_reading(self) -> None:
+        if sys.platform == "win32":
+            self._waiting = self._taking.start(self._take_each())
+        else:
             asyncio.get_running_loop().add_reader(self._bound.fileno(), self._ready)
-            self._accept()
 
     def _stop_reading(self) -> None:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-        asyncio.get_running_loop().remove_reader(self._bound.fileno())
+        if sys.platform != "win32":
+            asyncio.get_running_loop().remove_reader(self._bound.fileno())
+        elif self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
 
 class SharedSocket(NamedTuple):

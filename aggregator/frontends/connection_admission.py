@@ -26,6 +26,8 @@ _LEAST_FREE, _MOST_FREE = 32, 512
 # Seconds without a request after which a connection may make room for another.
 _IDLE_FOR: Final = 1.0
 _LOG_AGAIN: Final = 60.0
+# Connections on Windows, which has no limit of open files.
+_MOST_ON_WINDOWS: Final = 16_384
 # What is counted: a connection that had to wait, one that made room, and one that a sender had too many of.
 WAITED, MADE_ROOM, OF_SENDER = "connections", "idle_connection", "connections_of_sender"
 
@@ -77,6 +79,9 @@ class ConnectionAdmission:
 
     def is_full(self, bound: int) -> bool:
         """Return whether a further file would be in the part of the limit that stays free. `bound` is any open one."""
+        if sys.platform == "win32":
+            # Handles have no numbers in a row, and no limit of their own.
+            return len(self) >= _most()
         try:
             lowest_free = os.dup(bound)
         except OSError as error:
@@ -118,7 +123,9 @@ class ConnectionAdmission:
 
 
 def _limit() -> int:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if sys.platform != "win32":
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_ON_WINDOWS
 
 
 def _most() -> int:

@@ -7,6 +7,7 @@ there is one, and only its answer is left out.
 
 import os
 import select
+import sys
 from contextlib import suppress
 from typing import BinaryIO, Final, NamedTuple
 
@@ -52,6 +53,6 @@ def answer_first_request(stdin: BinaryIO, stdout: BinaryIO, most: int, instructi
 
 def _read_present(stdin: BinaryIO) -> bytes:
     """Return what can be read at once; nothing where that cannot be asked."""
-    if os.name != "posix" or not select.select([stdin], [], [], 0)[0]:
+    if sys.platform == "win32" or not select.select([stdin], [], [], 0)[0]:
         return b""
     return os.read(stdin.fileno(), _READ_SIZE)

@@ -1,7 +1,9 @@
 """The web server: Streamable HTTP, SSE, `/v1`, the console and the health pages behind one guard, at one address."""
 
 import asyncio
+import errno
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -364,12 +366,16 @@ def listening_socket(host: str, port: int, setting: str = "--port") -> socket.so
     except OSError as error:
         raise OperatorError(f"Cannot listen on {host}: {error.strerror or error}.") from error
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "win32":
+            # There, SO_REUSEADDR lets another program take the port from under us.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
-        hint = f" Another program has that port; choose one with {setting}." if "in use" in str(error) else ""
+        hint = f" Another program has that port; choose one with {setting}." if error.errno == errno.EADDRINUSE else ""
         raise OperatorError(f"Cannot listen on {host}:{port}: {error.strerror}.{hint}") from error
     return bound
 

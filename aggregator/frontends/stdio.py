@@ -221,8 +221,12 @@ async def _chunks(stdin: BinaryIO) -> AsyncIterator[bytes]:
         data = b"start"
         while data:
             free_chunks.acquire()
-            data = stdin.read(_READ_SIZE)
-            loop.call_soon_threadsafe(queue.put_nowait, data)
+            try:
+                data = stdin.read(_READ_SIZE)
+            except (OSError, ValueError):  # the host is gone, or the program has ended
+                data = b""
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(queue.put_nowait, data)
 
     threading.Thread(target=read, daemon=True, name="stdin").start()
     while data := await queue.get():

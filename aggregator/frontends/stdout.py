@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import BinaryIO, Final
 
 from aggregator.wire.pipes import pipe_for
+from aggregator.wire.thread_pipe import ThreadPipe
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +67,7 @@ class Stdout(asyncio.BaseProtocol):
     @asynccontextmanager
     async def on(self, stdout: BinaryIO) -> AsyncIterator[None]:
         """Open the pipe inside; at the end, its last bytes are given a moment."""
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_write_pipe(lambda: self, pipe_for(loop, stdout))
+        transport = await self._opened(stdout)
         transport.set_write_buffer_limits(self._most // _ENOUGH)
         self._transport = transport
         try:
@@ -75,6 +76,13 @@ class Stdout(asyncio.BaseProtocol):
             self._flush()
             transport.close()
             await asyncio.wait([self._closed], timeout=_LAST_BYTES)
+
+    async def _opened(self, stdout: BinaryIO) -> asyncio.WriteTransport:
+        if sys.platform == "win32":
+            # The pipes that hosts make are not overlapped, so that no event loop can wait for them.
+            return ThreadPipe(self, stdout)
+        loop = asyncio.get_running_loop()
+        return (await loop.connect_write_pipe(lambda: self, pipe_for(loop, stdout)))[0]
 
     # -- asyncio's side
 
@@ -110,12 +118,12 @@ class FileStdout(Stdout):
 
 def open_stdout(stdout: BinaryIO, most: int) -> Stdout:
     """Return the writer for the kind of stdout that there is."""
-    return Stdout(most) if is_pipe(stdout) else FileStdout()
+    return Stdout(most) if sys.platform == "win32" or is_pipe(stdout) else FileStdout()
 
 
 def is_pipe(stream: BinaryIO) -> bool:
     """Return whether the event loop can wait for a stream."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return False
     mode = os.fstat(stream.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -6,14 +6,18 @@ Law: the run ends in time with any program, and its process group with it. What 
 import os
 import queue
 import select
-import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import IO, Final, Protocol
+
+from aggregator.system.batch_line import UnquotableArgument
+from aggregator.system.process_tree import TREE_OPTIONS, ProcessTree
+from aggregator.system.program_words import program_words
 
 # Bytes that a program may print.
 MOST: Final = 64 * 1024
@@ -34,15 +38,15 @@ class ProgramRun:
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._tree: ProcessTree | None = None
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
         """End the run now, and its processes; without one, none begins."""
         self._cancelled.set()
         with self._lock:
-            if self._process is not None:
-                _kill(self._process)
+            if self._tree is not None:
+                self._tree.kill()
 
     def output(
         self, words: Sequence[str], environ: Mapping[str, str], limit: float, folder: str | None = None
@@ -64,8 +68,10 @@ class ProgramRun:
         finally:
             with self._lock:
                 # Also after it has ended by itself: it may have left others in its group.
-                _kill(process)
-                self._process = None
+                if self._tree is not None:
+                    self._tree.kill()
+                    self._tree.close()
+                self._tree = None
             _finish(process)
         code = process.returncode
         if code:
@@ -77,25 +83,33 @@ class ProgramRun:
             raise ProgramFailed("was not started")
         try:
             process = subprocess.Popen(  # noqa: S603 - the program is one that the operator allowed, and no shell
-                list(words),
+                program_words(words[0], words[1:], environ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 cwd=folder,
                 env=dict(environ),
-                start_new_session=True,
+                **TREE_OPTIONS,
             )
         except FileNotFoundError:
             raise ProgramFailed("was not found") from None
         except PermissionError:
             raise ProgramFailed("may not be run") from None
+        except UnquotableArgument as error:
+            raise ProgramFailed(f"is a batch file, and {error}") from None
         except (OSError, ValueError, subprocess.SubprocessError):
             raise ProgramFailed("could not be started") from None
+        try:
+            tree = ProcessTree(process.pid)
+        except OSError:
+            process.kill()
+            _finish(process)
+            raise ProgramFailed("could not be started") from None
         with self._lock:
-            self._process = process
+            self._tree = tree
             if self._cancelled.is_set():
-                _kill(process)
+                tree.kill()
         return process
 
     def _goes_on(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
@@ -132,7 +146,7 @@ def _read(process: subprocess.Popen[bytes], goes_on: _IsRunning) -> bytes:
     assert process.stdout is not None
     parts: list[bytes] = []
     size, ended_at = 0, inf
-    next_bytes = _polled(process.stdout.fileno()) if os.name == "posix" else _read_aside(process.stdout)
+    next_bytes = _polled(process.stdout.fileno()) if sys.platform != "win32" else _read_aside(process.stdout)
     while time.monotonic() < ended_at + _LAST_BYTES:
         data = next_bytes()
         if data == b"":
@@ -148,6 +162,8 @@ def _read(process: subprocess.Popen[bytes], goes_on: _IsRunning) -> bytes:
 
 
 def _polled(fd: int) -> _NextBytes:
+    if sys.platform == "win32":
+        raise NotImplementedError
     poll = select.poll()
     poll.register(fd, select.POLLIN)
 
@@ -184,14 +200,5 @@ def _finish(process: subprocess.Popen[bytes]) -> None:
     """Release the resources of a killed program."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ENDS_WITHIN)
-    if process.stdout is not None and os.name == "posix":
+    if process.stdout is not None and sys.platform != "win32":
         process.stdout.close()
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program with its process group; without process groups, the program alone."""
-    with suppress(OSError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()

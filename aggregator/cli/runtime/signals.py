@@ -1,20 +1,21 @@
 """Handle the signals of a serving command: drain and end, end at once, or read the configuration again.
 
 The first SIGTERM or SIGINT drains and ends the program, the second ends it at once; SIGHUP reads the configuration.
+On Windows, CTRL+C and CTRL+BREAK drain and end, and no signal reads the configuration: a changed file does.
 """
 
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
-_ENDING: Final = ("SIGTERM", "SIGINT")
+_ENDING: Final = ("SIGTERM", "SIGINT") if sys.platform != "win32" else ("SIGTERM", "SIGINT", "SIGBREAK")
 
 
 def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[], None] | None = None) -> asyncio.Event:
-    """Return an event that the first SIGTERM or SIGINT sets.
+    """Return an event that the first signal to end sets.
 
     The second signal calls `hurry`; the next one, or the second without `hurry`, ends the program as the system does.
     SIGHUP calls `reload`; if the terminal is gone, it is a signal to end.
@@ -31,7 +32,10 @@ def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[]
         elif hurry is not None:
             hurry()
         for name in _ENDING:
-            loop.remove_signal_handler(getattr(signal, name))
+            if sys.platform == "win32":
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+            else:
+                loop.remove_signal_handler(getattr(signal, name))
 
     def on_hangup() -> None:
         if on_terminal and not _on_terminal():
@@ -39,11 +43,15 @@ def stop_on_signals(hurry: Callable[[], None] | None = None, reload: Callable[[]
         elif reload is not None:
             reload()
 
-    with suppress(NotImplementedError):
+    if sys.platform == "win32":
+        # The loop of Windows handles no signals; its wake-up lets Python do so at once.
         for name in _ENDING:
-            loop.add_signal_handler(getattr(signal, name), stop)
-        if reload is not None:
-            loop.add_signal_handler(signal.SIGHUP, on_hangup)
+            signal.signal(getattr(signal, name), lambda *_: loop.call_soon_threadsafe(stop))
+        return stopping
+    for name in _ENDING:
+        loop.add_signal_handler(getattr(signal, name), stop)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, on_hangup)
     return stopping
 
 

@@ -38,9 +38,14 @@ _NAMES: Final = SecretNames()
 
 def environment() -> dict[str, str]:
     """Return the variables for every child. PATH ends with the folder of our own programs, so that these are found."""
-    env = passed_on(os.environ)
+    env = passed_on(as_named(os.environ))
     env["PATH"] = os.pathsep.join(filter(None, [env.get("PATH", os.defpath), str(Path(sys.executable).parent)]))
     return env
+
+
+def as_named(env: Mapping[str, str]) -> dict[str, str]:
+    """Return variables under names that can be compared: in capitals on Windows, where `Path` is `PATH`."""
+    return {name.upper(): value for name, value in env.items()} if sys.platform == "win32" else dict(env)
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:

@@ -5,9 +5,9 @@ import errno
 import logging
 import os
 import shutil
-import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -15,12 +15,14 @@ from aggregator.domain.bounds.token_bucket import TokenBucket
 from aggregator.domain.errors import UpstreamRefused, UpstreamUnavailable
 from aggregator.domain.reasons import Reason
 from aggregator.domain.text.error_text import error_text
+from aggregator.system.batch_line import UnquotableArgument
+from aggregator.system.process_tree import TREE_OPTIONS, ProcessTree
 from aggregator.upstream.process.containers import ContainerRun
-from aggregator.upstream.process.environment import environment
+from aggregator.upstream.process.environment import as_named, environment
 from aggregator.upstream.process.memory import MemoryReader, can_measure
 from aggregator.upstream.process.reaper import VARIABLE
 from aggregator.upstream.process.reaper_pipe import CLOSE_GRACE, TERM_GRACE, Reaper
-from aggregator.upstream.process.spawn import spawn
+from aggregator.upstream.process.spawn import spawn, tree_of
 from aggregator.upstream.process.stderr import StderrLog
 from aggregator.upstream.stderr_tail import StderrTail
 
@@ -61,6 +63,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._readable = {1, 2}
         self._code: int | None = None
         self._transport: asyncio.SubprocessTransport | None = None
+        self._tree: ProcessTree | None = None
 
     @property
     def pid(self) -> int:
@@ -102,9 +105,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(seconds, self._resume, pipe)
 
     def end(self, why: str) -> None:
-        """Kill the process group of the child at once; `why` becomes the reason for its end."""
+        """Kill the child and all that it started at once; `why` becomes the reason for its end."""
         self._killed_for = why
-        _signal_group(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        assert self._tree is not None
+        self._tree.kill()
 
     def end_reason(self) -> str:
         """Return why a child that has exited ended; the words of the server are its last lines on stderr."""
@@ -120,6 +124,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.SubprocessTransport, transport)
+        self._tree = tree_of(self._transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1 and self._on_stdout is not None:
@@ -167,17 +172,19 @@ class ChildProcess(asyncio.SubprocessProtocol):
             pipe.resume_reading()
 
     async def stop(self, close_grace: float, hurry: asyncio.Event) -> None:
-        """Close stdin, wait, terminate the group, wait, kill it. Each wait is bounded, and ends when `hurry` is set."""
+        """Close stdin, wait, terminate the tree, wait, kill it. Each wait is bounded, and ends when `hurry` is set."""
         assert self._transport is not None
+        assert self._tree is not None
         self.close_stdin()
         hurried = asyncio.ensure_future(hurry.wait())
         ends: set[asyncio.Future[Any]] = {self.exited, hurried}
-        for grace, number in ((close_grace, signal.SIGTERM), (TERM_GRACE, getattr(signal, "SIGKILL", signal.SIGTERM))):
+        for grace, end in ((close_grace, self._tree.ask_to_end), (TERM_GRACE, self._tree.kill)):
             await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
             # Also after the child has ended by itself: processes that it started may be left.
-            _signal_group(self.pid, number)
+            end()
         hurried.cancel()
         await asyncio.wait([self.exited], timeout=TERM_GRACE)
+        self._tree.close()
         self._transport.close()
 
 
@@ -203,7 +210,7 @@ async def run_child(
         UpstreamUnavailable: the system could not start it now.
     """
     mark = await reaper.mark()
-    env = environment() | dict(env) | mark
+    env = environment() | as_named(env) | mark
     container = await reaper.container(command, args, env, cwd)
     args = container.args if container is not None else args
     try:
@@ -220,7 +227,7 @@ async def run_child(
                 *args,
                 env=env,
                 cwd=cwd,
-                start_new_session=True,
+                **TREE_OPTIONS,
             )
     except (FileNotFoundError, NotADirectoryError) as error:
         if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
@@ -231,6 +238,8 @@ async def run_child(
         raise UpstreamRefused(server, f"{server}: the command {command!r} was not found; {_hint(command)}.") from error
     except PermissionError as error:
         raise UpstreamRefused(server, f"{server}: the command {command!r} may not be run: {error.strerror}.") from error
+    except UnquotableArgument as error:
+        raise UpstreamRefused(server, f"{server}: {command!r} is a batch file, and {error}.") from error
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
             raise UpstreamRefused(server, f"{server}: the file {command!r} is not a program.") from error
@@ -274,7 +283,7 @@ async def _finish(
         await child.stop(reaper.close_grace(close_grace), reaper.hurry)
         if container is not None:
             await reaper.containers.remove(container, reaper.hurry)
-        if os.name == "posix":
+        if sys.platform != "win32":
             left = await reaper.orphans.end(mark[VARIABLE], TERM_GRACE)
             if left:
                 log.info("%d processes that outlived the server that had started them were ended", left)
@@ -304,11 +313,3 @@ def _hint(command: str) -> str:
     if " " in command.strip():
         return "it holds spaces: put the words after the first into `args`"
     return "install it or give its full path"
-
-
-def _signal_group(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
-            os.killpg(group, number)
-        else:
-            os.kill(group, number)

@@ -1,7 +1,6 @@
 """The aggregator's end of the pipe to the reaper process, which ends child processes that the aggregator cannot."""
 
 import asyncio
-import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -73,7 +72,8 @@ class Reaper:
         self._send(f"+{group}\n")
 
     async def _start(self) -> None:
-        if os.name != "posix":
+        if sys.platform == "win32":
+            # The job of each child ends with this process.
             return
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
