@@ -115,3 +115,15 @@ def test_an_open_object_below_the_top_stays_open() -> None:
     closed = {**OPEN, "additionalProperties": False}
     assert served({**OPEN, "additionalProperties": True}, closed) is None
     assert served(OPEN, closed) is not None
+
+
+def test_an_equal_schema_that_cannot_be_compared_is_served() -> None:
+    """Only its words changed; what nobody can decide about stands in both."""
+    inner = {"type": "object", "properties": {"b": {"$ref": "https://a.example/b"}}, "required": ["z", "b"]}
+    before = {"name": "a", "inputSchema": {"type": "object", "properties": {"a": inner}, "required": ["z", "a"]}}
+    for more in ({"description": "changed"}, {"outputSchema": inner, "description": "changed"}):
+        old = {**before, **({"outputSchema": inner} if "outputSchema" in more else {})}
+        found = approved_definition("tool", canonical_text("tool", old), {**before, **more})
+        assert found is not None
+        assert "description" not in found
+        assert ("outputSchema" in found) is ("outputSchema" in more)

@@ -53,11 +53,20 @@ def approved_definition(kind: PinKind, pinned: str, current: Any) -> Any:
     if not isinstance(approved, dict) or not isinstance(current, Mapping):
         return None
     if kind == "tool":
-        small = max(len(pinned), len(canonical_text(kind, current))) <= _LARGEST
-        return _tool(approved, current, small=small)
+        text = canonical_text(kind, current)
+        return _tool(approved, _in_one_form(text, current), small=max(len(pinned), len(text)) <= _LARGEST)
     if kind == "prompt" and not _takes_arguments(approved.get("arguments"), current.get("arguments")):
         return None
     return approved
+
+
+def _in_one_form(text: str, current: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a definition in the form that approved ones have, in which equal schemas are the same."""
+    try:
+        found = decode(text.encode(), float("inf"))
+    except ValueError:
+        return current
+    return found if isinstance(found, dict) and DEEP not in text else current
 
 
 def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) -> dict[str, Any] | None:
