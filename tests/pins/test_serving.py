@@ -127,3 +127,18 @@ def test_an_equal_schema_that_cannot_be_compared_is_served() -> None:
         assert found is not None
         assert "description" not in found
         assert ("outputSchema" in found) is ("outputSchema" in more)
+
+
+@pytest.mark.parametrize("place", ["0", "1", "2", "00000000", "x", "-1"])
+def test_references_into_lists(place: str) -> None:
+    """As zod writes the second use of a schema; what leads nowhere is not decided."""
+    first = {"anyOf": [{"type": "null"}, {"type": "string", "enum": ["x", "y"]}]}
+    refers = {"$ref": f"#/properties/a/anyOf/{place}"}
+    before = {"type": "object", "properties": {"a": first, "b": refers}}
+    after = {
+        "type": "object",
+        "properties": {"a": {**first, "anyOf": [*first["anyOf"], {"type": "integer"}]}, "b": refers},
+    }
+    text = canonical_text("tool", {"name": "a", "inputSchema": before})
+    found = approved_definition("tool", text, {"name": "a", "inputSchema": after})
+    assert (found is not None) is (place in ("0", "1"))

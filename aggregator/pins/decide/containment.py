@@ -40,6 +40,8 @@ _MOST: Final = 8_000
 _DEEPEST: Final = 60
 _CASES: Final = 200
 _PAIR: Final = 5
+# Of a place in a list, in a reference.
+_DIGITS: Final = 6
 # Keywords that say nothing about which values fit, and those that count beside another one only.
 _WORDS: Final = frozenset(
     {"title", "description", "$comment", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
@@ -462,6 +464,9 @@ def _target(root: Any, reference: Any) -> Any:
     found = root
     for part in str(reference).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isdecimal() and len(name) < _DIGITS and int(name) < len(found):
+            found = found[int(name)]
+            continue
         if not isinstance(found, Mapping) or name not in found:
             raise ValueError(reference)
         found = found[name]
