@@ -45,7 +45,12 @@ def _programs(machine: Machine) -> Iterator[Path]:
 
 
 def _state(machine: Machine, path: Path) -> HostState:
-    return HostState(single_instance(machine.system, path.parent), tuple(_remarks(machine, path)))
+    folders = [path.parent]
+    if machine.system == "windows" and path.parent == app_folder(machine) / "Claude":
+        # A package reads this file too, while it has none of its own, and keeps its mark in its own folder.
+        folders += [package / _ROAMING / "Claude" for package in packages(machine, _PACKAGE)]
+    marks = (single_instance(machine.system, folder) for folder in folders)
+    return HostState(next((mark for mark in marks if mark is not None), None), tuple(_remarks(machine, path)))
 
 
 def _remarks(machine: Machine, path: Path) -> Iterator[str]:

@@ -153,6 +153,21 @@ def test_running(
     assert file.read_text() == '{"mcpServers": {}}'
 
 
+def test_a_running_package_that_reads_the_older_file(
+    home: Path, config: Path, install: Install, refused: Callable[..., str], on_system: OnSystem
+) -> None:
+    on_system("windows")
+    old = put(home / FILES["windows"], '{"mcpServers": {}}')
+    mark = runs("windows", home / PACKAGE / "LocalCache/Roaming/Claude")
+    assert str(mark) in refused("claude-desktop", "--write")
+    assert old.read_text() == '{"mcpServers": {}}'
+    own = put(mark.with_name(NAME), '{"mcpServers": {}}')
+    mark.unlink()
+    runs("windows", old.parent)
+    assert "is running" not in install("claude-desktop", "--write")
+    assert "aggregator" in json_of(own)["mcpServers"]
+
+
 @pytest.mark.parametrize("pid", ["", "0", "x", "99999999999999999999999"])
 def test_a_mark_that_names_no_process(
     pid: str, home: Path, config: Path, install: Install, on_system: OnSystem
