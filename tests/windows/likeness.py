@@ -88,22 +88,26 @@ class PopenInJob(subprocess.Popen[Any]):
             fake_kernel.suspended.add(self.pid)
 
 
+def _lacks(*_: object) -> NoReturn:
+    raise NotImplementedError("the event loop of Windows has no such method")
+
+
+_LACKS: Final[Any] = _lacks
+
+
 class WindowsLikeLoop(asyncio.SelectorEventLoop):
     """An event loop without what the Proactor of Windows lacks."""
 
-    def _lacks(self, *_: object) -> NoReturn:
-        raise NotImplementedError("the event loop of Windows has no such method")
-
-    add_reader = add_writer = add_signal_handler = remove_signal_handler = _lacks
-    create_unix_server = create_unix_connection = _lacks
+    add_reader = add_writer = add_signal_handler = remove_signal_handler = _LACKS
+    create_unix_server = create_unix_connection = _LACKS
 
     # The standard library's own loop for Linux calls these two.
 
     def remove_reader(self, fd: Any) -> bool:
-        return super().remove_reader(fd) if _asked_by_others() else self._lacks()
+        return super().remove_reader(fd) if _asked_by_others() else _lacks()
 
     def remove_writer(self, fd: Any) -> bool:
-        return super().remove_writer(fd) if _asked_by_others() else self._lacks()
+        return super().remove_writer(fd) if _asked_by_others() else _lacks()
 
 
 def _asked_by_others() -> bool:

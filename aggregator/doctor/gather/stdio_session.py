@@ -5,9 +5,6 @@ Rule: it is ended with all that it started.
 
 import asyncio
 import json
-import os
-import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -25,6 +22,8 @@ from aggregator.doctor.gather.one_session import (
 )
 from aggregator.doctor.gather.told_states import ToldStates
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.system.process_tree import ProcessTree
+from aggregator.system.start_piped import start_piped
 
 _LONGEST_LINE: Final = 64 * 2**20
 _LINES_KEPT: Final = 20
@@ -56,17 +55,7 @@ async def stdio_session(
     """
     began = time.monotonic()
     try:
-        process = await asyncio.create_subprocess_exec(
-            command,
-            *args,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(env),
-            cwd=cwd,
-            limit=_LONGEST_LINE,
-            start_new_session=sys.platform != "win32",
-        )
+        process, tree = await start_piped(command, args, env, cwd, _LONGEST_LINE)
     except (OSError, ValueError) as error:
         return SessionTools(fault="not_started", words=(getattr(error, "strerror", None) or "it is no program",))
     words: deque[str] = deque(maxlen=_LINES_KEPT)
@@ -90,7 +79,7 @@ async def stdio_session(
             found = SessionTools(fault="not_mcp")
         finally:
             told.ending = True
-            await _end(process)
+            await _end(process, tree)
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.wait([reading])
@@ -171,25 +160,18 @@ async def _read_words(
             news.set()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
     if process.stdin is not None:
         process.stdin.close()
-    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+    for end in (tree.ask_to_end, tree.kill):
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 await process.wait()
                 break
-        _signal(process.pid, number)
+        end()
     # Also what it left running.
-    _signal(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    tree.kill()
+    tree.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(_GRACE):
             await process.wait()
-
-
-def _signal(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            os.kill(pid, number)
-        else:
-            os.killpg(pid, number)
