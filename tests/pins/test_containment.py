@@ -217,3 +217,9 @@ def test_a_schema_of_unbounded_cost_is_not_decided() -> None:
     )
     listed = [{"const": at} for at in range(5_000)]
     assert not takes_all(object_of(a={"anyOf": listed}), object_of(a={"anyOf": listed[1:]}), named=True)
+
+
+@pytest.mark.parametrize("branch", [True, {}, {"type": "object"}])
+def test_equal_branches_of_one_of_take_nothing(branch: Any) -> None:
+    assert not takes_all({"type": "object"}, {"oneOf": [branch, branch]}, named=False)
+    assert takes_all({"type": "object"}, {"oneOf": [branch]}, named=False)

@@ -101,6 +101,9 @@ OPEN: dict[str, Any] = {"type": "object", "properties": {"a": TEXT}}
         ({**OPEN, "additionalProperties": TEXT}, {**OPEN, "additionalProperties": False}, False),
         ({"type": "object", "additionalProperties": True}, {**OPEN, "additionalProperties": False}, False),
         ({"type": "object", "additionalProperties": {}}, {"type": "object", "additionalProperties": False}, True),
+        ({**OPEN, "additionalProperties": True}, {**OPEN, "properties": {"a": TEXT, "b": {"type": "integer"}}}, True),
+        ({**OPEN, "additionalProperties": True, "allOf": [OPEN]}, {**OPEN, "additionalProperties": False}, False),
+        ({**OPEN, "additionalProperties": 1}, {**OPEN, "additionalProperties": False}, False),
         ({**OPEN, "patternProperties": {"^x": TEXT}}, {**OPEN, "additionalProperties": False}, False),
     ],
 )

@@ -3,9 +3,8 @@
 Law: True is a proof; what cannot be decided is False. The work is bounded by `_MOST`.
 
 `named`: an object takes the properties that it names, at any place that describes it; others only if it says so, or if
-it is not the whole and names none. The whole takes no others if it names any, unless it says which. Models send the
-properties that a schema names. Without `named`, an object takes what JSON Schema says. For whole numbers, a bound from
-2^53 - 1 on is none: some languages write it for each of them.
+it is not the whole and names none. Models send the properties that a schema names. Without `named`, an object takes
+what JSON Schema says. For whole numbers, a bound from 2^53 - 1 on is none: some languages write it for each of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -294,8 +293,9 @@ class _Comparison:
         if self._is_same(facts, ("oneOf",), new):
             return True
         return any(
-            self._within(facts, one, names) and all(other is one or self._are_apart(facts, other) for other in branches)
-            for one in branches
+            self._within(facts, one, names)
+            and all(other == at or self._are_apart(facts, branch) for other, branch in enumerate(branches))
+            for at, one in enumerate(branches)
         )
 
     def _are_apart(self, facts: Facts, branch: Any) -> bool:
@@ -333,19 +333,14 @@ class _Comparison:
         if not self._named:
             return None
         found: set[str] = set()
-        waiting, seen, at_top = list(facts), set[int](), whole
+        waiting, seen = list(facts), set[int]()
         while waiting:
             one = waiting.pop()
             if not isinstance(one, Mapping) or id(one) in seen:
                 continue
             self._spend(1)
             seen.add(id(one))
-            if not _MORE_NAMES.isdisjoint(one):
-                return None
-            others = one.get("additionalProperties", False)
-            names_any = properties_of(one) or not properties_of(self._after)
-            if others is not False and not (at_top and names_any and (others is True or others == {})):
-                # Some libraries let others pass for every tool.
+            if not _MORE_NAMES.isdisjoint(one) or one.get("additionalProperties", False) is not False:
                 return None
             found.update(properties_of(one))
             whole = whole or "additionalProperties" in one

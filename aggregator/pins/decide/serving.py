@@ -11,7 +11,7 @@ from typing import Any, Final
 from aggregator.domain.schema_walk import positions
 from aggregator.pins.decide.containment import takes_all
 from aggregator.pins.decide.definition import DEEP, canonical_text
-from aggregator.pins.decide.facts import LOWER, is_number
+from aggregator.pins.decide.facts import LOWER, is_number, properties_of
 from aggregator.pins.decide.findings import same
 from aggregator.pins.decide.values import PinKind
 from aggregator.wire.codec import decode
@@ -32,6 +32,20 @@ _QUANTIFIERS: Final = ("?", "*", "+", "{")
 _LENGTHS: Final = re.compile(r"\^\(\?=\.\{(\d{1,6}),(\d{1,6})\}\$\)", re.ASCII)
 _MAPS: Final = ("properties", "patternProperties")
 _ONE: Final = ("items", "additionalProperties")
+# Keywords of arguments that nothing else describes.
+_PLAIN: Final = frozenset(
+    {
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "$schema",
+        "title",
+        "description",
+        "$defs",
+        "definitions",
+    }
+)
 _HEADER: Final = "x-mcp-header"
 _OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
 
@@ -75,7 +89,7 @@ def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) 
     if not same(before, after) and not (
         small
         and _headers(before) == _headers(after)
-        and takes_all(before, _without_edges(before, after, 0), named=True)
+        and takes_all(_as_named(before, after), _without_edges(before, after, 0), named=True)
     ):
         return None
     if not _runs(approved.get("execution"), current.get("execution")):
@@ -93,6 +107,21 @@ def _as_object(schema: Any) -> Any:
     if schema is None:
         return _OBJECT
     return {**schema, **_OBJECT} if isinstance(schema, Mapping) else schema
+
+
+def _as_named(before: Any, after: Any) -> Any:
+    """Return approved arguments without others than the named ones, unless the schema says which: some libraries let
+    any pass for every tool.
+    """
+    if not isinstance(before, Mapping) or not before.keys() <= _PLAIN:
+        return before
+    others = before.get("additionalProperties")
+    if others is not True and others != {}:
+        return before
+    if not properties_of(before) and properties_of(after):
+        # It names none, and takes all.
+        return before
+    return {**before, "additionalProperties": False}
 
 
 def _without_edges(before: Any, after: Any, depth: int) -> Any:
