@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.packaging.stdio_journey import main
+from tests.packaging.stdio_session import main
 from tests.packaging.test_wheel import ROOT
 
 _WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

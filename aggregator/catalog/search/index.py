@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from aggregator.catalog.search.asked import asked
+from aggregator.catalog.search.agent_query import asked
 from aggregator.catalog.search.document import Document, document
 from aggregator.catalog.search.postings import Pause, Postings
 from aggregator.catalog.search.rank import rank

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
-from aggregator.catalog.search.asked import AskedQuery
+from aggregator.catalog.search.agent_query import AgentQuery
 from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery
@@ -21,7 +21,7 @@ _MANY: Final = 2
 _STEP: Final = 4
 
 
-def rank(visible: VisibleTools, asked: AskedQuery, limit: int) -> list[tuple[Document, float, int]]:
+def rank(visible: VisibleTools, asked: AgentQuery, limit: int) -> list[tuple[Document, float, int]]:
     """Return the best tools that match the query at all, best first, with scores and the degree of match of each name.
 
     `name_match.name_matches` defines the last number.

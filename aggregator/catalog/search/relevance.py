@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from aggregator.catalog.search.asked import AskedQuery, asked
+from aggregator.catalog.search.agent_query import AgentQuery, asked
 from aggregator.catalog.search.document import SCALE, Document
 from aggregator.catalog.search.needs import QueryNeed
 from aggregator.catalog.search.query import Query
@@ -98,7 +98,7 @@ def check_weakness(
 
 def _weakness(
     visible: VisibleTools,
-    query: AskedQuery,
+    query: AgentQuery,
     names: Sequence[str],
     slots: Sequence[int],
     similarities: Mapping[str, float] | None,

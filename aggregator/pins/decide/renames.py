@@ -53,8 +53,8 @@ class RenameSearch:
         self._counts: Counter[str] = Counter()
         self._listed: set[ItemKey] = set()
         # Items that are not listed any more, by kind and letters of the name, and by kind and words of it.
-        self._spelled: dict[tuple[PinKind, str], list[PinnedItem]] = defaultdict(list)
-        self._worded: dict[tuple[PinKind, tuple[str, ...]], list[PinnedItem]] = defaultdict(list)
+        self._by_letters: dict[tuple[PinKind, str], list[PinnedItem]] = defaultdict(list)
+        self._by_words: dict[tuple[PinKind, tuple[str, ...]], list[PinnedItem]] = defaultdict(list)
 
     def prepare(self, pins: Iterable[PinnedItem], listed: set[ItemKey], new: Sequence[PinnedItem]) -> Steps[None]:
         """Take the pins and the new items of a server, one in a step."""
@@ -66,9 +66,9 @@ class RenameSearch:
             features = self._features[pin.key] = _features(pin, value)
             self._counts.update(features)
             if pin.key not in listed:
-                self._spelled[pin.kind, _letters(pin.name)].append(pin)
+                self._by_letters[pin.kind, _letters(pin.name)].append(pin)
                 for words in _shortened(pin.name):
-                    self._worded[pin.kind, words].append(pin)
+                    self._by_words[pin.kind, words].append(pin)
                 for feature in features:
                     led_to = self._led_to[feature]
                     if len(led_to) < _LED_TO:
@@ -81,7 +81,7 @@ class RenameSearch:
         """Return the pinned item that a new item was before; None for an item that is new."""
         value = _read(item.definition)
         features = _features(item, value)
-        spelled = self._spelled.get((item.kind, _letters(item.name)), ())
+        spelled = self._by_letters.get((item.kind, _letters(item.name)), ())
         if len(spelled) == 1:
             # `read-file` is `read_file` whatever else it says.
             return spelled[0]
@@ -99,7 +99,7 @@ class RenameSearch:
 
     def _named(self, item: PinnedItem, features: Features) -> PinnedItem | None:
         """Return the one item with a word less or more at an end of its name, if it is somewhat near."""
-        found = {pin.key: pin for words in _shortened(item.name) for pin in self._worded.get((item.kind, words), ())}
+        found = {pin.key: pin for words in _shortened(item.name) for pin in self._by_words.get((item.kind, words), ())}
         if len(found) != 1:
             return None
         (pin,) = found.values()

@@ -1,4 +1,4 @@
-"""`python -m tests.packaging.stdio_journey [--bundle FOLDER] [COMMAND ...]`: a host's session on this system.
+"""`python -m tests.packaging.stdio_session [--bundle FOLDER] [COMMAND ...]`: a host's session on this system.
 
 COMMAND is the installed program; with `--bundle`, the unpacked `aggregator.mcpb` is started as its manifest says, with
 the uv on PATH. A small server is listed and called through it. This needs the standard library alone, and ends with an
@@ -27,7 +27,7 @@ _FIRST: Final = {
 Json = dict[str, Any]
 
 
-def journey(command: list[str], environ: dict[str, str]) -> None:
+def session(command: list[str], environ: dict[str, str]) -> None:
     """Start the program, list the tools, call one, and close stdin, after which it has to end by itself.
 
     Raises:
@@ -73,8 +73,8 @@ def _send(stdin: IO[bytes], message: Json) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Make a configuration with one server in a temporary folder, and take the journey."""
-    parser = argparse.ArgumentParser(prog="stdio_journey", description=__doc__)
+    """Make a configuration with one server in a temporary folder, and hold the session."""
+    parser = argparse.ArgumentParser(prog="stdio_session", description=__doc__)
     parser.add_argument("--bundle", type=Path)
     parser.add_argument("command", nargs="*", default=["aggregator"])
     options = parser.parse_args(words)
@@ -85,13 +85,13 @@ def main(words: list[str]) -> int:
         settings = {"mcpServers": {"box": server}, "http": {"port": 0}, "storage": database}
         config.write_text(json.dumps(settings), encoding="utf-8")
         if options.bundle is None:
-            journey([*options.command, "stdio", "--config", str(config)], dict(os.environ))
+            session([*options.command, "stdio", "--config", str(config)], dict(os.environ))
         else:
             told = json.loads((options.bundle / "manifest.json").read_text(encoding="utf-8"))["server"]["mcp_config"]
             args = [text.replace("${__dirname}", str(options.bundle.resolve())) for text in told["args"]]
             # The other fields of the form are left out, as a host leaves them: with their placeholders.
             environ = {**os.environ, **told["env"], "AGGREGATOR_BUNDLE_CONFIG": str(config)}
-            journey([told["command"], *args], environ)
+            session([told["command"], *args], environ)
     print("The tools of a server were listed and called over stdio.")
     return 0
 

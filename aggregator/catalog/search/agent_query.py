@@ -11,7 +11,7 @@ from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import weigh
 
 
-class AskedQuery:
+class AgentQuery:
     """A query, read and weighed by the tools that one agent sees.
 
     `named`: see `name_match.name_matches`.
@@ -48,9 +48,9 @@ class AskedQuery:
         return known
 
 
-def asked(visible: VisibleTools, text: str) -> AskedQuery:
+def asked(visible: VisibleTools, text: str) -> AgentQuery:
     """Return a query as these tools are asked it; the last one of them is kept, since its answer is judged next."""
     known = visible.last_asked
-    if not isinstance(known, AskedQuery) or known.text != text:
-        known = visible.last_asked = AskedQuery(visible, text)
+    if not isinstance(known, AgentQuery) or known.text != text:
+        known = visible.last_asked = AgentQuery(visible, text)
     return known
