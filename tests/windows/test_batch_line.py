@@ -17,7 +17,7 @@ TEXTS = st.text(st.sampled_from("ab \"\\%&|<>^()!:~,=;'@`\ttéä"), max_size=12)
 
 @given(st.lists(TEXTS, max_size=4))
 def test_every_argument_comes_as_written(args: list[str]) -> None:
-    """Proves: E4. Whatever characters it has, an argument is one word of the program behind the batch file."""
+    """Whatever characters it has, an argument is one word of the program behind the batch file."""
     file, text = batch_words(batch_line(SHELL, NPX, args), VARIABLES)
     assert file == NPX
     assert words_in_c(text) == args
@@ -41,7 +41,7 @@ def test_every_argument_comes_as_written(args: list[str]) -> None:
     ],
 )
 def test_known_attacks(word: str) -> None:
-    """Proves: E4. The words by which batch files were made to run other programs, before and after others."""
+    """The words by which batch files were made to run other programs, before and after others."""
     _, text = batch_words(batch_line(SHELL, NPX, ["first", word, "last"]), VARIABLES)
     assert words_in_c(text) == ["first", word, "last"]
 
@@ -50,7 +50,7 @@ def test_known_attacks(word: str) -> None:
     ("word", "name"), [("a\nb", "a line break"), ("a\r", "a carriage return"), ("\0", "a zero byte")]
 )
 def test_what_cannot_be_passed_is_refused(word: str, name: str) -> None:
-    """Proves: E4. The error names the place of the argument, not its text, which may be a secret."""
+    """The error names the place of the argument, not its text, which may be a secret."""
     with pytest.raises(UnquotableArgument, match=f"argument 2 has {name}") as refused:
         batch_line(SHELL, NPX, ["first", word])
     assert word not in str(refused.value)

@@ -69,7 +69,7 @@ def answer(process: "subprocess.Popen[bytes]", request_id: int) -> Any:
 
 
 def test_stdio(config: Path) -> None:
-    """Proves: E4. Threads read and write the pipes of the host; the server ends with the program."""
+    """Threads read and write the pipes of the host; the server ends with the program."""
     with program("stdio", "--config", str(config)) as process:
         send(process, "initialize", 1, **_INITIALIZE)
         assert answer(process, 1)["serverInfo"]["name"] == "aggregator"
@@ -87,7 +87,7 @@ def test_stdio(config: Path) -> None:
 
 
 async def test_serve(config: Path) -> None:
-    """Proves: E4. Connections are taken without `add_reader`, and CTRL+BREAK drains: the exit code is 0."""
+    """Connections are taken without `add_reader`, and CTRL+BREAK drains: the exit code is 0."""
     log: list[bytes] = []
     with program("serve", "--config", str(config)) as process:
         assert process.stderr is not None
@@ -105,7 +105,7 @@ async def test_serve(config: Path) -> None:
 
 
 def test_workers_are_refused(config: Path) -> None:
-    """Proves: E4. `--workers` says that it needs POSIX."""
+    """`--workers` says that it needs POSIX."""
     with program("serve", "--workers", "2", "--config", str(config)) as process:
         _, said = process.communicate(timeout=_BOUND)
         assert process.returncode == 2

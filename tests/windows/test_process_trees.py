@@ -56,7 +56,7 @@ def in_job() -> tuple["subprocess.Popen[Any]", Any]:
 @pytest.mark.usefixtures("_jobs")
 @pytest.mark.parametrize("start", [in_group, in_job])
 async def test_what_a_program_started_ends_with_it(start: Start) -> None:
-    """Proves: E4. Also after the program itself has ended."""
+    """Also after the program itself has ended."""
     child, tree = start()
     assert child.stdout is not None
     assert child.stdin is not None
@@ -73,7 +73,7 @@ async def test_what_a_program_started_ends_with_it(start: Start) -> None:
 
 @pytest.mark.usefixtures("_jobs")
 async def test_the_close_of_a_job_ends_it() -> None:
-    """Proves: E4. As the system does once the gateway has ended, however it did; a second close does nothing."""
+    """As the system does once the gateway has ended, however it did; a second close does nothing."""
     child, tree = in_job()
     assert child.stdin is not None
     assert child.stdout is not None
@@ -87,7 +87,7 @@ async def test_the_close_of_a_job_ends_it() -> None:
 
 @pytest.mark.usefixtures("_jobs")
 async def test_a_program_that_gets_no_job_never_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Proves: E4. Without the protection there is no program: the job is closed, and the error is raised."""
+    """Without the protection there is no program: the job is closed, and the error is raised."""
 
     def refuse(handle: int, pid: int) -> None:
         raise OSError(5, "Access is denied")

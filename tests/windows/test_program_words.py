@@ -15,7 +15,7 @@ def made(folder: Path, *names: str) -> str:
 
 
 def test_names_get_the_endings_of_pathext(tmp_path: Path) -> None:
-    """Proves: E4. The order of PATHEXT decides within a folder, and the order of PATH between folders."""
+    """The order of PATHEXT decides within a folder, and the order of PATH between folders."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     one, two = made(tmp_path / "one", "uvx.exe", "npx", "npx.cmd"), made(tmp_path / "two", "npx.exe", "only.bat")
@@ -40,7 +40,7 @@ def test_the_current_folder_is_not_searched(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_batch_file_is_run_by_the_system_s_own_shell(tmp_path: Path) -> None:
-    """Proves: E4. The variables of an entry choose where programs are found; COMSPEC has no say."""
+    """The variables of an entry choose where programs are found; COMSPEC has no say."""
     folder = made(tmp_path, "npx.cmd", "uvx.exe")
     env = {"Path": folder, "pathext": ".exe;.cmd", "COMSPEC": "/evil", "SystemRoot": "C:\\Windows"}
     line = windows_words("npx", ["-y", "pkg", "a b"], env)

@@ -34,7 +34,7 @@ def ends() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 async def test_bytes_come_in_order_and_the_end_is_told(ends: tuple[BinaryIO, BinaryIO]) -> None:
-    """Proves: E4. All that was written before the close is written."""
+    """All that was written before the close is written."""
     reported = Reported()
     pipe = ThreadPipe(reported, ends[1])
     for number in range(100):
@@ -48,7 +48,7 @@ async def test_bytes_come_in_order_and_the_end_is_told(ends: tuple[BinaryIO, Bin
 
 
 async def test_a_reader_that_stops_pauses_the_writer(ends: tuple[BinaryIO, BinaryIO]) -> None:
-    """Proves: E4. The loop goes on; once the reader has taken what waits, so does the writer."""
+    """The loop goes on; once the reader has taken what waits, so does the writer."""
     reported = Reported()
     pipe = ThreadPipe(reported, ends[1])
     pipe.set_write_buffer_limits(100_000)
@@ -65,7 +65,7 @@ async def test_a_reader_that_stops_pauses_the_writer(ends: tuple[BinaryIO, Binar
 
 
 async def test_a_host_that_never_reads_is_given_up(ends: tuple[BinaryIO, BinaryIO]) -> None:
-    """Proves: E4. The end is told at once, though the thread is still writing."""
+    """The end is told at once, though the thread is still writing."""
     reported = Reported()
     pipe = ThreadPipe(reported, ends[1])
     pipe.write(b"x" * 1_000_000)
