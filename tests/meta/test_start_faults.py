@@ -97,7 +97,7 @@ def test_the_sentence_is_within_the_budget_of_the_instructions(count: int, short
 
 async def test_a_later_session_and_the_list_of_servers_say_it(open_harness: OpenHarness) -> None:
     """Proves: E9. Of a server that never started; the list is not empty, and the doctor is named."""
-    async with open_harness(down=dict.fromkeys(("maps", "git"), "unavailable")) as harness:
+    async with open_harness(tools={}, down=dict.fromkeys(("maps", "git"), "unavailable")) as harness:
         for upstream in harness.app.upstreams.values():
             reason = "the command 'never' was not found; is it installed"
             upstream.lifecycle.current = StateAndReason("unavailable", reason, since=time.time())

@@ -166,7 +166,8 @@ async def test_what_starts_is_asked_before_it_is_called(gated: GatedServer, chan
         assert await listed(harness) == ["shop.echo", "shop.hang", "shop.leave"]
         answer = await harness.call("shop.echo", say="x")
         assert answer["_meta"]["aggregator/error"]["code"] == refusal
-        assert await listed(harness) == remaining
+        # A list without any other tool has one that says why.
+        assert await listed(harness) == (remaining or ["list_servers"])
 
 
 async def test_one_that_nobody_knows_is_started_once_to_learn_it(gated: GatedServer, tmp_path: Path) -> None:
@@ -210,9 +211,9 @@ async def test_a_lazy_one_holds_nobody_up(gated: GatedServer, monkeypatch: pytes
         await until(lambda: harness.tools() == ["shop.echo", "shop.hang"], "it is there")
     gated.close()
     async with running(gated.storage, unknown) as harness:
-        assert await listed(harness) == []
+        assert await listed(harness) == ["list_servers"]
         await until(lambda: harness.upstream("unknown").state == "starting", "its time has come")
-        assert await listed(harness) == []
+        assert await listed(harness) == ["list_servers"]
         assert harness.app.report()[0]
 
 
@@ -223,12 +224,12 @@ async def test_a_lazy_one_is_started_by_the_first_call(gated: GatedServer, monke
     async with remembering(gated.storage, gated.config(start="lazy")) as harness:
         await harness.check_echo("shop.echo")
     async with running(gated.storage, gated.config("new", start="lazy")) as harness:
-        assert await listed(harness) == []
+        assert await listed(harness) == ["list_servers"]
         assert harness.upstream("new").reason == "it starts in a moment, or with its first call"
         await harness.check_echo("new.echo")
 
 
-async def test_one_that_cannot_be_started_is_hidden_and_told(gated: GatedServer) -> None:
+async def test_one_that_cannot_be_started_stays_listed_and_is_told(gated: GatedServer) -> None:
     """Proves: D3, F4. With its first failure, like any other; it is tried again, and is back by itself."""
     gated.open("no")
     async with remembering(gated.storage, gated.config(start="on_call")) as harness:
@@ -237,7 +238,7 @@ async def test_one_that_cannot_be_started_is_hidden_and_told(gated: GatedServer)
         answer = await harness.call("shop.echo", say="x")
         assert answer["_meta"]["aggregator/error"]["state"] == "unavailable"
         assert "exit code 1" in answer["content"][0]["text"]
-        assert await listed(harness) == []
+        assert await listed(harness) == ["shop.echo", "shop.hang", "shop.leave"]
         gated.open()
         await until(lambda: harness.upstream("shop").state == "ready", "it is back")
 
