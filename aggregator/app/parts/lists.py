@@ -73,7 +73,7 @@ def build_lists(
     builder.hides_skills = "skills" in missing
     finder = Finder(config, upstreams, views, current, failover, slices, meanings, book)
     agent_items = AgentItems(views, current, upstreams.by_prefix, slices)
-    exposure = Exposure(meta_tools, config)
+    exposure = Exposure(meta_tools, config, finder.explains)
     dialects = Dialects() if "dialects" not in missing else None
     host_lists = HostLists(config, views, current, agent_items, exposure, CacheHints(upstreams), slices, dialects)
     resource_lookup = ResourceLookup(upstreams, upstreams.by_prefix, agent_items)

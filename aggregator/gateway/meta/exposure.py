@@ -1,10 +1,11 @@
 """Exposure: an agent's list holds all its tools, or the meta tools and the pinned tools.
 
 Law: the choice depends on the agent, the frontend and the known tools only, never on earlier calls, nor on which
-servers are away: their tools stay in the catalog as long as they are known. A list without any other tool has
-`list_servers`, which says why, unless the agent may use no server.
+servers are away: their tools stay in the catalog as long as they are known. Only a list without a tool has
+`list_servers`, if that can say why: no server is configured, or one does not start here.
 """
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -38,6 +39,10 @@ EXPLAINING: Final = "list_servers"
 _AT_ONCE: Final = 200
 
 
+Explains = Callable[[View], bool]
+"""Whether there is something to say of servers to an agent whose list has no tool."""
+
+
 class _KeptList(NamedTuple):
     """The list of an agent, with the tools it was made from."""
 
@@ -51,20 +56,19 @@ class Exposure:
     list.
     """
 
-    def __init__(self, meta: MetaToolSet, config: Config) -> None:
+    def __init__(self, meta: MetaToolSet, config: Config, explains: Explains) -> None:
         self._meta = meta
         self._pinned = tuple(config.pinned)
         self._budget = config.expose_budget
         # The bounds on results, beyond which there is something to read on.
         self._results = config.results
-        self._servers = config.servers
+        self._explains = explains
         self._kept: LruCache[tuple[str, Expose], _KeptList] = LruCache(_KEPT)
         self._instructions: LruCache[str, int] = LruCache(_KEPT)
 
     def reconfigure(self, config: Config) -> None:
-        """Take the servers, the pinned patterns, the budget and the bounds on results of a new configuration."""
+        """Take the pinned patterns, the budget and the bounds on results of a new configuration."""
         self._pinned, self._budget, self._results = tuple(config.pinned), config.expose_budget, config.results
-        self._servers = config.servers
         self._kept.clear()
 
     @property
@@ -76,6 +80,9 @@ class Exposure:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
         if expose == "all" and len(whole) and not self._reads_on(view, whole=True):
             return whole
+        if not len(whole) and expose in ("all", "auto"):
+            # Not cached: it depends on states.
+            return Listing((self._meta[EXPLAINING].record,)) if self._explains(view) else whole
         kept = self._kept.get((view.key, expose))
         if kept is None or kept.whole is not whole:
             return self._keep(view, whole, expose, at_once(self._listed(view, whole, expose)))
@@ -123,11 +130,6 @@ class Exposure:
         """Return whether a list holds the meta tools in place of all tools."""
         return is_short(listing)
 
-    def _explains(self, view: View) -> bool:
-        """Return whether there is something to say of servers to an agent whose list has no tool."""
-        servers = self._servers
-        return not servers or any(server.enabled and view.might_use(server) for server in servers)
-
     def _reads_on(self, view: View, *, whole: bool) -> bool:
         """Return whether the agent can come by a handle, so that `read_result` is listed.
 
@@ -138,10 +140,8 @@ class Exposure:
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
         if expose == "all" or (expose == "auto" and not (yield from self._too_much(whole))):
-            if not len(whole):
-                return Listing((self._meta[EXPLAINING].record,)) if self._explains(view) else whole
             reads_on = self._reads_on(view, whole=True)
-            return Listing((*whole.tools, READ_RESULT_RECORD)) if reads_on else whole
+            return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
         reads_on = self._reads_on(view, whole=False)
         pinned: list[ToolRecord] = []
         for tool in whole.tools:

@@ -124,6 +124,10 @@ class Finder:
         """True if the configuration has a server."""
         return bool(self._config.servers)
 
+    def explains(self, view: View) -> bool:
+        """Return whether no server is configured, or one that the agent may know of does not start here."""
+        return not self.configured or any(seen.start_fault for seen in self.servers(view))
+
     def reconfigure(self, config: Config) -> None:
         """Take the servers and search settings of a new configuration."""
         self._config = config
