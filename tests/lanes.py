@@ -72,11 +72,9 @@ LONG: Final = frozenset(
     }
 )
 
-# Files and folders of the lane `windows`: the journeys of both frontends, and programs that are started and ended.
+# Files and folders of the lane `windows`: the journeys of both frontends, and servers that end.
 WINDOWS: Final = frozenset(
     {
-        "end_to_end/test_http_frontend.py",
-        "end_to_end/test_lists.py",
         "faults/test_stdio_end.py",
         "windows/",
     }

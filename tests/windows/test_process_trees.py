@@ -12,6 +12,7 @@ import pytest
 from aggregator.system import job
 from aggregator.system.job import Job
 from aggregator.system.process_group import ProcessGroup
+from tests import ON_WINDOWS
 from tests.peers.processes import is_alive
 from tests.polling import until
 from tests.windows import fake_kernel
@@ -54,7 +55,7 @@ def in_job() -> tuple["subprocess.Popen[Any]", Any]:
 
 
 @pytest.mark.usefixtures("_jobs")
-@pytest.mark.parametrize("start", [in_group, in_job])
+@pytest.mark.parametrize("start", [in_job] if ON_WINDOWS else [in_group, in_job])
 async def test_what_a_program_started_ends_with_it(start: Start) -> None:
     """Also after the program itself has ended."""
     child, tree = start()
