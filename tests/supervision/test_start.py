@@ -167,7 +167,7 @@ async def test_what_starts_is_asked_before_it_is_called(gated: GatedServer, chan
         answer = await harness.call("shop.echo", say="x")
         assert answer["_meta"]["aggregator/error"]["code"] == refusal
         # A list without any other tool has one that says why.
-        assert await listed(harness) == (remaining or ["list_servers"])
+        assert await listed(harness) == (remaining or [])
 
 
 async def test_one_that_nobody_knows_is_started_once_to_learn_it(gated: GatedServer, tmp_path: Path) -> None:
@@ -211,9 +211,9 @@ async def test_a_lazy_one_holds_nobody_up(gated: GatedServer, monkeypatch: pytes
         await until(lambda: harness.tools() == ["shop.echo", "shop.hang"], "it is there")
     gated.close()
     async with running(gated.storage, unknown) as harness:
-        assert await listed(harness) == ["list_servers"]
+        assert await listed(harness) == []
         await until(lambda: harness.upstream("unknown").state == "starting", "its time has come")
-        assert await listed(harness) == ["list_servers"]
+        assert await listed(harness) == []
         assert harness.app.report()[0]
 
 
@@ -224,7 +224,7 @@ async def test_a_lazy_one_is_started_by_the_first_call(gated: GatedServer, monke
     async with remembering(gated.storage, gated.config(start="lazy")) as harness:
         await harness.check_echo("shop.echo")
     async with running(gated.storage, gated.config("new", start="lazy")) as harness:
-        assert await listed(harness) == ["list_servers"]
+        assert await listed(harness) == []
         assert harness.upstream("new").reason == "it starts in a moment, or with its first call"
         await harness.check_echo("new.echo")
 
