@@ -98,12 +98,12 @@ async def test_a_database_that_does_not_answer_is_named(
         log.record(make_call(1))
         await until(lambda: log.stalled is not None)
         log.record(make_call(2))
-        await until(lambda: log.report()["put_aside"] == 1)
+        await until(lambda: log.report()["put_aside"] > 0)
         assert "has not answered" in str(log.report()["problem"])
         assert log.problem is None
         await log.wait_for_space("t")
         hanging.answers.set()
-        await until(lambda: numbers(path) == [1, 2])
+        await until(lambda: sorted(numbers(path)) == [1, 2])
         await until(lambda: log.stalled is None)
     assert caplog.text.count("has not answered") == 1
 
