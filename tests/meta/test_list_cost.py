@@ -60,6 +60,7 @@ def seen(name: str, description: str = "", state: str = "ready") -> Any:
     return SimpleNamespace(
         config=config, name=name, state=state, tools=12, resources=0, prompts=0, skills=0, instructions="",
         health=SimpleNamespace(problem=str), reason="the process ended", answered_by=(), notes=(), since=0.0,
+        start_fault=None,
     )  # fmt: skip
 
 

@@ -221,7 +221,7 @@ class ReconnectMachine(RuleBasedStateMachine):
             assert state == "unavailable"
         else:
             assert state in ("starting", "ready", "stopped")
-        assert self.lifecycle.listed == (self.known and state != "unavailable")
+        assert self.lifecycle.listed == self.known
 
     @invariant()
     def is_always_on_its_way(self) -> None:
