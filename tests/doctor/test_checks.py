@@ -201,6 +201,7 @@ UNSEEDED: Final = frozenset(
         "gateway_tls_ends",
         "gateway_workers",
         "host_entry_of_folder",
+        "host_settings_unseen",
     }
     | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
     | {"server_certificate", "server_gateway", "server_tls"}  # tests/faults/test_connection_causes.py
@@ -237,6 +238,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_held({"shop": ("order",)}, {"shop"}, {"shop"}),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
+        *of_host(HostFacts("raycast", "Raycast", None, asked_for=True), Path("/c.json"), None),
         *of_certificate(TlsConfig(certificate="tls.crt", key="tls.key"), CertificateFacts(("x",), 60.0), None, 0.0),
         *of_seen(ToolsSeen("Cursor", "local", ["a"], 5), ToolsThere(["a", "b"], 9, 9, 2), limits_of("cursor")),
     ]
