@@ -141,7 +141,7 @@ async def test_arguments_are_read_back_and_then_corrected(open_mending: OpenMend
     async with harness.client("one") as client:
         for _ in range(3):
             for address in ("/mcp?schema=anthropic", "/mcp?schema=gemini"):
-                given = {"filter_id_": "x", "_top": "+5"}
+                given: dict[str, Any] = {"filter_id_": "x", "_top": "+5"}
                 sent = await call(harness, client, "shop__odd", given, address=address)
                 assert sent == {"filter[id]": "x", "$top": 5}
             given = {"who": "x", "how": None, "free": "{'a': None,}"}

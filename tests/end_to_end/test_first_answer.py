@@ -48,7 +48,7 @@ HEAVY: Final = {
     "aggregator.catalog",
     "aggregator.gateway.dispatcher",
     "aggregator.policy",
-    "aggregator.upstream",
+    "aggregator.upstream.connection",
 }
 INITIALIZE: Final[Json] = {
     "jsonrpc": "2.0",

@@ -108,6 +108,7 @@ def test_columns_in_any_form() -> None:
     """Proves: F5. A list, its JSON text, or names between commas; all of them for none and for `*`."""
     for columns in (["id", "stars"], '["id", "stars"]', "id, stars", "ID,Stars"):
         assert read(ISSUES, columns=columns, where="id = 3") == ["id,stars", "3,40"]
+    everything: object
     for everything in (None, "*", []):
         assert read(COLUMNAR, columns=everything, where="id = 2") == [
             "id,title,state,stars",

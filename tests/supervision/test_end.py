@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from aggregator.system import process_group
 from aggregator.upstream.process.process import ChildProcess
 from aggregator.upstream.process.reaper_pipe import CLOSE_GRACE, TERM_GRACE, Reaper
 from tests.supervision.virtual_clock import VirtualLoop
@@ -30,7 +29,7 @@ class UnresponsiveTransport:
     def __init__(self, loop: VirtualLoop, patch: pytest.MonkeyPatch) -> None:
         self.signals: dict[int, float] = {}
         self._loop = loop
-        patch.setattr(process_group.os, "killpg", self.signal)
+        patch.setattr("os.killpg", self.signal)
 
     def get_pid(self) -> int:
         return 1

@@ -516,8 +516,13 @@ class PinSync:
         if not tried:
             return
         negotiated = self._upstreams[server].negotiated if server in self._upstreams else None
-        version = version_of(negotiated.server_info) if negotiated is not None else ""
-        before = await pins.note_version(server, version, time.time()) if pins is not None and version else ""
+        version, before = version_of(negotiated.server_info) if negotiated is not None else "", ""
+        try:
+            before = await pins.note_version(server, version, time.time()) if pins is not None and version else ""
+        except StorageError:
+            raise
+        except Exception as error:  # it only words what waits: nothing is held for it
+            log.warning("%s: its version is not kept: %s", server, error_named(error))
         self._news.upgraded(server, before, version)
         if problem is None and self._withheld.pop(server, None) is not None:
             log.info("%s: its pins can be written again", server)
