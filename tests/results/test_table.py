@@ -196,3 +196,19 @@ def test_no_value_and_no_words_make_a_traceback(value: Any, columns: str, where:
     with suppress(BadRead):
         row_filter_of(where)
         assert read_page(document(value), columns=columns or "id", where=where).note
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ([{"id": 1}] * 100_000, "at most 30 comparisons"),
+        ({str(number): number for number in range(100_000)}, "at most 30 comparisons"),
+        ({"id": {f"x{number}": 1 for number in range(100_000)}}, "at most 30 comparisons"),
+        ({"id": [*range(100_000)]}, "at most 500 values"),
+        ({"id": {"in": [*range(100_000)]}}, "at most 500 values"),
+    ],
+)
+def test_a_flood_of_conditions_is_refused_at_once(where: Any, said: str) -> None:
+    """D7: before any of them is joined with the others or compared with a row."""
+    with pytest.raises(BadRead, match=said):
+        row_filter_of(where)

@@ -8,7 +8,7 @@ number with a number as one. This file decides; it awaits nothing and reads no c
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from operator import ge, gt, le, lt
 from typing import Any, Final, Literal, get_args
@@ -19,6 +19,8 @@ from aggregator.results.read.path import BadRead
 
 WHERE_AT_MOST: Final = 1_000
 _CONDITIONS_AT_MOST: Final = 30
+# Values in one list, each compared with each row.
+_VALUES_AT_MOST: Final = 500
 _FORM: Final = "`where` is as `status = open and stars >= 10`: operators = != < <= > >= ~ (contains), `in (a, b)`."
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "~", "!~", "in"]
@@ -93,6 +95,8 @@ def row_filter_of(where: str | Mapping[str, Any] | Sequence[Any]) -> RowFilter |
         BadRead: it cannot be read.
     """
     found: tuple[tuple[Comparison, ...], ...]
+    if not isinstance(where, str):
+        _check_count(where)
     if isinstance(where, Mapping):
         group = tuple(one for name, value in where.items() for one in _of_member(name, value))
         found = (group,) if group else ()
@@ -110,8 +114,8 @@ def row_filter_of(where: str | Mapping[str, Any] | Sequence[Any]) -> RowFilter |
             found = tuple((*before, *group) for before in found for group in inner.any)
             if len(found) > _CONDITIONS_AT_MOST:
                 break
-    if sum(map(len, found)) > _CONDITIONS_AT_MOST or len(found) > _CONDITIONS_AT_MOST:
-        raise BadRead(f"`where` has at most {_CONDITIONS_AT_MOST} comparisons.")
+    _check_count([one for group in found for one in group])
+    _check_count(found)
     return RowFilter(found) if any(found) else None
 
 
@@ -160,6 +164,17 @@ def _comparison(name: str, written: str, value: re.Match[str]) -> Comparison:
     return Comparison(name, operator, bare.strip("`"))
 
 
+def _check_count(conditions: Sized) -> None:
+    if len(conditions) > _CONDITIONS_AT_MOST:
+        raise BadRead(f"`where` has at most {_CONDITIONS_AT_MOST} comparisons.")
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    if len(values) > _VALUES_AT_MOST:
+        raise BadRead(f"A list in `where` has at most {_VALUES_AT_MOST} values.")
+    return tuple(map(_text, values))
+
+
 def json_of(text: str) -> Any:
     """Return the array or object that a text of a model is as JSON, or None."""
     if text.strip()[:1] not in ("{", "["):
@@ -173,15 +188,16 @@ def json_of(text: str) -> Any:
 def _of_member(name: str, value: Any) -> Iterator[Comparison]:
     """Yield the comparisons of a member of an object: a value, a list of values, or values by operators."""
     if isinstance(value, list):
-        yield Comparison(name, "in", None, tuple(_text(one) for one in value))
+        yield Comparison(name, "in", None, _texts(value))
     elif isinstance(value, Mapping):
+        _check_count(value)
         for written, one in value.items():
             word = written.lower().lstrip("$")
             operator = _WORDS.get(word, word)
             if operator not in _OPERATORS or isinstance(one, Mapping) or isinstance(one, list) != (operator == "in"):
                 raise BadRead(f"`{name}` in `where` cannot be read at `{written[:40]}`. {_FORM}")
             if isinstance(one, list):
-                yield Comparison(name, "in", None, tuple(_text(each) for each in one))
+                yield Comparison(name, "in", None, _texts(one))
             else:
                 yield Comparison(name, operator, None if one is None else _text(one))
     else:
