@@ -40,7 +40,7 @@ _AT_ONCE: Final = 200
 
 
 Explains = Callable[[View], bool]
-"""Whether there is something to say of servers to an agent whose list has no tool."""
+"""True if an agent whose list has no tool should hear about servers."""
 
 
 class _KeptList(NamedTuple):

@@ -1,4 +1,4 @@
-"""The words for a model while no server is configured: what its user can do."""
+"""What a model reads while no server is configured: the commands by which its user adds one."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Servers that do not start on this machine, as a model is told of them. This file decides, but for `missing_programs`.
+"""The words for a model about servers that do not start on this machine. Only `missing_programs` looks at the machine.
 
 Law: the words are ours, with the name of a program or an exit code at most; a server's own words are for operators.
 """
