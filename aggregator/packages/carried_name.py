@@ -5,6 +5,7 @@ npm packages have it as `mcpName` in package.json, PyPI packages as `mcp-name: .
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any, Final
 from aggregator.packages.download import DownloadLimits, download, is_loopback
 from aggregator.packages.errors import PackageError
 from aggregator.packages.names import is_registry_name
+from aggregator.system.program_words import program_words
 
 PYPI: Final = "https://pypi.org"
 _NPM_SECONDS: Final = 20.0
@@ -32,9 +34,10 @@ def npm_name(package: str, version: str) -> str | None:
         return None
     wanted = f"{package}@{version}" if version else package
     try:
-        # `npm view` reads the registry's data about a package, and runs nothing of it.
+        # `npm view` reads the registry's data about a package, and runs nothing of it. A registry chose the version,
+        # and npm is a batch file on Windows.
         done = subprocess.run(  # noqa: S603 - the name was checked to be no option
-            [npm, "view", wanted, "name", "mcpName", "--json"],
+            program_words(npm, ["view", wanted, "name", "mcpName", "--json"], os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_NPM_SECONDS,

@@ -83,7 +83,7 @@ class ProgramRun:
             raise ProgramFailed("was not started")
         try:
             process = subprocess.Popen(  # noqa: S603 - the program is one that the operator allowed, and no shell
-                program_words(words[0], words[1:], environ),
+                program_words(words[0], words[1:], environ, folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

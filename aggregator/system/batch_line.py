@@ -14,10 +14,13 @@ SUFFIXES: Final = (".bat", ".cmd")
 # No extensions of the registry, extended commands on (for `%cd:~,%`), and no `!` as a sign of variables.
 _OPTIONS: Final = "/d /e:ON /v:OFF /c"
 _PERCENT: Final = "%%cd:~,%"
-# Characters that the longest command line of `cmd.exe` has.
+# Characters that the longest command line of `cmd.exe` has, in UTF-16.
 LONGEST: Final = 8191
 # `cmd.exe` ends its line at these, whatever stands around them.
 _ENDS: Final = {"\0": "a zero byte", "\r": "a carriage return", "\n": "a line break"}
+# No documentation says what `cmd.exe` makes of the other control characters; a tab is one more space.
+_CONTROLS: Final = frozenset(map(chr, range(32))) - {"\t"}
+_VERBATIM: Final = ("\\\\?\\", "//?/", "\\\\.\\", "//./", "\\??\\")
 
 
 class UnquotableArgument(ValueError):
@@ -35,27 +38,33 @@ def batch_line(shell: str, file: str, args: Sequence[str]) -> str:
     Raises:
         UnquotableArgument: an argument cannot be passed to a batch file.
     """
-    if any(character in file for character in '"%\0\r\n') or file.endswith("\\"):
+    if file.startswith(_VERBATIM):
+        raise UnquotableArgument(
+            f"cmd.exe takes no path that begins as {file!r} does: write it with its drive letter or share alone"
+        )
+    if not _CONTROLS.isdisjoint(file) or not {'"', "%", "\t"}.isdisjoint(file) or file.endswith(("\\", "/")):
         raise UnquotableArgument(
             f"the path {file!r} has a character that cmd.exe does not take in the path of a program"
         )
     words = [f'"{file}"', *(_quoted(number, word) for number, word in enumerate(args, 1))]
     # The outermost pair is taken away by `/c`.
     line = f'"{shell}" {_OPTIONS} "{" ".join(words)}"'
-    if len(line) > LONGEST:
+    length = len(line.encode("utf-16-le", "surrogatepass")) // 2
+    if length > LONGEST:
         raise UnquotableArgument(
-            f"its arguments have {len(line)} characters together, and cmd.exe, which runs {file!r}, takes {LONGEST}"
+            f"its arguments have {length} characters together, and cmd.exe, which runs {file!r}, takes {LONGEST}"
         )
     return line
 
 
 def _quoted(number: int, word: str) -> str:
-    for character, name in _ENDS.items():
-        if character in word:
-            raise UnquotableArgument(
-                f"argument {number} has {name}, which cmd.exe passes to no batch file: start the program behind the "
-                "batch file instead, such as node with the path of the script"
-            )
+    character = next((character for character in word if character in _CONTROLS), None)
+    if character is not None:
+        name = _ENDS.get(character, "a control character")
+        raise UnquotableArgument(
+            f"argument {number} has {name}, which cmd.exe passes to no batch file: start the program behind the "
+            "batch file instead, such as node with the path of the script"
+        )
     parts: list[str] = []
     backslashes = 0
     for character in word:

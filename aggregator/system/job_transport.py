@@ -62,7 +62,7 @@ async def spawn_in_job(
     Raises:
         OSError, ValueError: as of `subprocess.Popen`; an argument cannot be passed to a batch file.
     """
-    words = await asyncio.to_thread(windows_words, command, args, env)
+    words = await asyncio.to_thread(windows_words, command, args, env, cwd)
     loop = asyncio.get_running_loop()
     protocol, connected = make_protocol(), loop.create_future()
     pipe = subprocess.PIPE

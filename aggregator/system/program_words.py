@@ -10,8 +10,10 @@ from aggregator.system.batch_line import batch_line, is_batch
 _EXTENSIONS: Final = ".COM;.EXE;.BAT;.CMD"
 
 
-def program_words(command: str, args: Sequence[str], env: Mapping[str, str]) -> str | list[str]:
+def program_words(command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> str | list[str]:
     """Return the argument for `subprocess.Popen`: as written on POSIX, a line for a batch file on Windows.
+
+    `cwd` is the working folder of the program, from which a relative path of it starts on every system.
 
     Raises:
         FileNotFoundError: Windows has no such program.
@@ -19,18 +21,22 @@ def program_words(command: str, args: Sequence[str], env: Mapping[str, str]) -> 
     """
     if sys.platform != "win32":
         return [command, *args]
-    return windows_words(command, args, env)
+    return windows_words(command, args, env, cwd)
 
 
-def windows_words(command: str, args: Sequence[str], env: Mapping[str, str]) -> str | list[str]:
+def windows_words(command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> str | list[str]:
     """Return the words or the line on Windows; see `program_words`."""
     variables = {name.upper(): value for name, value in env.items()}
+    if os.path.dirname(command):
+        # Windows itself starts from the folder of the starting process, and `cmd.exe` from the working folder.
+        command = os.path.abspath(os.path.join(cwd or "", command))
     found = find_program(command, variables.get("PATH"), variables.get("PATHEXT"))
     if found is None:
         raise FileNotFoundError(2, "not found", command)
     if not is_batch(found):
         return [found, *args]
-    root = variables.get("SYSTEMROOT") or os.environ.get("SYSTEMROOT") or r"C:\Windows"
+    # Not that of `env`: the variables of an entry choose no shell.
+    root = os.environ.get("SYSTEMROOT") or r"C:\Windows"
     return batch_line(rf"{root}\System32\cmd.exe", found, args)
 
 

@@ -56,7 +56,13 @@ def test_what_cannot_be_passed_is_refused(word: str, name: str) -> None:
     assert word not in str(refused.value)
 
 
-@pytest.mark.parametrize("file", ['C:\\a".cmd', "C:\\%a%.cmd", "C:\\a\n.cmd", "C:\\a\\"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *('C:\\a".cmd', "C:\\%a%.cmd", "C:\\a\n.cmd", "C:\\a\\", "C:\\a/", "C:\\a\x1a.cmd", "C:\\a\t.cmd"),
+        *("\\\\?\\C:\\a.cmd", "\\\\?\\UNC\\box\\share\\a.cmd", "\\\\.\\C:\\a.cmd", "//?/C:/a.cmd"),
+    ],
+)
 def test_a_path_that_cannot_be_quoted_is_refused(file: str) -> None:
     with pytest.raises(UnquotableArgument, match="path"):
         batch_line(SHELL, file, [])
@@ -68,6 +74,34 @@ def test_the_longest_line() -> None:
     assert len(batch_line(SHELL, NPX, ["x" * room])) == LONGEST
     with pytest.raises(UnquotableArgument, match=str(LONGEST + 1)):
         batch_line(SHELL, NPX, ["x" * (room + 1)])
+
+
+def test_the_longest_line_is_counted_as_windows_counts() -> None:
+    """A character beyond the first 65,536 is two for Windows, and a percent sign is written as eight."""
+    room = LONGEST - len(batch_line(SHELL, NPX, [""]))
+    for character, size in (("😀", 2), ("%", 8)):
+        fits = character * (room // size)
+        assert batch_line(SHELL, NPX, [fits])
+        with pytest.raises(UnquotableArgument, match="characters together"):
+            batch_line(SHELL, NPX, [fits + character])
+
+
+@pytest.mark.parametrize(
+    "word", ["!delayed!", "!a:~0,1!", "^!a^!", "a\tb", "日本語 😀", "＂&calc＂", "\u2028", "\ud800", "\x7f"]
+)
+def test_other_signs_that_programs_read(word: str) -> None:
+    """Delayed variables, which are switched off, tabs, and what looks like a quote or a line break elsewhere."""
+    line = batch_line(SHELL, NPX, ["first", word, "last"])
+    assert "/v:OFF" in line.split(NPX)[0]
+    _, text = batch_words(line, VARIABLES)
+    assert words_in_c(text) == ["first", word, "last"]
+
+
+@pytest.mark.parametrize(
+    "file", ["C:\\a & b\\(x86)\\it's ^!\\npx.cmd", "\\\\box\\share\\npx.cmd", "C:/forward/npx.cmd"]
+)
+def test_paths_of_batch_files(file: str) -> None:
+    assert batch_words(batch_line(SHELL, file, ["a b"]), VARIABLES)[0] == file
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from aggregator.doctor.checks.programs import ProgramFacts
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
+from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -54,10 +55,11 @@ def node_version(environ: Mapping[str, str]) -> tuple[str, str] | None:
     if path is None:
         return None
     try:
+        words = program_words(path, ["--version"], environ)
         ended = subprocess.run(  # noqa: S603
-            [path, "--version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
+            words, capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
         )
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, subprocess.SubprocessError):
         return None
     said = ended.stdout.decode("utf-8", "replace").strip()[:40]
     return (said, path) if said.startswith("v") and said.isprintable() else None
