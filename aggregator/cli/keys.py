@@ -247,7 +247,7 @@ def _object(key: KeyRecord, now: float) -> dict[str, object]:
 def _end(key: KeyRecord) -> str:
     if key.revoked is not None:
         return "revoked"
-    return "without an end" if key.expires is None else f"good until {minute(key.expires)}"
+    return "without expiry" if key.expires is None else f"good until {minute(key.expires)}"
 
 
 def _warn_of_lost(database: "Database") -> None:

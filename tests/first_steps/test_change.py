@@ -91,7 +91,7 @@ def test_a_server_is_removed_and_what_names_it_is_told(mine: Path, run: Run) -> 
         (f"{policies}/main.yaml:16", "time"),
     ]
     assert f"{mine}.bak" in said
-    assert "takes it over" in said
+    assert "loads the change" in said
 
 
 def test_a_server_is_renamed_with_what_names_it_in_the_configuration(mine: Path, run: Run) -> None:
@@ -133,7 +133,7 @@ def test_a_prefix_of_its_own_stays_so_patterns_go_on_to_match(config: Path, run:
     (config.parent / "policies" / "a.yaml").write_text("roles: {a: {allow: [t.now, server:time]}}\n")
     _, said = run("rename", "time", "clock", "--policies")
     assert (config.parent / "policies" / "a.yaml").read_text() == 'roles: {a: {allow: [t.now, "server:clock"]}}\n'
-    assert "Its tools are called" not in said
+    assert "Its tools are now called" not in said
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_new_list_expire_revoke(url: str, capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert json.loads(shown[shown.index("[") :])[0]["state"] == "expired"
     assert keys.expire(url, key_id, "never") == 0
-    assert capsys.readouterr().out == f"{key_id} of bot, without an end.\n"
+    assert capsys.readouterr().out == f"{key_id} of bot, without expiry.\n"
     assert keys.revoke(url, key_id) == 0
     assert capsys.readouterr().out == f"{key_id} of bot is revoked.\n"
     keys.listed(url)

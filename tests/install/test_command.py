@@ -67,7 +67,7 @@ def test_write_and_undo(home: Path, config: Path, cursor: Path, install: Install
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
     shown = install("cursor", "--undo", "--yes")
-    assert "is as it was" in shown
+    assert "is restored" in shown
     assert CANARY not in shown
     assert tree(home) == before
 

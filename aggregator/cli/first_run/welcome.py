@@ -57,7 +57,7 @@ def _first() -> int:
         return 0
     hosts = ", ".join(dict.fromkeys(file.host.title for file in files))
     count = sum(len(file.servers) for file in files)
-    if yes(f"There {'is 1 server' if count == 1 else f'are {count} servers'} in {hosts}. Look at what would be taken?"):
+    if yes(f"There {'is 1 server' if count == 1 else f'are {count} servers'} in {hosts}. Preview an import?"):
         return import_hosts.run((), None, import_hosts.ImportOptions())
     return 0
 

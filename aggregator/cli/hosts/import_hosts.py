@@ -134,7 +134,7 @@ def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Writt
             file=sys.stderr,
         )
     tell(f"Added {count} to {edit.path}{f', which is kept as it was in {backup.name}' if backup else ''}.")
-    tell("`aggregator check` looks them over; a gateway that is running takes them over by itself.")
+    tell("`aggregator check` connects to them. A running gateway loads them by itself.")
     return _Written(backup)
 
 

@@ -171,7 +171,7 @@ def _free_key(name: str, host: str, taken: Collection[str], prefix_host: bool, n
     made = (usable(re.split("[/\\\\]", name.strip("/\\ "))[-1]) or usable(name) or "").lstrip("_-")[:_LONGEST_KEY]
     wanted = made or f"{host}-server"
     if wanted != name:
-        notes.append("Its name is changed: one here is of letters, digits, `_` and `-`.")
+        notes.append("Its name is changed: names here have only letters, digits, `_` and `-`.")
     if wanted.casefold() not in taken:
         return wanted
     key = f"{host}-{wanted}" if prefix_host else wanted

@@ -16,7 +16,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.editing.edited_file import EditedFile
 
 _SWITCH: Final = "enabled"
-_TAKEN_OVER: Final = "A gateway that runs with this file takes it over by itself."
+_LOADED: Final = "A gateway that runs with this file loads the change by itself."
 _POLICIES: Final = "policies"
 
 
@@ -87,14 +87,14 @@ def rename(config: Path | None, old: str, new: str, *, policies: bool) -> int:
     for mention in mentions:
         say(one_line(f"Renamed there too: {mention}"))
     if names.prefix == names.id and not done:
-        say(f"Its tools are called {new}.* now.")
+        say(f"Its tools are now called {new}.*.")
     for file in files.values():
         if file.changed:
-            say(f"Renamed it in {file.path} too. As it was: {file.write()}")
+            say(f"Renamed it in {file.path} too. Previous version: {file.write()}")
     left = [mention for _, mention in in_files if mention.renamed is None or not policies]
-    _point_out(f"These name {names.key} still, so they say nothing of {new}:", left)
+    _point_out(f"These still name {names.key}, so they do not apply to {new}:", left)
     if left and not policies:
-        say(f"`aggregator rename {shlex.quote(names.key)} {new} --policies` renames it there too, but for wildcards.")
+        say(f"`aggregator rename {shlex.quote(names.key)} {new} --policies` renames it there too, except in wildcards.")
     return 0
 
 
@@ -145,9 +145,9 @@ def _folder(edit: ConfigEdit) -> Path:
 
 
 def _done(what: str, edit: ConfigEdit, backup: Path | None) -> None:
-    say(f"{what} {edit.path}. {_TAKEN_OVER}")
+    say(f"{what} {edit.path}. {_LOADED}")
     if backup is not None:
-        say(f"As it was: {backup}")
+        say(f"Previous version: {backup}")
 
 
 def _point_out(title: str, found: Sequence[ServerMention]) -> None:

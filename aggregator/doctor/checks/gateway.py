@@ -254,7 +254,7 @@ def of_certificate(
         yield found(
             "gateway_tls_ends",
             f"The certificate in {tls.certificate}: {facts}.",
-            "Put a new one into the same files: a running gateway takes it over by itself.",
+            "Put a new certificate into the same files: a running gateway loads it by itself.",
             tls.certificate,
         )
 

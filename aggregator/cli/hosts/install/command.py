@@ -151,7 +151,7 @@ def _install(host: HostProgram, machine: Machine, options: InstallOptions) -> in
         )
     backups = [f"{change.path}.bak" for change in written.changes if change.before is not None]
     for backup in backups:
-        output.say(one_line(f"The file as it was: {backup}"))
+        output.say(one_line(f"Previous version: {backup}"))
     output.say(f"Written. {host.after_install}")
     output.say(f"`aggregator install {host.id} --undo` restores {'both files' if plan.moved else 'the file'}.")
     return output.end("installed", backups=backups, next=host.after_install)
@@ -233,12 +233,12 @@ def _undo(host: HostProgram, options: InstallOptions) -> int:
     _check_ended(host, machine, record.host_file, options)
     if options.only_entry:
         for backup in write_removals(edits, record, kept):
-            output.say(one_line(f"The file as it was just now: {backup}"))
-        output.say(f"Our entry is out of {record.host_file}; the rest is as it was. {host.next_step}")
+            output.say(one_line(f"The version before this: {backup}"))
+        output.say(f"Removed our entry from {record.host_file}; the rest is unchanged. {host.next_step}")
     else:
         restore_all(record, kept)
         for file in files:
-            output.say(one_line(f"{file} is as it was."))
+            output.say(one_line(f"{file} is restored."))
         output.say(host.next_step)
     if record.key_id is not None:
         output.say(f"The key that was made for it still counts: aggregator keys revoke {record.key_id}")

@@ -65,7 +65,7 @@ def check_unchanged(record: InstallRecord, records: InstallRecords) -> None:
                     f"aggregator install {other.host} --undo"
                 )
         raise OperatorError(
-            f"{change.path} was changed since the install, so it is not replaced by what it was. Take out our entry "
+            f"{change.path} was changed since the install, so it is not restored. Remove our entry "
             f"alone, and leave the rest: aggregator install {record.host} --undo --only-entry"
         )
 

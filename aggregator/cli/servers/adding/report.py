@@ -86,7 +86,7 @@ class AddReport:
             )
         if self.written:
             kept = f" What it was is in {self.backup}." if self.backup is not None else ""
-            say(f"Wrote {self.file}.{kept} A running gateway takes it over by itself.")
+            say(f"Wrote {self.file}.{kept} A running gateway loads it by itself.")
         else:
             say(self.said)
         for variable in self.gone if self.written else ():
