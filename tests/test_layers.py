@@ -109,7 +109,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.policy.live", "aggregator.policy.files.checking"): "14 ms; only where there are policy files",
     ("aggregator.gateway.access", "aggregator.identity.tokens.verifier"): "PyJWT, 90 ms; only where there are issuers",
     (
-        "aggregator.accounts.oauth.client_proof",
+        "aggregator.accounts.oauth.token_requests",
         "aggregator.accounts.oauth.signing",
     ): "PyJWT, 60 ms; only with a private key",
     (

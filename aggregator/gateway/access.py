@@ -17,8 +17,7 @@ from aggregator.identity.throttle import LONGEST, Throttle, peer_group
 from aggregator.identity.tokens.rejection import Rejection, Unverified
 
 if TYPE_CHECKING:
-    from aggregator.identity.tokens.token_cache import VerifiedToken
-    from aggregator.identity.tokens.verifier import TokenVerifier
+    from aggregator.identity.tokens.verifier import TokenVerifier, VerifiedToken
 
 log = logging.getLogger(__name__)
 

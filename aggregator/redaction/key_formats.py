@@ -11,7 +11,6 @@ from functools import cache
 from typing import Final
 
 from aggregator.redaction.field_names import is_opaque
-from aggregator.redaction.private_keys import is_random, private_key_spans
 from aggregator.redaction.spans import Span
 
 # The heads of a form, and the rest after each; every form begins as a run of letters, digits, `_` and `-`.
@@ -69,6 +68,28 @@ _FORMS: Final = (
     ("agr_", r"[\w-]{24}"),  # handles of our kept results
 )
 _OURS: Final = len("agk_0123456789_")  # the key's id may be shown
+
+_HEADER: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+
+_FOOTER: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+
+_LONGEST: Final = 16 * 1024
+
+# Lines of base64 with their possible separators: escaped line breaks, quotes, a margin.
+_BETWEEN: Final = r"(?:\\+[rn]|[\s\"'>|,+])*+"
+
+_BODY: Final = re.compile(
+    rf"(?:{_BETWEEN}[A-Za-z0-9+/]{{20,76}}+={{0,2}})++(?:{_BETWEEN}[A-Za-z0-9+/]{{1,19}}+={{0,2}})?"
+)
+
+# What a server prints arrives line by line.
+_LINE: Final = re.compile(r"^[A-Za-z0-9+/]{64}$", re.MULTILINE)
+
+_LETTERS_IN_A_ROW: Final = b"a" * 64
+
+_LETTER_RUNS: Final = bytes(97 if chr(byte).isalnum() or byte in b"+/" else 32 for byte in range(128)) + b" " * 128
+
+_DIGIT: Final = re.compile(r"[0-9]")
 
 
 def _by_head() -> dict[str, str]:
@@ -179,3 +200,28 @@ def _is_login(text: str) -> bool:
         return b":" in b64decode(text.translate(_STANDARD) + "==")
     except ValueError:
         return False
+
+
+def private_key_spans(text: str) -> Iterator[Span]:
+    """Yield where private keys stand, and lines that look like lines of one; unordered."""
+    if (len(text) == 64 or "\n" in text) and _LETTERS_IN_A_ROW in text.encode("ascii", "replace").translate(
+        _LETTER_RUNS
+    ):
+        yield from (found.span() for found in _LINE.finditer(text) if is_random(found[0]))
+    if "-----BEGIN " not in text:
+        return
+    footer: re.Match[str] | None = None
+    searched_from = -1
+    for header in _HEADER.finditer(text):
+        if searched_from < 0 or (footer is not None and footer.start() < header.end()):
+            searched_from = header.end()
+            footer = _FOOTER.search(text, searched_from)
+        if footer is not None and footer.end() - header.start() <= _LONGEST:
+            yield header.start(), footer.end()
+        elif (body := _BODY.match(text, header.end())) is not None:
+            yield header.start(), body.end()
+
+
+def is_random(text: str) -> bool:
+    """Return whether base64 looks like random bytes, as opposed to a number, a hexadecimal digest or a word."""
+    return _DIGIT.search(text) is not None and not text.isupper() and not text.islower()

@@ -12,8 +12,7 @@ from aggregator import __version__
 from aggregator.domain.call_record import CallRecord
 from aggregator.telemetry.hops import FindHop, nowhere
 from aggregator.telemetry.operations import PROMPT, OperationDurations
-from aggregator.telemetry.prometheus_text import Family, Labels, exposed
-from aggregator.telemetry.series import CALL_BOUNDS, OWN_BOUNDS, Histogram, Key, Series
+from aggregator.telemetry.series import CALL_BOUNDS, OWN_BOUNDS, Family, Histogram, Key, Labels, Series, exposed
 from aggregator.telemetry.snapshot import Snapshot, TakeSnapshot
 
 # Rows of one metric. Those of a histogram are some twenty lines each.

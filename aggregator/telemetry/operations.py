@@ -11,8 +11,7 @@ from typing import Final
 
 from aggregator.domain.call_record import TOOL_CALL, CallRecord
 from aggregator.telemetry.hops import HTTP, OF_FRONTEND, FindHop, NetworkHop
-from aggregator.telemetry.prometheus_text import Family, Labels
-from aggregator.telemetry.series import Histogram, Key, Series
+from aggregator.telemetry.series import Family, Histogram, Key, Labels, Series
 from aggregator.telemetry.span_attributes import OF_UPSTREAM, PLAIN, RPC_CODE, SOME_FAILURE, failure_of
 
 # In seconds, as the conventions say.

@@ -18,8 +18,7 @@ from aggregator import DISTRIBUTION
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.trace_context import Sample
 from aggregator.telemetry.hops import FindHop, nowhere
-from aggregator.telemetry.otel_environment import settings
-from aggregator.telemetry.sampling import sampler
+from aggregator.telemetry.otel_environment import sampler, settings
 from aggregator.telemetry.snapshot import SpanCounts
 from aggregator.telemetry.span_attributes import Captured, TextRedactor, spans_of
 

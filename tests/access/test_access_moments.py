@@ -17,7 +17,7 @@ from aggregator.identity.keys import new_key
 from aggregator.identity.source import source_of
 from aggregator.identity.throttle import LONGEST
 from aggregator.identity.tokens.rejection import Rejection, Unverified
-from aggregator.identity.tokens.token_cache import VerifiedToken
+from aggregator.identity.tokens.verifier import VerifiedToken
 from aggregator.policy.rulebook import Rulebook
 from tests.peers.toolbox import Json
 from tests.policy.build import book

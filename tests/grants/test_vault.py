@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.accounts.grants import store
-from aggregator.accounts.grants.sealing import SealBroken, Sealer
-from aggregator.accounts.grants.vault_key import VaultKeyMissing, vault_secret
+from aggregator.accounts.grants.sealing import SealBroken, Sealer, VaultKeyMissing, vault_secret
 from aggregator.accounts.oauth.registration import Registration
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal

@@ -12,8 +12,7 @@ from aiohttp import web
 
 from aggregator.notify.send import notifier as notifying
 from aggregator.notify.send import receiver as receiving
-from aggregator.notify.send.notifier import Notifier
-from aggregator.notify.send.reached_limits import ReachedLimit
+from aggregator.notify.send.notifier import Notifier, ReachedLimit
 from tests.notify.hook_server import SECRET, HookServer, Waits, ask, build, is_ours, receiver
 from tests.polling import until
 

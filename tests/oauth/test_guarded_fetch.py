@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.accounts.oauth.addresses import kind_of
 from aggregator.accounts.oauth.fetch import BODY_AT_MOST, FetchFailed, GuardedFetch
-from aggregator.accounts.oauth.targets import BadTarget, read_target
+from aggregator.accounts.oauth.targets import BadTarget, kind_of, read_target
 from tests.deploy.authority import Authority
 from tests.oauth.corpus import ADDRESSES, NAMES
 from tests.oauth.site import Site

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.accounts.oauth.authorization import begin
-from aggregator.accounts.oauth.client_proof import proof
 from aggregator.accounts.oauth.fetch import Fetched, GuardedFetch
 from aggregator.accounts.oauth.metadata import IssuerMetadata
 from aggregator.accounts.oauth.registration import ClientAuthentication, Registration
@@ -26,6 +25,7 @@ from aggregator.accounts.oauth.token_requests import (
     exchange_code,
     exchange_token,
     jwt_bearer,
+    proof,
     refresh,
     revoke,
 )

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from aggregator.accounts.storage import grant_rows
-from aggregator.accounts.storage.connect_rows import ConnectRows
+from aggregator.accounts.storage import vault
 from aggregator.accounts.storage.records import ConnectRecord, GrantRecord, digest_of
+from aggregator.accounts.storage.vault import ConnectRows
 from aggregator.storage.opening import Database
 
 SECONDS: Final = 15.0
@@ -56,12 +56,12 @@ class MovedTime:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        monkeypatch.setattr(grant_rows, "time", SimpleNamespace(time=lambda: self.now))
+        monkeypatch.setattr(vault, "time", SimpleNamespace(time=lambda: self.now))
 
         async def now(*_: object) -> float:
             return self.now
 
-        monkeypatch.setattr(grant_rows.GrantRows, "_now", now)
+        monkeypatch.setattr(vault.GrantRows, "_now", now)
 
 
 @pytest.mark.parametrize(("later", "again"), [(0.0, False), (SECONDS - 0.1, False), (SECONDS, True)])

@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.domain.call_record import Stage
+from aggregator.telemetry import otel_environment
 from aggregator.telemetry import otel_environment as spans_settings
-from aggregator.telemetry import sampling
 from aggregator.telemetry.hops import hop_to
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.span_attributes import FAILURES, spans_of
@@ -88,7 +88,7 @@ def test_every_attribute_is_on_the_page() -> None:
 
 def test_every_variable_and_every_end_is_on_the_page() -> None:
     variables = [*spans_settings.ENDPOINTS, spans_settings.EXPORTER, spans_settings.DISABLED]
-    variables += [sampling.SAMPLER, sampling.ARGUMENT, spans_settings.PROTOCOLS[1]]
+    variables += [otel_environment.SAMPLER, otel_environment.ARGUMENT, spans_settings.PROTOCOLS[1]]
     assert [name for name in variables if f"`{name}`" not in PAGE] == []
     for status in STATUSES:
         row = next(line for line in PAGE.splitlines() if re.match(rf"\| .*`{status}`.* \| (unset|error) \|", line))

@@ -5,8 +5,7 @@ import logging
 import pytest
 from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
-from aggregator.telemetry.otel_environment import OtelSettings, settings
-from aggregator.telemetry.sampling import sampler
+from aggregator.telemetry.otel_environment import OtelSettings, sampler, settings
 
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 ID = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -13,8 +13,7 @@ from aggregator.config.difference import difference
 from aggregator.config.model import Config
 from aggregator.identity.tokens import jwks
 from aggregator.identity.tokens.rejection import Rejection, Unverified
-from aggregator.identity.tokens.token_cache import VerifiedToken
-from aggregator.identity.tokens.verifier import TokenVerifier
+from aggregator.identity.tokens.verifier import TokenVerifier, VerifiedToken
 from tests.authorization.authorization_server import AuthorizationServer, answer_with, authorization_server
 from tests.tokens.conftest import AUDIENCE
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Loaded if a server has `auth`: `cryptography` takes 50 ms.
 _OPEN: Final = "aggregator.accounts.app.open_grants:open_grants"
-# As in `aggregator.accounts.grants.vault_key`.
+# As in `aggregator.accounts.grants.sealing`.
 _KEY: Final = ".vault-key"
 
 

@@ -1,19 +1,22 @@
 """The pages for connecting an account: the subject of a link, the request to the issuer, and its answer.
 
-Rule: viewing a page changes nothing, since programs view links too. Only a form on our own page continues, from the
+Rule 1: viewing a page changes nothing, since programs view links too. Only a form on our own page continues, from the
 browser that shows it, and only that browser can bring back a valid answer.
+Rule 2: a link for one agent or user is useless to another, so that a forwarded link connects no account for the wrong
+one (MCP, URL mode elicitation, "phishing"). Only an operator connects an account shared by all.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import QueryParams
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
@@ -27,15 +30,15 @@ from aggregator.accounts.connect.parts import (
     OutcomeSeen,
     PersonSignIns,
 )
-from aggregator.accounts.connect.proof import NOT_HERE, Proof, proof_of, refused_key
-from aggregator.accounts.connect.rendering import ConnectRenderer
 from aggregator.accounts.grants.errors import ConnectFailed
 from aggregator.accounts.grants.values import ConnectOutcome, ConnectPage
 from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.principal import Principal
 from aggregator.frontends.web.host_guard import BodyCut, BodyTooLarge, read_body, source_in
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.page_responses import GuardedPages, StaticFiles
 from aggregator.frontends.web.request_origin import is_own_page, origin_of
+from aggregator.identity.identify import Refused, RequestFacts
 from aggregator.identity.sign_in import SignInFailed
 from aggregator.identity.source import names_this_machine
 from aggregator.storage.errors import StorageError
@@ -73,6 +76,44 @@ _NOTES: Final[Mapping[str, str]] = {
 Params = Sequence[tuple[str, str]]
 # Takes the answer of an issuer, with the secret of the browser that brought it.
 IssuerAnswer = Callable[[Request, Params, str | None], Awaitable[Response]]
+
+_MOST: Final = 400
+
+# `here`: only from this machine. `key`: an API key of the agent. `operator`: a key of an operator of the console.
+# `sign_in`: the user, at their issuer.
+Proof = Literal["here", "key", "operator", "sign_in"]
+
+NOT_HERE: Final = "This link is for the machine that the aggregator runs on: open it in a browser there."
+
+_OTHER_KEY: Final = "This key is not one of the agent that the link was made for."
+
+_NO_OPERATOR: Final = "This account is used for all agents, so an operator connects it. This is not an operator's key."
+
+
+class ConnectRenderer:
+    """The templates of the pages; `version` is the version of the static files."""
+
+    def __init__(self, version: str) -> None:
+        self._templates = Environment(
+            loader=PackageLoader("aggregator.accounts.connect"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["shown"] = shown
+        self._templates.globals["static"] = version
+
+    def page(self, template: str, base: str, given: Mapping[str, Any], status: int = 200) -> Response:
+        """Return a page. base: the prefix of our paths in the browser."""
+        text = self._templates.get_template(template).render({"base": base, **given})
+        return HTMLResponse(text.encode("utf-8", "replace"), status)
+
+
+def shown(text: str) -> str:
+    """Return a text of others without characters that change how what stands around it looks, and bounded."""
+    plain = "".join(char if char.isprintable() else " " for char in str(text))
+    return plain if len(plain) <= _MOST else f"{plain[:_MOST]}..."
 
 
 class ConnectPages:
@@ -300,3 +341,26 @@ def _hint(proof: Proof, agent: str) -> str:
     if proof == "here":
         return f"Go on only if you asked for this yourself. It was asked for on this machine, by the agent {agent}."
     return f"Go on only if you asked for this yourself. It was asked for by the agent {agent}."
+
+
+def proof_of(asked_by: Principal, owner: GrantOwner) -> Proof:
+    """Return the proof that is needed of who opens a link."""
+    if asked_by.token is None and asked_by.key_id is None:
+        return "here"
+    if owner.kind in ("shared", "gateway"):
+        return "operator"
+    return "sign_in" if asked_by.token is not None else "key"
+
+
+def refused_key(scope: Scope, key: str, proof: Proof, asked_by: Principal, keys: KeyCheck) -> str | None:
+    """Return why a key does not prove that its holder may continue, or None."""
+    found = keys.authenticate(RequestFacts("console", (), (key.strip(),), source=source_in(scope)))
+    if isinstance(found, Refused):
+        return found.reason
+    if found.key_id is None:
+        return _OTHER_KEY
+    if proof == "operator":
+        record = keys.keyring.record(found.key_id)
+        return None if record is not None and record.console_role == "operator" else _NO_OPERATOR
+    same = (found.agent_id, found.tenant) == (asked_by.agent_id, asked_by.tenant)
+    return None if same else _OTHER_KEY

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.accounts.grants.account import Account, account_id
-from aggregator.accounts.grants.sealing import SealBroken, Sealer
+from aggregator.accounts.grants.sealing import SealBroken, Sealer, vault_secret
 from aggregator.accounts.grants.tokens import GrantTokens
-from aggregator.accounts.grants.vault_key import vault_secret
 from aggregator.accounts.oauth.registration import Registration
 from aggregator.accounts.storage.records import ClientRecord, ConnectRecord, GrantRecord, digest_of
 from aggregator.domain.grant_owner import GrantOwner

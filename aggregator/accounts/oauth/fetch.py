@@ -14,8 +14,16 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
-from aggregator.accounts.oauth.addresses import Address, PrivateHosts, kind_of
-from aggregator.accounts.oauth.targets import BadTarget, FetchTarget, PinnedRequest, read_target, without_query
+from aggregator.accounts.oauth.targets import (
+    Address,
+    BadTarget,
+    FetchTarget,
+    PinnedRequest,
+    PrivateHosts,
+    kind_of,
+    read_target,
+    without_query,
+)
 from aggregator.config.client_tls import ServerTlsConfig, UnusableTlsFile, client_context
 from aggregator.domain.text.error_text import error_text
 

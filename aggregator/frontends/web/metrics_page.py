@@ -12,7 +12,7 @@ from aggregator.frontends.web.credentials import ChallengeFor, refuse, request_f
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond, source_in
 from aggregator.gateway.access import Access
 from aggregator.identity.identify import Refused
-from aggregator.telemetry.prometheus_text import CONTENT_TYPE
+from aggregator.telemetry.series import CONTENT_TYPE
 
 METRICS_PATH: Final = "/metrics"
 

@@ -1,7 +1,7 @@
 """The verification of access tokens: at once if the issuer's keys are known, else after asking the issuer.
 
-Rule 1: a verified token costs a look-up until it expires, or its issuer's keys change. Rule 2: the cost that strangers
-can cause is bounded: one signature check each, and an occasional fetch of keys.
+Rule 1: a verified token is cached, and costs a look-up until it expires or its issuer's keys change. Rule 2: the cost
+that strangers can cause is bounded: one signature check each, and an occasional fetch of keys.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from aggregator.identity.tokens.jwks import IssuerKeys
 from aggregator.identity.tokens.jws import LONGEST_TOKEN, ReadToken, check_header, is_jwt, is_signed_by, read_token
 from aggregator.identity.tokens.key_set import IssuerKey
 from aggregator.identity.tokens.rejection import IssuerUnavailable, Rejection, TokenRejected, Unverified
-from aggregator.identity.tokens.token_cache import TokenCache, VerifiedToken
 
 # Owners of tokens whose latest one is known, and tokens withdrawn before they expired.
 _OWNERS: Final = 10_000
@@ -37,6 +36,67 @@ _OPAQUE: Final = Rejection(
 )
 _NO_KEY: Final = "This token is signed with a key that its issuer does not publish."
 _FORGED: Final = "The signature of this token is wrong."
+
+MOST: Final = 10_000
+
+# Characters of all tokens together.
+_CHARACTERS: Final = 32 * 2**20
+
+
+class VerifiedToken:
+    """A verified token. until: seconds since 1970 after which it must be verified again.
+
+    principal: the principal made from it by `gateway/access.py`; valid with the `terms` that it was made under.
+    """
+
+    __slots__ = ("facts", "principal", "terms", "until")
+
+    def __init__(self, facts: TokenFacts, until: float) -> None:
+        self.facts = facts
+        self.until = until
+        self.principal: object = None
+        self.terms: object = None
+
+
+class TokenCache:
+    """The verified tokens of all issuers: at most `most`, the one used longest ago is forgotten first."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._entries: LruCache[bytes, VerifiedToken] = LruCache(most)
+        self._characters = 0
+
+    def __repr__(self) -> str:
+        return f"<TokenCache {len(self._entries)} tokens>"
+
+    def get(self, text: str, now: float) -> VerifiedToken | None:
+        """Return a token that counts as verified at the wall-clock time `now`."""
+        entry = self._entries.get(sha256(text.encode()).digest())
+        return entry if entry is not None and now < entry.until else None
+
+    def put(self, facts: TokenFacts, until: float) -> VerifiedToken:
+        """Remember a token that was verified."""
+        digest, entry = sha256(facts.text.encode()).digest(), VerifiedToken(facts, until)
+        self._forget(self._entries.pop(digest))
+        self._characters += len(facts.text)
+        self._forget(self._entries.put(digest, entry))
+        while self._characters > _CHARACTERS and len(self._entries) > 1:
+            self._forget(self._entries.pop_oldest())
+        return entry
+
+    def drop(self, text: str) -> VerifiedToken | None:
+        """Remove an invalid token; return its entry."""
+        entry = self._entries.pop(sha256(text.encode()).digest())
+        self._forget(entry)
+        return entry
+
+    def clear(self) -> None:
+        """Remove all tokens after a change of keys or settings."""
+        self._entries.clear()
+        self._characters = 0
+
+    def _forget(self, entry: VerifiedToken | None) -> None:
+        if entry is not None:
+            self._characters -= len(entry.facts.text)
 
 
 class _Issuer:

@@ -1,4 +1,7 @@
-"""Events of the program as notices: made of audit events and, for reached limits, of the records of calls."""
+"""Events of the program as notices: made of audit events and, for reached limits, of the records of calls.
+
+A program that is to get a notice runs without a shell, in a process group of its own, within its time.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -8,16 +11,16 @@ from typing import Any, Final
 from aggregator.catalog.difference import ToolChanges
 from aggregator.config.model import Config
 from aggregator.domain.call_record import CallRecord
-from aggregator.domain.errors import OverLimit
+from aggregator.domain.errors import OverLimit, UpstreamError, UpstreamRefused
 from aggregator.gateway.call_log import CallObservers
-from aggregator.notify.app.programs import NoticePrograms
 from aggregator.notify.config import ReceiverConfig
+from aggregator.notify.send.delivery import DeliveryAnswer
 from aggregator.notify.send.notice import NoticeWriter
-from aggregator.notify.send.notifier import Notifier
-from aggregator.notify.send.reached_limits import ReachedLimit
+from aggregator.notify.send.notifier import Notifier, ReachedLimit
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.records import Approval
 from aggregator.telemetry.snapshot import ReceiverCounts
+from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 
 CONSOLE_PATH: Final = "/console"
@@ -25,6 +28,39 @@ CONSOLE_PATH: Final = "/console"
 # States in which an upstream is not there, and in which it is not expected to be; in all others that is open.
 _DOWN: Final = frozenset({"unavailable", "silent"})
 _GONE: Final = frozenset({"disabled", "stopped"})
+
+
+class NoticePrograms:
+    """A `RunProgram`. What a program writes to stderr is logged as `server.notify.NAME`; its stdout is dropped.
+
+    `reaper` ends the programs with ours.
+    """
+
+    def __init__(self, reaper: Reaper) -> None:
+        self._reaper = reaper
+
+    async def __call__(self, receiver: ReceiverConfig, given: bytes, /) -> DeliveryAnswer:
+        """Run the program of a receiver, which reads `given`; a program that does not end is ended with its group."""
+        assert receiver.command is not None
+        name = f"notify.{receiver.name}"
+        try:
+            async with (
+                asyncio.timeout(receiver.timeout),
+                run_child(
+                    name, receiver.command, receiver.args, receiver.env, None, None, self._reaper, close_grace=0.0
+                ) as child,
+            ):
+                child.write(given)
+                child.close_stdin()
+                # Shielded: what waits here may be cancelled, and the end of the child is still to be seen.
+                code = await asyncio.shield(child.exited)
+        except TimeoutError:
+            return DeliveryAnswer(False, f"it took more than {receiver.timeout:g} s and was ended", again=True)
+        except UpstreamError as error:
+            said = str(error).removeprefix(f"{name}: ")
+            return DeliveryAnswer(False, said, again=not isinstance(error, UpstreamRefused))
+        ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return DeliveryAnswer(code == 0, ended, again=code != 0)
 
 
 class NoticeEvents:

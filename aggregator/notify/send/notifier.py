@@ -1,24 +1,145 @@
-"""The notifier: the receivers of each notice, and the tasks that deliver it."""
+"""The notifier: the receivers of each notice, and the tasks that deliver it.
+
+A receiver learns of a down server after a grace period, and of its return only if it learnt of its end. Of the limits
+that agents reach, the first is sent at once, later ones together.
+"""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.notify.config import NoticeType, ReceiverConfig
 from aggregator.notify.send.delivery import RunProgram, delivery_to
-from aggregator.notify.send.down_servers import DownServers
 from aggregator.notify.send.notice import Notice, NoticeWriter
-from aggregator.notify.send.reached_limits import ReachedLimit, ReachedLimits
 from aggregator.notify.send.receiver import NoticeCounts, PauseFor, Receiver
 
 log = logging.getLogger(__name__)
 
 # Seconds for the last notices when the process ends.
 LAST_MOMENT: Final = 2.0
+
+# Announces that a server is down (`back` None), or is back after so many seconds.
+AnnounceServer = Callable[[str, str, float | None], None]
+
+# Pairs of agent and rule that are gathered apart; further ones are dropped, since agents choose their own names.
+MOST: Final = 1_000
+
+# Seconds after a reached limit in which further refusals by it are counted before they are told, together.
+GATHER: Final = 300.0
+
+
+class ReachedLimit(NamedTuple):
+    """One refusal: the caller, the tool and server, the rule and its place (`FILE:LINE`)."""
+
+    agent: str
+    tool: str
+    server: str | None
+    rule: str | None
+    source: str | None
+
+
+# Announces that a limit was reached, so many times.
+AnnounceLimit = Callable[[ReachedLimit, int], None]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    last: ReachedLimit
+    timer: asyncio.TimerHandle
+    more: int = 0
+
+
+class ReachedLimits:
+    """The limits that were announced, by agent and rule, and how often each was reached since."""
+
+    def __init__(self, announce: AnnounceLimit) -> None:
+        self._announce = announce
+        self._open: dict[tuple[str, str | None, str | None], _Gathered] = {}
+
+    def reached(self, limit: ReachedLimit) -> None:
+        """Note one refusal."""
+        key = limit.agent, limit.rule, limit.source
+        known = self._open.get(key)
+        if known is not None:
+            known.last = limit
+            known.more += 1
+        elif len(self._open) < MOST:
+            self._open[key] = _Gathered(limit, self._timer(key))
+            self._announce(limit, 1)
+
+    def close(self) -> None:
+        """Send the counts, and end the timers."""
+        for key in list(self._open):
+            self._open[key].timer.cancel()
+            self._due(key, last=True)
+
+    def _timer(self, key: tuple[str, str | None, str | None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(GATHER, self._due, key)
+
+    def _due(self, key: tuple[str, str | None, str | None], last: bool = False) -> None:
+        gathered = self._open.pop(key)
+        if not gathered.more:
+            return
+        if not last:
+            # The period goes on: later refusals are gathered again.
+            self._open[key] = _Gathered(gathered.last, self._timer(key))
+        self._announce(gathered.last, gathered.more)
+
+
+class DownServers:
+    """The servers that are down, each with its timer until the announcement."""
+
+    def __init__(self, grace: float, announce: AnnounceServer, announced: Iterable[tuple[str, float]] = ()) -> None:
+        self._grace = grace
+        self._announce = announce
+        self._reasons: dict[str, str] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # The time of failure of each announced server, by the monotonic clock.
+        self._announced: dict[str, float] = dict(announced)
+
+    @property
+    def announced(self) -> tuple[tuple[str, float], ...]:
+        """The servers announced as down, with the time of failure."""
+        return tuple(self._announced.items())
+
+    def down(self, server: str, reason: str) -> None:
+        """Record that a server is down; it is announced after the grace period."""
+        self._reasons[server] = reason
+        if server not in self._announced and server not in self._timers:
+            began = monotonic()
+            self._timers[server] = asyncio.get_running_loop().call_later(self._grace, self._due, server, began)
+
+    def up(self, server: str) -> None:
+        """Record that a server is up; it is announced if its failure was."""
+        began = self._announced.get(server)
+        self.forget(server)
+        if began is not None:
+            self._announce(server, "", monotonic() - began)
+
+    def forget(self, server: str) -> None:
+        """Tell nothing more of a server: it is switched off or taken out."""
+        timer = self._timers.pop(server, None)
+        if timer is not None:
+            timer.cancel()
+        self._announced.pop(server, None)
+        self._reasons.pop(server, None)
+
+    def close(self) -> None:
+        """End the timers."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _due(self, server: str, began: float) -> None:
+        del self._timers[server]
+        self._announced[server] = began
+        self._announce(server, self._reasons.get(server, ""), None)
 
 
 class _Subscriber:

@@ -1,18 +1,20 @@
 """Webhooks, sent by aiohttp: one connection at a time, no cookies, no redirects, a small part of the answer."""
 
+import hmac
 import json
 import time
+from base64 import b64encode
+from hashlib import sha256
 from typing import Any, Final
 
 import aiohttp
 
 from aggregator import __version__
 from aggregator.domain.text.invisible import escaped
-from aggregator.notify.config import ReceiverConfig
+from aggregator.notify.config import ReceiverConfig, secret_key
 from aggregator.notify.send.delivery import DeliveryAnswer, answer_of_status
 from aggregator.notify.send.formats import message
 from aggregator.notify.send.notice import Notice
-from aggregator.notify.send.signature import signed_headers
 
 # Bytes of an answer that are read, and characters of it that are shown.
 _READ: Final = 1024
@@ -84,3 +86,18 @@ def _describe(error: Exception) -> str:
     if isinstance(cause, OSError) and cause.strerror:
         return str(cause.strerror)
     return type(cause).__name__
+
+
+def signed_headers(notice_id: str, at: int, body: bytes, secret: str | None) -> dict[str, str]:
+    """Return the headers of one attempt: `webhook-id`, `webhook-timestamp` and, with a secret, `webhook-signature`.
+
+    `at` is the time of the attempt, in seconds since 1970.
+
+    Source: https://github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md, Webhook headers.
+    """
+    headers = {"webhook-id": notice_id, "webhook-timestamp": str(at)}
+    if secret is not None:
+        content = b"%s.%d.%s" % (notice_id.encode(), at, body)
+        digest = hmac.new(secret_key(secret), content, sha256).digest()
+        headers["webhook-signature"] = f"v1,{b64encode(digest).decode()}"
+    return headers
