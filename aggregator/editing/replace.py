@@ -1,6 +1,7 @@
 """Files read whole, and replaced at once or not at all, by one of our processes at a time."""
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -24,6 +25,8 @@ else:
 LARGEST: Final = 16 * 2**20
 PATIENCE: Final = 20.0
 _PAUSE: Final = 0.005
+# A new content beside its file, before it takes the place of the file: a dot, the name of the file, a random end.
+_TEMPORARY: Final = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
 def only_for_owner(*paths: Path) -> None:
@@ -49,6 +52,11 @@ def read_file(path: Path) -> bytes:
     return content
 
 
+def backup_path(path: Path) -> Path:
+    """Return the place of the backup that a replacement leaves beside a file."""
+    return path.with_name(f"{path.name}.bak")
+
+
 def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
     """Replace the content of a file at once, and return the backup beside it; None if the file did not exist.
 
@@ -62,7 +70,9 @@ def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
         target = Path(os.path.realpath(path))
         if was is None:
             target.parent.mkdir(parents=True, exist_ok=True)
-        with one_writer(target.parent):
+        with one_writer(target.parent) as alone:
+            if alone:
+                _remove_cut_off(target)
             if was is None:
                 _make(target, content, path)
                 return None
@@ -73,13 +83,24 @@ def replace_file(path: Path, content: bytes, was: bytes | None) -> Path | None:
 
 def _replaced(target: Path, content: bytes, was: bytes, path: Path) -> Path:
     _check_same(target, was, path)
-    backup = path.with_name(f"{path.name}.bak")
+    backup = backup_path(path)
     state = os.stat(target)
     _move_in(backup, was, state)
     # Hosts know nothing of our hold, and write when they like.
     _check_same(target, was, path)
     _move_in(target, content, state)
     return backup
+
+
+def _remove_cut_off(target: Path) -> None:
+    """Remove what a killed process has left of its new contents for a file: they may hold secrets."""
+    names = {target.name, backup_path(target).name}
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            parts = _TEMPORARY.fullmatch(entry.name)
+            if parts is not None and parts[1] in names and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    os.unlink(entry.path)
 
 
 def _check_same(target: Path, was: bytes, path: Path) -> None:
@@ -151,23 +172,25 @@ def _why(error: Exception) -> str:
 
 
 @contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
+def one_writer(folder: Path) -> Iterator[bool]:
     """Lock a folder against our other processes; without support by its system, continue without a lock.
+
+    Yields whether it is locked.
 
     Raises:
         EditError: another process has held it for 20 seconds.
     """
-    handle = _handle(folder)
+    handle, alone = _handle(folder), None
     try:
         if handle is not None:
             until = time.monotonic() + PATIENCE
-            while not _taken(handle):
+            while (alone := _taken(handle)) is False:
                 if time.monotonic() > until:
                     raise EditError(
                         f"Another command has been writing in {folder} for {PATIENCE:g} s. End it, then try again."
                     )
                 time.sleep(_PAUSE)
-        yield
+        yield alone is True
     finally:
         if handle is not None:
             os.close(handle)
@@ -183,8 +206,8 @@ def _handle(folder: Path) -> int | None:
     return None
 
 
-def _taken(handle: int) -> bool:
-    """Tell whether the lock is taken now, or cannot be had at all here."""
+def _taken(handle: int) -> bool | None:
+    """Tell whether the lock is taken now; None if it cannot be had at all here."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -193,5 +216,5 @@ def _taken(handle: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     except OSError:
-        return True
+        return None
     return True

@@ -220,6 +220,9 @@ def test_a_fault_at_every_write(
         config.unlink()
         config = home / ".config/aggregator/aggregator.json"
     before = in_place(home)
+    backup = cursor.with_name("mcp.json.bak")
+    backup.write_text("of the person")
+    whole = tree(home)
     everything_before = names(cursor) | names(config)
     total = points(lambda: install(*TAKE_OVER), monkeypatch)
     install("cursor", "--undo", "--write")
@@ -231,6 +234,11 @@ def test_a_fault_at_every_write(
         assert names(cursor) | names(config) >= everything_before, at
         assert ended(lambda: install("cursor", "--undo", "--write")) in ("", NOTHING)
         assert in_place(home) == before, at
+        assert backup.read_text() == "of the person", at
+    # What the crashes left beside the files, and of their records, goes with the next change.
+    install(*TAKE_OVER)
+    install("cursor", "--undo", "--write")
+    assert tree(home) == whole
 
 
 @pytest.mark.parametrize("error", [FULL, Crash()], ids=["full disk", "crash"])

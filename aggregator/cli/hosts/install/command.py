@@ -26,14 +26,14 @@ from aggregator.cli.hosts.install.undo import (
     restored_previews,
     write_removals,
 )
-from aggregator.cli.hosts.install.writing import backup_path, write_changes
+from aggregator.cli.hosts.install.writing import write_changes
 from aggregator.cli.keys import end_key, store_key
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
 from aggregator.config.files.find import platform_folder, trust_list
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.errors import EditError
-from aggregator.editing.replace import only_for_owner
+from aggregator.editing.replace import backup_path, only_for_owner
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.machine import this_machine
 from aggregator.hosts.model import HostProgram, Machine

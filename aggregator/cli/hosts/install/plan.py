@@ -11,11 +11,12 @@ from typing import Any
 from aggregator.cli.hosts.install.host_files import entries, new_text, put_entry, remove_entry
 from aggregator.cli.hosts.install.preview import HiddenValues, Preview, hidden_values, preview
 from aggregator.cli.hosts.install.records import FileChange, InstallRecord, digest
-from aggregator.cli.hosts.install.writing import backup_path, content_of, missing_folders
+from aggregator.cli.hosts.install.writing import content_of, missing_folders
 from aggregator.cli.servers.edit import ConfigEdit
 from aggregator.domain.errors import OperatorError
 from aggregator.editing.edited_file import EditedFile, open_content, open_file
 from aggregator.editing.open_document import open_document
+from aggregator.editing.replace import backup_path
 from aggregator.hosts.model import HostFile, HostProgram
 
 

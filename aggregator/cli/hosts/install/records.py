@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.patient_files import move_over
 from aggregator.editing.document import Format
+from aggregator.editing.replace import one_writer
 
 VERSION: Final = 1
 # Two files of 16 MiB each at most, in base64.
@@ -91,20 +92,22 @@ class InstallRecords:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.chmod(self.folder, 0o700)
-            number = max((int(name[:6]) for name in self._names()), default=0) + 1
-            # Two installs at the same time may take one number, and not one name.
-            name = f"{number:06d}-{record.host}-{token_hex(4)}.json"
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                move_over(temporary, self.folder / name)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            with one_writer(self.folder) as alone:
+                self._remove_cut_off(alone=alone)
+                number = max((int(name[:6]) for name in self._names()), default=0) + 1
+                # Without locks, two installs at the same time may take one number, and not one name.
+                name = f"{number:06d}-{record.host}-{token_hex(4)}.json"
+                handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".")
+                try:
+                    with os.fdopen(handle, "wb") as file:
+                        file.write(content)
+                        file.flush()
+                        os.fsync(file.fileno())
+                    move_over(temporary, self.folder / name)
+                except OSError:
+                    with suppress(OSError):
+                        os.unlink(temporary)
+                    raise
         except OSError as error:
             raise OperatorError(
                 f"The copy for --undo cannot be kept in {self.folder}: {error.strerror or error}. Nothing was "
@@ -127,7 +130,16 @@ class InstallRecords:
                 f"{record.title} as it was."
             ) from None
         with suppress(OSError):
+            with one_writer(self.folder) as alone:
+                self._remove_cut_off(alone=alone)
             self.folder.rmdir()
+
+    def _remove_cut_off(self, *, alone: bool) -> None:
+        """Remove what killed processes have left of their records; only a lock says that they are gone."""
+        for name in os.listdir(self.folder) if alone else ():
+            if name.startswith("."):
+                with suppress(OSError):
+                    os.unlink(self.folder / name)
 
     def _names(self) -> list[str]:
         try:

@@ -40,7 +40,9 @@ def newest(records: InstallRecords, host: str, title: str, path: Path | None, na
         if wanted is not None and record.host_file != wanted and not same_path(record.host_file, wanted):
             continue
         if all(change.state(content_of(change.path)) == "before" for change in record.changes):
-            records.remove(record)  # it was cut off before the first file, or restored by other means
+            # It was cut off before the first file, or restored by other means: its backups are all that may be left.
+            restore(record.changes)
+            records.remove(record)
             continue
         return record
     raise OperatorError(

@@ -12,17 +12,12 @@ from aggregator.cli.hosts.install.records import FileChange, InstallRecord, Inst
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.patient_files import patiently
 from aggregator.editing.errors import EditError
-from aggregator.editing.replace import read_file, replace_file
+from aggregator.editing.replace import backup_path, read_file, replace_file
 
 
 def content_of(path: Path) -> bytes | None:
     """Return the content of a file; None if there is none. Raises EditError if it cannot be read."""
     return read_file(path) if os.path.exists(path) else None
-
-
-def backup_path(path: Path) -> Path:
-    """Return the place of the backup that an edit leaves beside a file."""
-    return path.with_name(f"{path.name}.bak")
 
 
 def missing_folders(path: Path) -> tuple[Path, ...]:
