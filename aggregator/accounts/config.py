@@ -40,8 +40,9 @@ class ServerAuthConfig(ConfigModel):
 
     type: Literal["oauth"] = Field(default="oauth", description="OAuth 2.1, as MCP has it.")
     per: Literal["user", "agent", "shared"] = Field(
-        description="The account of a call: that of the user behind the host's token (`user`; without a token that "
-        "of the agent), of the agent (`agent`), or one for all (`shared`). An account is never used for another.",
+        description="The account for a call. `user`: the account of the user behind the host's token, or of the "
+        "agent if there is no token. `agent`: the account of the agent. `shared`: one account for "
+        "all. Calls never use another's account.",
         examples=["user"],
     )
     grant: GrantType = Field(
@@ -70,7 +71,7 @@ class ServerAuthConfig(ConfigModel):
         default=None,
         min_length=1,
         repr=False,
-        description="A private key in PEM, with which the aggregator proves itself there instead of a secret "
+        description="A private key in PEM, by which the aggregator authenticates there instead of with a secret "
         "(`private_key_jwt`, RFC 7523).",
         examples=["${EXAMPLE_KEY}"],
     )
@@ -81,9 +82,9 @@ class ServerAuthConfig(ConfigModel):
     )
     lists: Literal["gateway", "connected"] = Field(
         default="gateway",
-        description="If accounts belong to users or agents, the account that reads the server's lists of tools: that "
-        "of the aggregator itself (`aggregator connect SERVER`), or any connected one, for which the lists of all "
-        "must be the same (`connected`).",
+        description="If accounts belong to users or agents: the account that reads the server's lists of tools. "
+        "`gateway`: the aggregator's own account (`aggregator connect SERVER`). `connected`: any "
+        "connected account; then the lists of all accounts must be the same.",
         examples=["connected"],
     )
     idp: str | None = Field(

@@ -24,7 +24,8 @@ class ServerTlsConfig(ConfigModel):
         default=None,
         min_length=1,
         description="A file of certificate authorities, in PEM, that count for this server besides those of the "
-        "system; or the certificate of the server itself. It counts for OAuth requests about this server too.",
+        "system; or the certificate of the server itself. It also applies to OAuth requests for this "
+        "server.",
         examples=["/etc/aggregator/company-ca.pem"],
     )
     client_cert: str | None = Field(

@@ -40,13 +40,16 @@ class Config(ConfigModel):
     v1: V1Config = Field(
         default=V1Config.model_construct(), description="`/v1` of `aggregator serve`, for applications without MCP."
     )
-    console: ConsoleConfig = Field(default=ConsoleConfig.model_construct(), description="Pages for people.")
+    console: ConsoleConfig = Field(
+        default=ConsoleConfig.model_construct(), description="The console: web pages for operators."
+    )
     expose: Expose = Field(
         default="all",
-        description="How much a host is shown: `all` lists every tool the agent may call, `search` the meta tools by "
-        "which a model finds and calls the others, and those in `pinned`; `auto` is `search` for agents whose whole "
-        "list would cost more than `expose_budget`; `code` is `search` with `run_code`, by which a model calls "
-        "tools in programs (docs/what-models-see.md). Whatever is listed, every tool can be called by its name.",
+        description="How much a host lists: `all` every tool that the agent may call, `search` the meta tools "
+        "that find and call the others, and the tools in `pinned`; `auto` is `search` for agents "
+        "whose whole list would cost more than `expose_budget`; `code` is `search` with `run_code`, "
+        "with which a model calls tools in programs (docs/what-models-see.md). Every tool can be "
+        "called by its name, listed or not.",
         examples=["auto"],
     )
     expose_budget: Whole = Field(
@@ -54,23 +57,23 @@ class Config(ConfigModel):
     )
     pinned: tuple[str, ...] = Field(
         default=(),
-        description="Tools that are listed in any case, as names or shell patterns over `server.tool`.",
+        description="Tools that are always listed, as names or shell patterns over `server.tool`.",
         examples=[["github.search_*", "time.get_current_time"]],
     )
     read_tool: bool = Field(
         default=False,
-        description="`true`: beside `call_tool` there is `read_tool`, which only calls read-only tools, so that a "
-        "host can allow it without asking. It costs about 60 tokens.",
+        description="`true`: lists `read_tool` beside `call_tool`. It only calls read-only tools, so that a host "
+        "can allow it without asking. It costs about 60 tokens.",
     )
     max_results_bytes: Bytes = Field(
         default=512 * MIB,
-        description="What the results of all calls that are under way may take together, as JSON; those up to 64 KiB "
-        "are not counted. One agent, and one server, has half of it at most. A result for which there is no room is "
-        "dropped, and its call answered with `results_full`.",
+        description="How much the results of all calls in flight may take together, as JSON; results up to 64 KiB "
+        "do not count. One agent, and one server, may use half of it at most. If there is no room for "
+        "a result, it is dropped, and its call fails with `results_full`.",
         examples=["2GiB"],
     )
     checks: ChecksConfig = Field(
-        default=ChecksConfig.model_construct(), description="Checks of arguments and results that may take long."
+        default=ChecksConfig.model_construct(), description="Slow checks of arguments and results."
     )
     results: ResultsConfig = Field(
         default=ResultsConfig.model_construct(), description="Results that are too large for a model."
@@ -78,7 +81,7 @@ class Config(ConfigModel):
     code: CodeConfig = Field(
         default=CodeConfig.model_construct(), description="Programs that a model writes to call tools (`expose: code`)."
     )
-    search: SearchConfig = Field(default=SearchConfig.model_construct(), description="How tools are found by words.")
+    search: SearchConfig = Field(default=SearchConfig.model_construct(), description="The search for tools.")
     startup_wait: Seconds = Field(
         default=10.0,
         description="How long the first list of tools waits for servers that are still connecting.",
@@ -92,15 +95,15 @@ class Config(ConfigModel):
     )
     shutdown_timeout: Seconds = Field(
         default=10.0,
-        description="How long calls under way may still take when the program ends, or when their server is removed "
-        "from this file or replaced in it.",
+        description="How long calls in flight may still take when the aggregator ends, or when their server is "
+        "removed from this file or replaced in it.",
         examples=["30s"],
     )
     shutdown_delay: Seconds | None = Field(
         default=None,
-        description="How long the program serves everything after it was asked to end, while `/readyz` says 503 and "
-        "connections end with their next answer: the time that load balancers and Kubernetes take to send requests "
-        "elsewhere. After it, no new connection is accepted.",
+        description="How long the aggregator still serves everything after a signal to end, while `/readyz` says "
+        "503 and connections end with their next answer. Load balancers and Kubernetes need this time "
+        "to send requests elsewhere. After it, no new connection is accepted.",
         examples=["5s"],
     )
     name_limit: Whole = Field(
@@ -113,32 +116,33 @@ class Config(ConfigModel):
     policies: str = Field(
         default="policies",
         min_length=1,
-        description="The folder of the policy files, relative to the configuration file's. With no file in it, one "
-        "local agent may do everything.",
+        description="The folder of the policy files, relative to the configuration file's. If it holds no file, "
+        "one local agent may do everything.",
         examples=["/etc/aggregator/policies"],
     )
     storage: str | None = Field(
         default=None,
         repr=False,
-        description="The database for keys, approvals, catalogs and the audit: `sqlite:///PATH`, whose relative "
-        "paths are those from the configuration file's folder, or `postgresql://USER@HOST/DATABASE` with the options "
-        "of libpq, which needs `aggregator-mcp[postgres]` (docs/scaling.md). References for the password are "
-        "resolved for each connection. Default: an SQLite file in the platform's data folder.",
+        description="The database for keys, approvals, catalogs and the audit: `sqlite:///PATH`, with a path "
+        "relative to the configuration file's folder, or `postgresql://USER@HOST/DATABASE` with the "
+        "options of libpq, which needs `aggregator-mcp[postgres]` (docs/scaling.md). References for "
+        "the password are resolved for each connection. Default: an SQLite file in the platform's "
+        "data folder.",
         examples=["sqlite+aiosqlite:////var/lib/aggregator/aggregator.db"],
     )
     audit: AuditConfig = Field(
         default=AuditConfig.model_construct(), description="The audit log, in the database of `storage`."
     )
     replicas: ReplicasConfig = Field(
-        default=ReplicasConfig.model_construct(), description="Several processes that serve as one."
+        default=ReplicasConfig.model_construct(), description="Replicas: several processes that serve as one."
     )
-    auth: AuthConfig = Field(default=AuthConfig.model_construct(), description="OAuth: who comes in with a token.")
+    auth: AuthConfig = Field(default=AuthConfig.model_construct(), description="OAuth: access with tokens.")
     secrets: SecretsConfig = Field(
         default=SecretsConfig.model_construct(),
-        description="Where secrets may come from, besides the keyring, variables and files.",
+        description="Sources of secrets, besides the keyring, variables and files.",
     )
     redact: RedactConfig = Field(default=RedactConfig.model_construct(), description="The redaction of secrets.")
-    log: LogConfig = Field(default=LogConfig.model_construct(), description="What is logged, and how.")
+    log: LogConfig = Field(default=LogConfig.model_construct(), description="The log: events and format.")
     registry: str = Field(
         default="https://registry.modelcontextprotocol.io",
         pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",

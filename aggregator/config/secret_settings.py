@@ -12,8 +12,8 @@ class SecretsConfig(ConfigModel):
 
     commands: tuple[str, ...] = Field(
         default=(),
-        description="The programs that `${command:...}` may run, as the reference writes them: names to look up on "
-        "`PATH`, or full paths. None: no program is run for a secret.",
+        description="The programs that `${command:...}` may run, as the reference writes them: names to look up "
+        "on `PATH`, or full paths. Without it, no program runs for a secret.",
         examples=[["op", "/usr/local/bin/vault"]],
     )
     timeout: Seconds = Field(

@@ -27,17 +27,17 @@ class ServerConfig(ConfigModel):
     id: str = Field(description="The server's name here: the key, in letters, digits, `_` and `-`.")
     key: str = Field(description="The key as the file has it.")
     prefix: str = Field(
-        description="The first half of this server's tool names, in letters, digits, `_` and `-`; it stands in its "
-        'URIs too. `""`, which one server may have, leaves names and URIs unchanged, except for those that could be '
-        "another server's. Default: the key.",
+        description="The first half of this server's tool names, in letters, digits, `_` and `-`; its URIs have "
+        'it too. `""`, which one server may have, leaves names and URIs unchanged, except for those '
+        "that another server could have. Default: the key.",
         examples=["gh"],
     )
     type: ServerType = Field(
         description="How the server is reached: `stdio` (a program's stdin and stdout), `http` (Streamable HTTP), "
-        "`sse` (HTTP with SSE, protocol 2024-11-05), `auto` (Streamable HTTP first, SSE when the "
-        "server turns out to be older), `local` (a Python object in this process). Default: `stdio` "
-        "with `command`, `auto` with `url`, `local` with `target`. `streamable-http`, `streamableHttp` "
-        "and `streamable_http` mean `http`.",
+        "`sse` (HTTP with SSE, protocol 2024-11-05), `auto` (Streamable HTTP first, SSE if the server "
+        "is older), `local` (a Python object in this process). Default: `stdio` with `command`, "
+        "`auto` with `url`, `local` with `target`. `streamable-http`, `streamableHttp` and "
+        "`streamable_http` mean `http`.",
         examples=["http"],
     )
     command: str | None = Field(
@@ -56,9 +56,10 @@ class ServerConfig(ConfigModel):
     env: TextMap = Field(
         default={},
         repr=False,
-        description="`stdio`: environment variables it gets besides the usual few: `PATH`, `HOME` and the like, those "
-        "about certificates (`SSL_CERT_FILE`, `NODE_EXTRA_CA_CERTS` and the like), and proxies and settings of package "
-        "managers (`HTTPS_PROXY`, `UV_*`, `PIP_*`, `NPM_CONFIG_*`) without user names and passwords.",
+        description="`stdio`: environment variables for the program. It also gets the usual few: `PATH`, `HOME` "
+        "and the like, those about certificates (`SSL_CERT_FILE`, `NODE_EXTRA_CA_CERTS` and the "
+        "like), and proxies and settings of package managers (`HTTPS_PROXY`, `UV_*`, `PIP_*`, "
+        "`NPM_CONFIG_*`) without user names and passwords.",
         examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
     )
     cwd: str | None = Field(
@@ -92,8 +93,7 @@ class ServerConfig(ConfigModel):
     )
     tls: ServerTlsConfig | None = Field(
         default=None,
-        description="`http`, `sse`, `auto`: certificate authorities that count for this server, and a certificate of "
-        "ours for it.",
+        description="`http`, `sse`, `auto`: certificate authorities for this server, and a client certificate for it.",
         examples=[{"ca": "/etc/aggregator/company-ca.pem"}],
     )
     target: str | None = Field(
@@ -105,12 +105,12 @@ class ServerConfig(ConfigModel):
     launch: LaunchConfig | None = Field(
         default=None,
         description="`http`, `sse`, `auto`: a program to start before connecting to `url`; it is stopped with the "
-        "connection. `{port}` in `url`, `args` and `env` stands for a port that is free at that moment.",
+        "connection. `{port}` in `url`, `args` and `env` stands for a free port.",
         examples=[{"command": "uvx", "args": ["my-server", "--port", "{port}"]}],
     )
     description: str = Field(
         default="",
-        description="The purpose of the service, for users and models. Default: the key.",
+        description="The purpose of the server, for users and models. Default: the key.",
         examples=["Maps and routes in China"],
     )
     trigger_keywords: tuple[str, ...] = Field(
@@ -119,33 +119,36 @@ class ServerConfig(ConfigModel):
     enabled: bool = Field(default=True, description="`false`: the entry is checked, and the server is not connected.")
     timeout: Seconds = Field(
         default=30.0,
-        description="How long a call may take. A call that reports progress may take longer than the default, up to "
-        "`limits.max_timeout`; a time that is set here holds all the same.",
+        description="How long a call may take. A call that reports progress may take longer than the default, up "
+        "to `limits.max_timeout`, but never longer than a time that is set here.",
         examples=["2m"],
     )
     start: Start = Field(
         default="eager",
-        description="When the server is started or connected: `eager` at once, `lazy` in the background a little "
-        "later, without holding up the first list, `on_call` only with the first call, read or prompt. Until then "
-        "its last known list is shown; an `on_call` server without one is started once, to learn its tools.",
+        description="When the aggregator starts or connects the server: `eager` at once, `lazy` in the background "
+        "a little later, without delaying the first list, `on_call` only with the first call, read or "
+        "prompt. Until then, hosts get its last known list; if there is none, an `on_call` server is "
+        "started once to read its tools.",
         examples=["on_call"],
     )
     protocol: Protocol = Field(
         default="auto",
-        description="The protocol era to speak: `auto` finds out, and uses the host's if a server has both (with "
-        "`stdio` by a second process); `legacy` starts with the handshake, `modern` does without (2026-07-28).",
+        description="The protocol era to speak: `auto` detects it, and uses the host's era if a server speaks "
+        "both (with `stdio` in a second process); `legacy` begins with the handshake, `modern` has "
+        "none (2026-07-28).",
         examples=["legacy"],
     )
     isolation: Isolation = Field(
         default="auto",
-        description="Who shares a connection: `auto` all hosts, until a program has asked a host something during a "
-        "call: from then on, hosts that use it at the same time have processes of their own; `shared` all hosts in any "
-        "case, `per_agent` the hosts of one agent, `per_session` none: each host session has its own, with `stdio` a "
-        "process of its own. Servers that keep state between calls may need `per_session`.",
+        description="Who shares a connection. `auto`: all hosts, until a program has asked a host a question "
+        "during a call; from then on, hosts that use it at the same time get processes of their own. "
+        "`shared`: always all hosts. `per_agent`: the hosts of one agent. `per_session`: each host "
+        "session has its own connection, with `stdio` its own process; servers that keep state "
+        "between calls may need it.",
         examples=["per_session"],
     )
     tools: ToolsConfig = Field(
-        default=ToolsConfig.model_construct(), description="Which tools to take from the server, and their time limits."
+        default=ToolsConfig.model_construct(), description="The tools to use from the server, and their time limits."
     )
     instructions: bool = Field(
         default=True,
@@ -154,19 +157,20 @@ class ServerConfig(ConfigModel):
     )
     attribution: Literal["meta", "visible"] = Field(
         default="meta",
-        description="Where a result says which server it is from, when it was fetched and how old its data are: `meta` "
-        "in `_meta` only, `visible` also as a last block of text.",
+        description="The place in a result for its server, the time it was fetched and the age of its data: "
+        "`meta` only `_meta`, `visible` also a last block of text.",
         examples=["visible"],
     )
     trusted: bool = Field(
         default=False,
-        description="`true`: the server's own annotations (read-only, destructive, idempotent) count in policies, "
-        "and a template of it that fits any `https:` URI accepts those that no server lists.",
+        description="`true`: the server's own annotations (read-only, destructive, idempotent) count in policies. "
+        "If it has a template that fits any `https:` URI, the template also accepts URIs that no "
+        "server lists.",
     )
     trust: Literal["first_sight", "ask"] = Field(
         default="first_sight",
-        description="What a server says of itself when it is seen for the first time: `first_sight` takes it as "
-        "approved, `ask` shows nothing of the server until it is approved.",
+        description="The first definitions of a server: `first_sight` treats them as approved, `ask` shows "
+        "nothing of the server until they are approved.",
         examples=["ask"],
     )
     on_change: Literal["hold", "warn"] | AcceptedChanges = Field(
@@ -192,19 +196,19 @@ class ServerConfig(ConfigModel):
     )
     output_validation: OutputValidation = Field(
         default="warn",
-        description="Results against the tool's `outputSchema`: `enforce` turns a misfit into an error, `warn` logs "
-        "it, `off` does not look.",
+        description="Results against the tool's `outputSchema`: `enforce` turns a mismatch into an error, `warn` "
+        "logs it, `off` does not check.",
         examples=["enforce"],
     )
     coerce: bool = Field(
         default=True,
-        description="Arguments that do not fit are corrected if they have one meaning only, such as a number in "
-        "quotes; `_meta` of the result says what was corrected. `false`: they are refused.",
+        description="Arguments that do not fit are corrected if only one meaning is possible, such as a number in "
+        "quotes; `_meta` of the result lists the corrections. `false`: such arguments are refused.",
         examples=[False],
     )
     health: HealthConfig = Field(
         default=HealthConfig.model_construct(),
-        description="How the aggregator finds out by itself whether the server still answers.",
+        description="Health checks: requests by which the aggregator learns that the server still answers.",
     )
     limits: LimitsConfig = Field(
         default=LimitsConfig.model_construct(),
@@ -213,8 +217,9 @@ class ServerConfig(ConfigModel):
     )
     fallbacks: tuple[str, ...] = Field(
         default=(),
-        description="Servers that stand in while this one is away, by their keys, best first. A call goes to the first "
-        "that is well and has the tool under the same name, with a schema that takes the same arguments.",
+        description="Servers that answer calls while this server is down, by their keys, best first. A call goes "
+        "to the first healthy one that has a tool of the same name, with a schema that accepts the "
+        "same arguments.",
     )
     disabled_reason: str | None = Field(
         default=None,

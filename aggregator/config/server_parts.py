@@ -93,35 +93,35 @@ class LimitsConfig(ConfigModel):
 
     max_timeout: Seconds = Field(
         default=DEFAULT_MAX_TIMEOUT,
-        description="The hard maximum of a call, progress or not. Default: 10 minutes, or the longest time-out the "
-        "entry names.",
+        description="The hard maximum of a call, with or without progress. Default: 10 minutes, or the longest "
+        "time-out in the entry.",
         examples=["30m"],
     )
     timeout_resets_on_progress: bool | None = Field(
         default=None,
-        description="`true`: each progress report starts the call's time anew, up to `max_timeout`. `false`: none "
-        "does. Default: only if no `timeout` is set. The aggregator always asks a server for progress; a host gets "
-        "it if it asked.",
+        description="`true`: each progress report restarts the call's time, up to `max_timeout`. `false`: no "
+        "report does. Default: `true` if no `timeout` is set. The aggregator always asks a server for "
+        "progress; a host gets it if it asked.",
     )
     connect_timeout: Seconds = Field(
-        default=30.0, description="How long starting and greeting the server may take.", examples=["1m"]
+        default=30.0, description="How long the start of the server and its handshake may take.", examples=["1m"]
     )
     idle_timeout: Seconds | None = Field(
         default=None,
-        description="A server without use for this long is stopped; its tools stay listed, and the next call starts "
-        "it again. Its memory between calls is lost then. Default: it runs on.",
+        description="A server without use for this long is stopped; its tools stay listed, and the next call "
+        "starts it again. It then loses its state between calls. Default: never.",
         examples=["10m"],
     )
     grace: Seconds = Field(
         default=30.0,
-        description="How long calls wait for a lost connection, each for `reconnect_wait` at most. After that, calls "
-        "are answered at once with the reason, until the server is back. Its tools stay listed all the while.",
+        description="How long calls wait for a lost connection, each for `reconnect_wait` at most. After that, "
+        "calls are answered at once with the reason, until the server is back. Its tools stay listed "
+        "in any case.",
         examples=["2m"],
     )
     reconnect_wait: Seconds = Field(
         default=5.0,
-        description="How long a call waits for a lost connection to come back before it is answered that it is not "
-        "there.",
+        description="How long a call waits for a lost connection before it gets an error.",
         examples=["20s"],
     )
     max_message_bytes: Bytes = Field(
@@ -132,19 +132,20 @@ class LimitsConfig(ConfigModel):
     max_message_values: Whole = Field(
         default=250_000,
         ge=1_000,
-        description="A message from the server with more JSON values than this is refused unread: each takes memory "
-        "and time. Names of fields are no values; an empty object may count twice, a number of many digits as several.",
+        description="A message from the server with more JSON values than this is refused unread: each value "
+        "takes memory and time. Names of fields do not count; an empty object may count twice, a "
+        "number of many digits as several values.",
         examples=[1_000_000],
     )
     max_pending: Whole = Field(
         default=1_000,
         ge=1,
-        description="How many calls may wait for the server at once; one more is refused.",
+        description="How many calls may wait for the server at once; further calls are refused.",
         examples=[50],
     )
     memory_limit: Bytes | None = Field(
         default=None,
-        description="`stdio` and `launch`, on Linux: a server whose processes together hold more memory of their own "
-        "than this is ended, and started again. Read once a second.",
+        description="`stdio` and `launch`, on Linux: if the server's processes together use more private memory "
+        "than this, the server is ended and started again. Measured once a second.",
         examples=["1GiB"],
     )

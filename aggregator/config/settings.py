@@ -58,10 +58,10 @@ _URL = re.compile(r"https?://[^/?#\s]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?", re.
 class FrontendConfig(ConfigModel):
     """One frontend, through which hosts connect."""
 
-    enabled: bool = Field(default=True, description="`false`: this way in is closed.")
+    enabled: bool = Field(default=True, description="`false`: this frontend is closed.")
     expose: Expose | None = Field(
         default=None,
-        description="How much is listed at this frontend, in place of the root's `expose`.",
+        description="How much this frontend lists, in place of the root's `expose`.",
         examples=["search"],
     )
     names: Names | None = Field(
@@ -73,10 +73,10 @@ class FrontendConfig(ConfigModel):
     )
     schemas: Schemas | None = Field(
         default=None,
-        description="The dialect of definitions in lists: those of `anthropic`, `openai`, `openai-strict` or `gemini` "
-        "break no rule of that model API, `portable` ones of none of the first two and the last; `original` are as "
-        "servers give them. Default: by the host's `clientInfo` and `User-Agent` (docs/hosts-and-servers.md), "
-        "`original` for unknown ones.",
+        description="The dialect of definitions in lists. `anthropic`, `openai`, `openai-strict` and `gemini` "
+        "keep the rules of that model API; `portable` keeps those of `anthropic`, `openai` and "
+        "`gemini`; `original` leaves definitions unchanged. Default: by the host's `clientInfo` and "
+        "`User-Agent` (docs/hosts-and-servers.md), `original` for unknown ones.",
         examples=["portable"],
     )
 
@@ -100,8 +100,8 @@ class TlsConfig(ConfigModel):
 
     certificate: str = Field(
         min_length=1,
-        description="The file of the certificate and of those between it and its authority, in PEM. A relative path "
-        "is one from the configuration file's folder, here and below. New connections use changed files.",
+        description="The file of the certificate and its intermediate certificates, in PEM. Relative paths start "
+        "from the configuration file's folder, here and below. New connections use changed files.",
         examples=["/etc/aggregator/tls/tls.crt"],
     )
     key: str = Field(
@@ -117,8 +117,8 @@ class TlsConfig(ConfigModel):
     client_ca: str | None = Field(
         default=None,
         min_length=1,
-        description="A file of certificate authorities, in PEM: all but `/healthz` and `/readyz` is then refused to "
-        "clients without a certificate of one of these. A key is needed all the same.",
+        description="A file of certificate authorities, in PEM. Clients without a certificate of one of these are "
+        "refused, except at `/healthz` and `/readyz`. Clients still need a key.",
         examples=["/etc/aggregator/tls/clients.crt"],
     )
 
@@ -131,43 +131,45 @@ class HttpConfig(FrontendConfig):
         default=8642,
         ge=0,
         le=65535,
-        description="The port to listen on; 0 takes a free one. The default keeps clear of 8000 and 8080, where "
-        "servers under development tend to live.",
+        description="The port to listen on; 0 takes a free one. The default avoids 8000 and 8080, which servers "
+        "under development often use.",
         examples=[9000],
     )
     path: str = Field(
-        default="/mcp", pattern=r"^/[^\s?#]*$", description="Where Streamable HTTP is served.", examples=["/tools"]
+        default="/mcp", pattern=r"^/[^\s?#]*$", description="The path of Streamable HTTP.", examples=["/tools"]
     )
     public_url: OwnUrl | None = Field(
         default=None,
-        description="The address by which hosts reach this aggregator if it differs from the address listened on, "
-        "such as a reverse proxy's, with the path before ours there: the proxy may remove it or pass it on. Its "
-        "`Host` and `Origin` are accepted, and our own links use it.",
+        description="The address by which hosts reach this aggregator, if it differs from the listening address, "
+        "such as the address of a reverse proxy. It includes the path that the proxy puts before "
+        "ours; the proxy may remove that path or pass it on. Its `Host` and `Origin` are accepted, "
+        "and our own links use it.",
         examples=["https://tools.example.com/ai"],
     )
     tls: TlsConfig | None = Field(
         default=None,
-        description="TLS of our own: `https://` in place of `http://`. A fault in it lets no program start.",
+        description="TLS of our own: `https://` in place of `http://`. If it has a fault, the aggregator does not "
+        "start.",
         examples=[{"certificate": "/etc/aggregator/tls/tls.crt", "key": "/etc/aggregator/tls/tls.key"}],
     )
     trusted_proxies: tuple[Proxy, ...] = Field(
         default=(),
-        description="Addresses and networks of reverse proxies that are believed about their clients "
-        "(`X-Forwarded-For`, `Forwarded`, `X-Forwarded-Prefix`): the client is the rightmost address that is not one "
-        "of these. It decides whose wrong keys are slowed down and what the audit names, never who needs no key: a "
-        "request that a proxy passed on always needs one.",
+        description="Addresses and networks of reverse proxies whose statements about their clients are trusted "
+        "(`X-Forwarded-For`, `Forwarded`, `X-Forwarded-Prefix`): the client is the rightmost address "
+        "that is not one of these. The client's address is used to slow down wrong keys and for the "
+        "audit. It never replaces a key: a request that a proxy forwarded always needs one.",
         examples=[["127.0.0.1", "10.0.0.0/8"]],
     )
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
-        description="`Host` headers to accept, as `name` or `name:port`, besides `localhost`, the addresses of this "
-        "machine and `public_url`. All others are refused, but for `/healthz` and `/readyz`.",
+        description="`Host` headers to accept, as `name` or `name:port`, besides `localhost`, the addresses of "
+        "this machine and `public_url`. All others are refused, except for `/healthz` and `/readyz`.",
         examples=[["tools.example.com"]],
     )
     allowed_origins: tuple[str, ...] = Field(
         default=(),
-        description="`Origin` headers of web pages to accept besides our own: a page of another program on this "
-        "machine is named here too. All others are refused.",
+        description="`Origin` headers of web pages to accept besides our own, even those of other programs on "
+        "this machine. All others are refused.",
         examples=[["https://chat.example.com", "http://localhost:6274"]],
     )
     max_body_bytes: Bytes = Field(
@@ -175,7 +177,8 @@ class HttpConfig(FrontendConfig):
     )
     session_idle_timeout: Seconds = Field(
         default=1800.0,
-        description="A session without a request for this long takes no more memory; with its next request it goes on.",
+        description="A session without a request for this long is removed from memory; it continues with its next "
+        "request.",
         examples=["1h"],
     )
     max_sessions: Whole = Field(
@@ -194,13 +197,13 @@ class HttpConfig(FrontendConfig):
     max_pending: Whole = Field(
         default=2_000,
         ge=1,
-        description="How many requests of hosts may be worked on at once. One agent with a key may have half.",
+        description="How many requests of hosts may be in progress at once. One agent with a key may have half.",
         examples=[100],
     )
     stall_timeout: Seconds = Field(
         default=30.0,
-        description="How long a host may take to send a request, and to read its answer: longer only while it moves "
-        "some kilobytes a second.",
+        description="How long a host may take to send a request, and to read its answer; longer only while it "
+        "sends or reads some kilobytes a second.",
         examples=["10s"],
     )
 
@@ -208,7 +211,7 @@ class HttpConfig(FrontendConfig):
 class V1Config(ConfigModel):
     """`/v1` of `aggregator serve`: plain HTTP for applications that do not speak MCP."""
 
-    enabled: bool = Field(default=True, description="`false`: this way in is closed.")
+    enabled: bool = Field(default=True, description="`false`: this frontend is closed.")
     max_calls_per_conversation: Whole | None = Field(
         default=3,
         ge=1,
@@ -226,19 +229,19 @@ class ConsoleConfig(ConfigModel):
     enabled: bool = Field(default=True, description="`false`: there are no pages.")
     trace_url: TraceUrl | None = Field(
         default=None,
-        description="The address of a trace in the system that gets them, with `{trace_id}` in the place of its id.",
+        description="The address of a trace in your trace system, with `{trace_id}` in place of its id.",
         examples=["https://traces.example.com/trace/{trace_id}"],
     )
 
 
 class ChecksConfig(ConfigModel):
-    """Checks of arguments and results that may take long. They are made in processes of their own; all others are made
+    """Slow checks of arguments and results. They are made in processes of their own; all others are made
     at once."""
 
     timeout: Seconds = Field(
         default=2.0,
-        description="How long one such check may take. Arguments that were not checked in that time are refused; "
-        "`output_validation` describes results.",
+        description="How long one such check may take. After that, arguments are refused; for results, see "
+        "`output_validation`.",
         examples=["500ms"],
     )
 
@@ -249,15 +252,15 @@ class AuditConfig(ConfigModel):
     enabled: bool = Field(default=True, description="`false`: nothing is written.")
     capture: Literal["none", "arguments", "full"] = Field(
         default="none",
-        description="What is kept of a call besides sizes and digests: `none`, its `arguments`, or the result too "
-        "(`full`), with secrets taken out.",
+        description="The content of a call that is kept besides sizes and digests: `none`, its `arguments`, or "
+        "the result too (`full`), without secrets.",
         examples=["arguments"],
     )
     durability: Literal["default", "strict"] = Field(
         default="default",
-        description="`strict`: a call is made after the database has recorded its beginning, and answered after its "
-        "row is stored; none is made while the database accepts no rows. Otherwise a killed process loses at most "
-        "`flush_interval`, and the calls under way.",
+        description="`strict`: a call starts after the database has recorded its beginning, and is answered after "
+        "its row is stored; while the database accepts no rows, no call starts. `default`: a killed "
+        "process loses at most the rows of `flush_interval`, and of the calls in flight.",
         examples=["strict"],
     )
     flush_interval: Seconds = Field(default=0.1, description="How long rows are gathered before they are written.")
@@ -270,7 +273,7 @@ class AuditConfig(ConfigModel):
         examples=["100MiB"],
     )
     max_captured_bytes: Bytes = Field(
-        default=16 * 1024, description="What is kept of one value at most.", examples=["1MiB"]
+        default=16 * 1024, description="The most that is kept of one value.", examples=["1MiB"]
     )
     chain_key: str | None = Field(
         default=None,
@@ -288,7 +291,8 @@ class RedactConfig(ConfigModel):
 
     patterns: bool = Field(
         default=True,
-        description="`false`: well-known forms of keys, telling field names and queries of addresses stay.",
+        description="`false`: well-known forms of keys, values of fields with telling names and queries of "
+        "addresses stay.",
     )
     fields: tuple[str, ...] = Field(
         default=(), description="Further names of fields whose values are removed.", examples=[["patient_id"]]

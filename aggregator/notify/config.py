@@ -39,13 +39,13 @@ class ReceiverConfig(ConfigModel):
     name: str = Field(
         min_length=1,
         max_length=64,
-        description="What it is called in the log, in `/readyz` and by `aggregator notify test`.",
+        description="The name of the receiver in the log, in `/readyz` and for `aggregator notify test`.",
         examples=["on-call"],
     )
     url: str | None = Field(
         default=None,
         repr=False,
-        description="The address that notices are sent to with POST. No more than its host is ever shown or logged.",
+        description="The address to which notices are sent with POST. Only its host is ever shown or logged.",
         examples=["https://hooks.example.com/aggregator"],
     )
     command: str | None = Field(
@@ -64,14 +64,14 @@ class ReceiverConfig(ConfigModel):
     )
     format: NoticeFormat = Field(
         default="json",
-        description="`url`: the form of the message: `json` as docs/observability.md has it, `slack` for an incoming "
+        description="`url`: the form of the message: `json` as in docs/observability.md, `slack` for an incoming "
         "webhook of Slack, `teams` for a Workflows webhook of Microsoft Teams.",
         examples=["slack"],
     )
     secret: str | None = Field(
         default=None,
         repr=False,
-        description="`url`: messages are signed with this secret as Standard Webhooks says: `whsec_` and 24 to 64 "
+        description="`url`: messages are signed with this secret, as in Standard Webhooks: `whsec_` and 24 to 64 "
         "bytes in base64, such as `openssl rand -base64 32` prints.",
         examples=["${HOOK_SECRET}"],
     )

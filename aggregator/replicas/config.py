@@ -16,8 +16,8 @@ class ReplicasConfig(ConfigModel):
         min_length=1,
         max_length=64,
         pattern=r"^[A-Za-z0-9._-]+$",
-        description="The replicas that serve as one have the same name here. Processes with other servers or policies "
-        "on the same database need another.",
+        description="The name of the group: replicas that serve as one have the same. Processes with other "
+        "servers or policies on the same database need another.",
         examples=["eu-west"],
     )
     key: str | None = Field(
@@ -31,8 +31,9 @@ class ReplicasConfig(ConfigModel):
     )
     listen: str | None = Field(
         default=None,
-        description="Where this replica listens for the others, as `HOST:PORT`; never open this port to hosts. Port 0 "
-        "takes a free one; of several workers, each takes the next one. Default: a free port of `http.host`.",
+        description="The address at which this replica listens for the others, as `HOST:PORT`; never open this "
+        "port to hosts. Port 0 takes a free one; several workers take one port after another. "
+        "Default: a free port of `http.host`.",
         examples=["0.0.0.0:8643"],
     )
     address: str | None = Field(

@@ -11,31 +11,32 @@ class ResultsConfig(ConfigModel):
     max_tokens: Whole = Field(
         default=10_000,
         ge=0,
-        description="The text of a result with more tokens than this, as estimated, is shown to a model in part: its "
-        "beginning, how much there is, and a handle by which the model reads on with `read_result`. It counts for "
-        "`call_tool`, `read_tool`, `run_code` and `/v1`; a host's own calls of tools get results whole, unless "
-        "`direct` is set. Errors, images and sound are never cut. Policy files may say less for an agent or a tool "
-        "(`result_tokens`). `0`: never.",
+        description="If the text of a result has more tokens than this, as estimated, a model gets its beginning, "
+        "its size, and a handle to read on with `read_result`. This applies to `call_tool`, "
+        "`read_tool`, `run_code` and `/v1`; a tool that a host calls by its own name returns the "
+        "whole result, unless `direct` is set. Errors, images and sound are never cut. Policy files "
+        "may set less for an agent or a tool (`result_tokens`). `0`: never.",
         examples=[25_000],
     )
     direct: bool = Field(
         default=False,
-        description="`true`: `max_tokens` also counts for tools that a host calls by their own names. Programs call so "
-        "too, and cannot read a part of a JSON text.",
+        description="`true`: `max_tokens` also applies to tools that a host calls by their own names. Programs "
+        "call tools that way too, and cannot read a part of a JSON text.",
     )
     keep: Seconds = Field(
         default=3600.0,
-        description="How long the whole of such a result can be read, encrypted in the database of `storage`.",
+        description="How long such a result is kept, encrypted in the database of `storage`, and can be read.",
         examples=["15m"],
     )
     max_bytes: Bytes = Field(
         default=256 * MIB,
-        description="What is kept of all of them together, compressed; an agent has a quarter of it at most. The "
-        "oldest make room.",
+        description="The size of all kept results together, compressed; one agent may use a quarter of it at "
+        "most. The oldest are removed first.",
         examples=["1GiB"],
     )
     output_schemas: bool = Field(
         default=True,
-        description="`false`: lists leave out the `outputSchema` of tools, and so a large structured result can be "
-        "left out too. Otherwise the structured result of a tool that was listed with a schema is passed on whole.",
+        description="`false`: lists leave out the `outputSchema` of tools, so a large structured result can be "
+        "left out too. `true`: if a tool was listed with a schema, its structured result is passed on "
+        "whole.",
     )

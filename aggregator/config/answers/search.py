@@ -10,7 +10,8 @@ class SearchConfig(ConfigModel):
 
     semantic: bool = Field(
         default=False,
-        description="`true`: tools are also found by meaning, with the extra `aggregator-mcp[semantic]` and the models "
-        "that are installed, one for English, one for other languages: docs/what-models-see.md. They take 100 and "
-        "150 MB of memory, and 25 ms of a core each for a new query.",
+        description="`true`: tools are also found by meaning, with the extra `aggregator-mcp[semantic]` and the "
+        "models that are installed, one for English, one for other languages: "
+        "docs/what-models-see.md. The models take 100 and 150 MB of memory, and 25 ms of a core each "
+        "for a new query.",
     )

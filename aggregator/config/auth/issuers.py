@@ -32,7 +32,7 @@ class IntrospectionConfig(ConfigModel):
     cache: Seconds = Field(
         default=30.0,
         le=3600,
-        description="How long an answer counts; a token that was revoked is accepted for as long at most.",
+        description="How long an answer is kept; a revoked token is accepted for at most this long.",
         examples=["10s"],
     )
 
@@ -40,7 +40,7 @@ class IntrospectionConfig(ConfigModel):
 class ClaimsConfig(ConfigModel):
     """The claims of the issuer's tokens that say who comes in; `a.b` is the claim `b` inside the claim `a`."""
 
-    subject: str = Field(default="sub", min_length=1, description="The person or program.", examples=["oid"])
+    subject: str = Field(default="sub", min_length=1, description="The user or program.", examples=["oid"])
     client: Texts = Field(
         default=("client_id", "azp"),
         description="The program that the token was issued to: the first of these that a token has.",
@@ -54,7 +54,7 @@ class ClaimsConfig(ConfigModel):
     )
     scopes: Texts = Field(
         default=("scope", "scp"),
-        description="The scopes: a text with blanks between, or a list; the first of these that a token has.",
+        description="The scopes: a text with spaces between, or a list; the first of these that a token has.",
         examples=[["scp"]],
     )
 
@@ -80,7 +80,7 @@ class IssuerConfig(ConfigModel):
 
     issuer: str = Field(
         min_length=1,
-        description="Its identifier, exactly as its tokens and its metadata write it.",
+        description="The identifier of the issuer, exactly as its tokens and its metadata write it.",
         examples=["https://login.example.com"],
     )
     audience: Texts = Field(
@@ -97,29 +97,29 @@ class IssuerConfig(ConfigModel):
     )
     types: Texts = Field(
         default=("at+jwt", "JWT"),
-        description="What the header `typ` of a token may be; a token without one counts as `JWT`. `at+jwt` alone "
-        "keeps ID tokens out (RFC 9068, 4).",
+        description="The accepted values of the header `typ` of a token; a token without one counts as `JWT`. "
+        "`at+jwt` alone keeps ID tokens out (RFC 9068, 4).",
         examples=[["at+jwt"]],
     )
     jwks_url: str | None = Field(
         default=None,
-        description="Where its keys are. Default: what its metadata says.",
+        description="The address of its keys. Default: the one in its metadata.",
         examples=["https://login.example.com/keys"],
     )
     introspection: IntrospectionConfig | None = Field(
         default=None,
-        description="For tokens that are no JWT. Without it they are refused.",
+        description="For tokens that are not JWTs. Without it, these are refused.",
         examples=[{"client_id": "aggregator", "client_secret": "${EXAMPLE_TOKEN}"}],
     )
     claims: ClaimsConfig = Field(
         default=ClaimsConfig.model_construct(),
-        description="Which claims say who comes in.",
+        description="The claims that identify the caller.",
         examples=[{"groups": "roles"}],
     )
     sign_in: SignInConfig | None = Field(
         default=None,
-        description="Lets users sign in here with their browser to connect accounts, and the aggregator ask the "
-        "issuer for them (enterprise-managed authorization).",
+        description="With it, users sign in here with their browser to connect accounts, and the aggregator asks "
+        "the issuer on their behalf (enterprise-managed authorization).",
         examples=[{"client_id": "aggregator"}],
     )
     leeway: Seconds = Field(
@@ -142,12 +142,13 @@ class AuthConfig(ConfigModel):
 
     issuers: tuple[IssuerConfig, ...] = Field(
         default=(),
-        description="Issuers whose access tokens are accepted, beside API keys. Policy files say who is who (`who`).",
+        description="Issuers whose access tokens are accepted, beside API keys. Policy files map tokens to agents "
+        "(`who`).",
         examples=[[{"issuer": "https://login.example.com", "audience": ["https://gateway.example.com/mcp"]}]],
     )
     scopes: Texts = Field(
         default=(),
-        description="The scopes that a host should ask for first; they are named to hosts that come without a token.",
+        description="The scopes that a host should ask for first; a host without a token gets them in the answer.",
         examples=[["mcp"]],
     )
     client_id_url: str | None = Field(

@@ -33,7 +33,7 @@ CheckArguments = Callable[[Iterable[Mapping[str, Any]], Mapping[str, Any]], str 
 class CaseToken(PolicyModel):
     """The claims of a token in a case."""
 
-    subject: str = Field(min_length=1, description="The person or program.")
+    subject: str = Field(min_length=1, description="The user or program.")
     issuer: str = Field(default="", description="Its issuer.")
     client: str | None = Field(default=None, description="The program that the token was issued to.")
     groups: list[str] = Field(default=[], description="The groups of the person.")
@@ -50,14 +50,14 @@ class PolicyCase(PolicyModel):
 
     agent: str = Field(
         min_length=1,
-        description="The agent's id. With `token`, the agent that the token must stand for.",
+        description="The agent's id. With `token`, the agent that the token must map to.",
         examples=["shop"],
     )
     token: CaseToken | None = Field(
         default=None,
         description="The claims of the call's access token: `subject`, and if they matter `client`, `groups`, "
-        "`scopes`, and `issuer`, by default the one of the configuration if that has one. A token that stands for no "
-        "agent, or lacks the scopes of the tool, is denied.",
+        "`scopes`, and `issuer`, by default the one of the configuration if that has one. A token "
+        "that maps to no agent, or lacks the scopes of the tool, is denied.",
         examples=[{"subject": "ann", "groups": ["staff"]}],
     )
     tool: str = Field(
@@ -74,7 +74,7 @@ class PolicyCase(PolicyModel):
     )
     after: Annotated[list[EarlierName], BeforeValidator(no_list)] = Field(
         default=[],
-        description="What was read before in the conversation, for flow rules: full names of tools, resources and "
+        description="Earlier reads of the conversation, for flow rules: full names of tools, resources and "
         "prompts, or labels.",
         examples=[["web.fetch"]],
     )
@@ -84,7 +84,7 @@ class PolicyCase(PolicyModel):
     )
     confirm_by: ConfirmBy | None = Field(
         default=None,
-        description="With `expect: confirm`, who must have to say yes: `host` or `queue`.",
+        description="With `expect: confirm`, the expected approver: `host` or `queue`.",
         examples=["queue"],
     )
     people: People | None = Field(
@@ -93,7 +93,9 @@ class PolicyCase(PolicyModel):
         examples=[2],
     )
     why: str | None = Field(
-        default=None, description="Why it must be so, shown when it is not.", examples=["nobody deletes"]
+        default=None,
+        description="The reason for the expectation, shown if the case fails.",
+        examples=["nobody deletes"],
     )
 
 

@@ -46,31 +46,30 @@ class LimitsPart(PolicyModel):
     )
     per_conversation: Count | None = Field(
         default=None,
-        description="Calls in one conversation. The host names it (`_meta` key `aggregator/conversation_id`, or as "
-        "`/v1` has it); without a name its MCP session is one, and a call without either is refused. It bounds hosts "
-        "that mean well: the program that makes the calls can name another conversation at any time, which "
-        "`per_minute` bounds.",
+        description="Calls in one conversation. The host names the conversation (`_meta` key "
+        "`aggregator/conversation_id`, or the field of `/v1`); without a name, the MCP session counts "
+        "as one, and a call without either is refused. This limit bounds only honest hosts: a program "
+        "can name another conversation at any time. Add `per_minute` to bound that.",
         examples=[3],
         json_schema_extra={"minimum": 1},
     )
     concurrent: Count | None = Field(
         default=None,
-        description="Calls that run at the same time. One that is cancelled no longer counts, whether or not its "
-        "server heeds that.",
+        description="Calls that run at the same time. A cancelled call no longer counts, even if its server goes on.",
         examples=[2],
         json_schema_extra={"minimum": 1},
     )
     result_bytes: Bytes | None = Field(
         default=None,
-        description="The largest result, as a number of bytes or a text such as `64KiB`. Of a larger one the agent "
-        "gets the beginning, and reads on in pages of this size.",
+        description="The largest result, as a number of bytes or a text such as `64KiB`. If a result is larger, "
+        "the agent gets the beginning, and reads on in pages of this size.",
         examples=["64KiB"],
     )
     result_tokens: Count | None = Field(
         default=None,
-        description="The most tokens of a result's text, as estimated, also for tools that a host calls by their own "
-        "names; for models, if that is less than `results.max_tokens` of the configuration. Of a longer one the agent "
-        "gets the beginning, and reads on in pages.",
+        description="The most tokens of a result's text, as estimated, also for tools that a host calls by their "
+        "own names; for models, if that is less than `results.max_tokens` of the configuration. If a "
+        "text is longer, the agent gets the beginning, and reads on in pages.",
         examples=[4000],
         json_schema_extra={"minimum": 1},
     )
@@ -85,14 +84,14 @@ class AnnotationsPart(PolicyModel):
     """
 
     destructive: Verdict | None = Field(
-        default=None, description="Tools that may destroy something: all that are not known to be harmless."
+        default=None, description="Tools that may destroy something: all tools that are not known to be harmless."
     )
     open_world: Verdict | None = Field(
         default=None,
-        description="Tools that reach beyond a closed set of things, such as the web: all that a trusted server does "
-        "not say otherwise of.",
+        description="Tools that reach beyond a closed set of things, such as the web: all tools, unless a trusted "
+        "server says otherwise.",
     )
-    read_only: Verdict | None = Field(default=None, description="Tools that are known to only read.")
+    read_only: Verdict | None = Field(default=None, description="Tools that are known to be read-only.")
     idempotent: Verdict | None = Field(
         default=None, description="Tools that are known to change nothing more when called again."
     )
@@ -103,7 +102,7 @@ class DefaultsPart(PolicyModel):
 
     allow: Patterns = Field(
         default=[],
-        description="What may be seen and called. Nothing else is: without a match the answer is no.",
+        description="Items that the agent may see and call. Everything else is denied.",
         examples=[["time.*", "server:legal", "resource:legal.*"]],
     )
     deny: Patterns = Field(
@@ -118,34 +117,35 @@ class DefaultsPart(PolicyModel):
     )
     confirm_people: Annotated[Mapping[PatternText, People], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Per pattern how many different approvers must agree, each time. From two on the host is not "
-        "asked: they answer in the queue, one no ends it, and each approver counts once. Of several matching "
-        "patterns the largest number applies. It grants nothing: the tool must be allowed too.",
+        description="Per pattern how many different approvers must agree, each time. From two on, the host is not "
+        "asked: approvers answer in the queue, one no ends the question, and each approver counts "
+        "once. Of several matching patterns the largest number applies. It grants nothing: the tool "
+        "must be allowed too.",
         examples=[{"erp.post_*": 2}],
     )
     arguments: Annotated[Mapping[PatternText, Mapping[str, Any]], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Per pattern a JSON Schema that the arguments must fit besides the tool's own. The agent is shown "
-        "both and held to both; every schema whose pattern matches counts.",
+        description="Per pattern a JSON Schema that the arguments must fit besides the tool's own. The agent sees "
+        "both, and calls must fit both; every schema whose pattern matches counts.",
         examples=[
             {"amap.maps_weather": {"properties": {"city": {"enum": ["Beijing", "Shanghai"]}}, "required": ["city"]}}
         ],
     )
     limits: Annotated[Mapping[PatternText, LimitsPart], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Per pattern how much may be used. Every limit whose pattern matches counts, each for itself.",
+        description="Limits of use per pattern. Every limit whose pattern matches applies, each separately.",
         examples=[{"amap.*": {"per_minute": 30}}],
     )
     scopes: Annotated[Mapping[PatternText, Scopes], BeforeValidator(none_is_empty)] = Field(
         default={},
         description="Per pattern the scopes that an access token must have for a call or a read; every line whose "
-        "pattern matches counts. `issues.read|issues` is content with either, and asks for the first. It grants "
-        "nothing, and does not concern API keys and programs on stdio, which have no scopes.",
+        "pattern matches counts. `issues.read|issues` accepts either, and asks for the first. It "
+        "grants nothing, and does not apply to API keys and programs on stdio, which have no scopes.",
         examples=[{"jira.create_*": ["issues.write"]}],
     )
     annotations: AnnotationsPart = Field(
         default=AnnotationsPart.model_construct(),
-        description="What becomes of allowed tools by their nature.",
+        description="Rules for kinds of allowed tools.",
         examples=[{"destructive": "confirm"}],
     )
     read_only: Patterns = Field(
@@ -166,15 +166,16 @@ class DefaultsPart(PolicyModel):
     )
     bindings: Annotated[Mapping[PatternText, Server], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Plain tool names and the server of each, if several servers have a tool of one name. It grants "
-        "nothing: the tool must be allowed too.",
+        description="Plain tool names and the server of each, if several servers have a tool of the same name. It "
+        "grants nothing: the tool must be allowed too.",
         examples=[{"mall4j.product.search": "mall_a"}],
     )
     confirm_by: Literal["host", "queue"] | None = Field(
         default=None,
         description="Who confirms a call. `host`: the program that makes the call asks its user, and its answer "
-        "counts; it proves no user, since the program itself can answer. `queue`: only an approver with `aggregator "
-        "approvals` or the console; the host is not asked. Built in: `host`.",
+        "counts; it does not prove that a user agreed, because the program itself can answer. "
+        "`queue`: only an approver with `aggregator approvals` or the console; the host is not asked. "
+        "Built in: `host`.",
         examples=["queue"],
     )
     confirm_fallback: Literal["deny", "queue"] | None = Field(
@@ -185,10 +186,10 @@ class DefaultsPart(PolicyModel):
     )
     confirm_wait: Wait | None = Field(
         default=None,
-        description="How long a call whose question is in the queue waits for the answer, at most an hour; after "
-        "that the agent is asked to make the same call again. `0` does not wait. Built in: `50s`, and `5m` if the "
-        "host asked for progress, which it then gets every 10 seconds; many hosts give up after a minute without "
-        "any.",
+        description="How long a call waits for the answer to its question in the queue, at most an hour; after "
+        "that, the answer asks the agent to make the same call again. `0` does not wait. Built in: "
+        "`50s`, and `5m` if the host asked for progress, which it then gets every 10 seconds; many "
+        "hosts give up after a minute without any.",
         examples=["2m"],
     )
     denials: Literal["explicit", "hidden"] | None = Field(
@@ -212,12 +213,12 @@ class DefaultsPart(PolicyModel):
     expose: Literal["all", "search", "auto", "code"] | None = Field(
         default=None,
         description="How much is listed: `all` tools, `search` only the meta tools that find and call the others, "
-        "`auto` either by the cost of the list. Built in: the setting of the frontend.",
+        "`auto` one of the two, by the cost of the list. Built in: the setting of the frontend.",
         examples=["search"],
     )
     pinned: Patterns = Field(
         default=[],
-        description="Tools that are listed in any case. It grants nothing: the tool must be allowed too.",
+        description="Tools that are always listed. It grants nothing: the tool must be allowed too.",
         examples=[["time.get_current_time"]],
     )
 
@@ -226,7 +227,9 @@ class RolePart(DefaultsPart):
     """Rules that several agents have in common."""
 
     roles: Names = Field(
-        default=[], description="Roles whose rules count here too, and theirs in turn.", examples=[["reader"]]
+        default=[],
+        description="Roles whose rules also apply here, with the roles of those roles.",
+        examples=[["reader"]],
     )
 
 
@@ -235,13 +238,13 @@ class AgentPart(RolePart):
 
     tenant: Name | None = Field(
         default=None,
-        description="The tenant it belongs to. Without one it sees only servers that no tenant claims.",
+        description="The tenant of the agent. Without one, the agent sees only servers that no tenant claims.",
         examples=["acme"],
     )
     keys: Annotated[list[HashedKey], BeforeValidator(no_list)] = Field(
         default=[],
         repr=False,
-        description="Its hashed API keys, as `KEYID:HASH`. A key id stands for one agent only.",
+        description="Its hashed API keys, as `KEYID:HASH`. A key id belongs to one agent only.",
     )
 
 
@@ -264,11 +267,11 @@ class WhoPart(PolicyModel):
 
     issuer: Claim | None = Field(
         default=None,
-        description="The issuer of the token, exactly as `auth.issuers` has it.",
+        description="The issuer of the token, exactly as in `auth.issuers`.",
         examples=["https://login.example.com"],
     )
     subject: Claim | None = Field(
-        default=None, description="The person or program.", examples=["alice@example.com", "*@example.com"]
+        default=None, description="The user or program.", examples=["alice@example.com", "*@example.com"]
     )
     client: Claim | None = Field(
         default=None, description="The program that the token was issued to.", examples=["claude-code"]
@@ -276,8 +279,9 @@ class WhoPart(PolicyModel):
     groups: Claims = Field(default=[], description="One of these groups is needed.", examples=[["engineering"]])
     scopes: Scopes = Field(default=[], description="All of these scopes are needed.", examples=[["mcp"]])
     agent: WhoAgent = Field(
-        description="The agent: one of `agents`, whose rules then count, or a name that no file has. `{subject}` or "
-        "`{client}` at its end makes an agent for each; a value that no name can have becomes 20 hexadecimal digits.",
+        description="The agent: one of `agents`, whose rules then apply, or a name that no file has. `{subject}` "
+        "or `{client}` at its end makes an agent for each; a value that no name can have becomes 20 "
+        "hexadecimal digits.",
         examples=["shop", "dev-{subject}"],
     )
     tenant: Name | None = Field(default=None, description="The tenant of an agent that no file has.", examples=["acme"])
@@ -288,15 +292,16 @@ class FlowPart(PolicyModel):
     """A rule about calls after something was read in the same conversation. It only tightens."""
 
     after: LabelNames = Field(
-        description="The label, or the labels, that must all have come into the conversation before.",
+        description="The label, or the labels, that the conversation must have before the call; of several, all "
+        "are needed.",
         examples=["untrusted", ["untrusted", "private"]],
     )
     calls: LabelNames = Field(
-        description="The label of the tools, resources or prompts that the rule is about; of several, one is enough.",
+        description="The label of the tools, resources or prompts that the rule applies to; of several, one is enough.",
         examples=["outward"],
     )
     then: Literal["confirm", "deny"] = Field(
-        description="`confirm` asks each time, `deny` refuses. The strictest rule that holds applies.",
+        description="`confirm` asks each time, `deny` refuses. If several rules match, the strictest applies.",
         examples=["confirm"],
     )
 
@@ -322,27 +327,28 @@ class PolicyFile(PolicyModel):
     )
     labels: Annotated[Mapping[Label, LabelPatterns], BeforeValidator(none_is_empty)] = Field(
         default={},
-        description="Per label the tools, resources and prompts that have it: what their results bring into a "
-        "conversation, and what calls of them do. Names of your own are possible beside `untrusted`, `private` and "
-        "`outward`. What no pattern matches has labels only by the annotations of a trusted server: a tool that says "
-        "`openWorldHint: true` is `untrusted`, and `outward` too unless it only reads.",
+        description="Per label the tools, resources and prompts that have it. A label describes the results that "
+        "they bring into a conversation, or the effect of calling them. You may use names of your own "
+        "beside `untrusted`, `private` and `outward`. An item that no pattern matches has labels only "
+        "by the annotations of a trusted server: a tool that says `openWorldHint: true` is "
+        "`untrusted`, and `outward` too unless it only reads.",
         examples=[{"untrusted": ["web.*", "mail.read_*"], "outward": ["mail.send*"]}],
     )
     flow: Annotated[list[FlowPart], BeforeValidator(no_list)] = Field(
         default=[],
-        description="What becomes of calls after something with a label was read in the same conversation.",
+        description="Rules for calls after something with a label was read in the same conversation.",
         examples=[[{"after": "untrusted", "calls": "outward", "then": "confirm"}]],
     )
     decay: Decay | None = Field(
         default=None,
-        description="How long a read counts for calls with neither a session nor a trace, by their key; at most 30 "
-        "days. All files say one value. Built in: `30m`.",
+        description="How long a read counts for calls with neither a session nor a trace, by their key; at most "
+        "30 days. All files must set the same value. Built in: `30m`.",
         examples=["30m"],
     )
     conversation: Literal["session", "key"] | None = Field(
         default=None,
         description="The conversation of flow rules: with `session`, the session or the trace of a call if it has "
-        "one; with `key`, all calls with one key, regardless of sessions and traces. All files say one value. Built "
-        "in: `session`.",
+        "one; with `key`, all calls with one key, regardless of sessions and traces. All files must "
+        "set the same value. Built in: `session`.",
         examples=["key"],
     )
