@@ -5,8 +5,9 @@ processes notice. Rule 2: rows belong to an entry of a configuration, not to the
 configuration that claims rows from before entries had keys takes them over.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from hashlib import sha256
+from math import inf
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, insert, select, update
@@ -233,6 +234,7 @@ class Pins:
         entry = self._entry(server)
         mine = self._of(server, entry) & (pinned_items.c.kind == PIN_FAULT)
         async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(self._lock, server)
             await connection.execute(delete(pinned_items).where(mine))
             if why is not None:
                 marker = _pinned(server, entry, ItemText(PIN_FAULT, why, "", "", ""), "", now)
@@ -280,12 +282,24 @@ class Pins:
             await connection.run_sync(work)
         return await self.all(server, texts=False)
 
-    async def note_seen(self, server: str, seen: Sequence[SeenItem], now: float) -> list[SeenItem]:
+    async def note_seen(
+        self,
+        server: str,
+        seen: Sequence[SeenItem],
+        now: float,
+        *,
+        read_at: float = inf,
+        said: Container[tuple[str, str]] = frozenset(),
+    ) -> list[SeenItem]:
         """Store a server's current definitions; return the members of `seen` that no process had stored, digest for
         digest.
 
         An item that has its pinned digest again is seen no more. An item without a digest is removed, which is new if
         it has classes (`removed`) that it had not before.
+
+        Processes whose servers have different versions each see something else. read_at: when the list was read; what
+        another process has seen since then stays seen. said: kinds and names of items of which this process stored the
+        same of this list before; what another one has seen instead stays, and nothing is new.
 
         Raises:
             StorageError: the database failed; nothing was written.
@@ -293,7 +307,17 @@ class Pins:
         new: list[SeenItem] = []
         entry = self._entry(server)
         own = self._of(server, entry)
-        if not await self._differs(own, entry, seen):
+
+        def changed(one: SeenItem, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
+            if before is not None and _stays(one, before, now, read_at, said=(one.kind, one.name) in said):
+                return None
+            return _changed(one, before, now)
+
+        async with self._engine.read() as connection:
+            rows = await connection.run_sync(lambda sync: _rows_of(sync, own, *_COMPARED))
+        stored = {row["item"]: dict(row) for row in rows}
+        if all(changed(one, stored.get(_key(entry, one.kind, one.name))) is None for one in seen):
+            # Most often another process has.
             return new
 
         def work(connection: Connection) -> None:
@@ -302,11 +326,12 @@ class Pins:
             for one in seen:
                 item = _key(entry, one.kind, one.name)
                 before = known.get(item)
-                values = _changed(one, before, now)
+                values = changed(one, before)
                 if values is None or (before is None and len(known) >= MOST_ITEMS):
                     continue
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == item)
-                if one.classes and (one.digest is None or one.digest not in _digests(before)):
+                is_told = (one.kind, one.name) in said or (one.digest is not None and one.digest in _digests(before))
+                if one.classes and not is_told:
                     new.append(one)
                 if before is None:
                     key = {"server": server, "item": item, "kind": one.kind, "name": one.name, "entry": entry}
@@ -322,13 +347,6 @@ class Pins:
             await connection.run_sync(work)
         return new
 
-    async def _differs(self, own: ColumnElement[bool], entry: str, seen: Sequence[SeenItem]) -> bool:
-        """Return whether there is anything to write: most often another process has."""
-        async with self._engine.read() as connection:
-            rows = await connection.run_sync(lambda sync: _rows_of(sync, own, *_COMPARED))
-        known = {row["item"]: dict(row) for row in rows}
-        return any(_changed(one, known.get(_key(entry, one.kind, one.name)), 0.0) is not None for one in seen)
-
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
         """Pin the seen definition of an item. Return False if there is none, or it differs from `digest`.
 
@@ -342,6 +360,7 @@ class Pins:
         if digest is not None:
             mine &= columns.seen_digest == digest
         async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(self._lock, server)
             before = await connection.scalar(select(columns.renamed_from).where(mine))
             done = await connection.execute(
                 update(pinned_items)
@@ -377,6 +396,7 @@ class Pins:
         """
         mine = self._of(server)
         async with self._engine.write(PINS_SUBJECT) as connection:
+            await connection.run_sync(self._lock, server)
             done = await connection.execute(delete(pinned_items).where(mine, pinned_items.c.kind.not_in(_MARKERS)))
             await connection.execute(delete(pinned_items).where(mine))
         return done.rowcount
@@ -393,11 +413,22 @@ _COMPARED: Final = (
     "version",
     "seen_digest",
     "seen_version",
+    "seen",
     "classes",
     "renamed_from",
     "flags",
     "held",
 )
+
+
+def _stays(one: SeenItem, before: Mapping[str, Any], now: float, read_at: float, *, said: bool) -> bool:
+    """Return whether what is stored of an item stays, since another process has seen it later."""
+    if one.digest is not None and one.digest == before["digest"] and said:
+        return True
+    if before["seen_digest"] in (None, one.digest):
+        return False
+    is_later = before["seen"] is not None and read_at < before["seen"] <= now
+    return said or (is_later and one.digest in (None, before["digest"]))
 
 
 def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:

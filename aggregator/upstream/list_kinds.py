@@ -38,6 +38,7 @@ LIST_CHANGE_FILTERS: Final[Mapping[str, str]] = {
     "resources": "resourcesListChanged",
 }
 
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LISTS_CHANGED: Final = frozenset(f"notifications/{capability}/list_changed" for capability in LIST_CHANGE_FILTERS)
 
 

@@ -1,10 +1,12 @@
 """One upstream: its parts, its requests, and the session of each request."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.kept_work import KeptWork
@@ -23,7 +25,7 @@ from aggregator.upstream.lifecycle.idle import IdleStop
 from aggregator.upstream.lifecycle.reconnect_loop import ReconnectLoop
 from aggregator.upstream.lifecycle.state import UpstreamState
 from aggregator.upstream.lifecycle.states import State, StateAndReason
-from aggregator.upstream.list_kinds import LIST_METHODS, LISTS_CHANGED, Kind
+from aggregator.upstream.list_kinds import LIST_METHODS, LISTS_CHANGED, TOOLS_CHANGED, Kind
 from aggregator.upstream.lists.lists import UpstreamLists
 from aggregator.upstream.lists.subscriptions import UpstreamSubscriptions
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -40,6 +42,9 @@ from aggregator.upstream.shared_connection import SharedConnection
 from aggregator.wire.peer import PeerGone
 
 log = logging.getLogger(__name__)
+
+# Seconds that a result waits for tools that its server announced, and until another one does.
+NEWS_WAIT: Final = 1.0
 
 
 class UpstreamObserver(Protocol):
@@ -66,6 +71,8 @@ class Upstream:
     redaction: removes secrets from texts about it.
     switched_off: set if an operator switched it off until the next start.
     stderr_tail: its last lines on stderr, and the failures of its connections.
+    news: what the next result of a call says beside the server's answer; empty if the server announced other tools in
+        the course of a call and they are not read yet, None for nothing.
     calls, in_flight, refused: numbers of requests sent, in flight, and over `limits.max_pending`.
     """
 
@@ -103,6 +110,8 @@ class Upstream:
         )
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self.calls = self.in_flight = self.refused = 0
+        self.news: str | None = None
+        self._next_news = 0.0
         self.shared = SharedConnection(
             current,
             self._loop,
@@ -275,6 +284,9 @@ class Upstream:
         self.health.on_message()
         if method in LISTS_CHANGED:
             self._isolated.list_changed = None
+        announces = method == TOOLS_CHANGED and self.in_flight > 0 and self.news is None
+        if announces and time.monotonic() >= self._next_news:
+            self.news = ""
         if not (self.lists.on_notification(method) or self.subscriptions.on_notification(method, params)):
             log.debug("%s sent %.100s, which means nothing here", self.config.id, method)
 
@@ -376,6 +388,20 @@ class Upstream:
     async def read_tools_again(self) -> None:
         """Read its tools now, after a call has shown that they differ from the list."""
         await self._read_again("tool")
+
+    async def take_news(self) -> str:
+        """Return what the result of a call says beside the server's answer, once; empty for nothing.
+
+        Tools that the server announced in the course of the call are read before, if that takes a moment.
+        """
+        if not self.news:
+            self._next_news = time.monotonic() + NEWS_WAIT
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NEWS_WAIT):
+                    if (session := await self.shared.for_lists()) is not None:
+                        await self.lists.read_if_announced("tool", session, self.shared)
+        news, self.news = self.news, None
+        return news or ""
 
     async def read_skills_again(self) -> None:
         """Read its skills now, after one has turned out to differ from the list."""

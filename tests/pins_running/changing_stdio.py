@@ -7,6 +7,7 @@ nothing is answered; with `breaks_off`, the second page of tools is none if that
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ EMPTY = {"type": "object", "properties": {}}
 
 def state() -> dict[str, Any]:
     """Return what the server has now."""
-    found: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    found: dict[str, Any] = json.loads(Path(os.environ.get("DEFINITIONS", sys.argv[1])).read_text())
     return found
 
 

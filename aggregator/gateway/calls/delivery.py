@@ -24,6 +24,8 @@ Steps = Generator[LongWork, dict[str, Any], dict[str, Any]]
 Fit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _META: Final = "_meta"
+# In the `_meta` of the result of a call in whose course its server added tools that wait for an approval: a sentence.
+NEWS_KEY: Final = "aggregator/news"
 
 
 class ResultDelivery:
@@ -74,6 +76,9 @@ class ResultDelivery:
                 result = yield partial(asyncio.to_thread, in_result, tool.prefix, result, elsewhere)
             else:
                 result = in_result(tool.prefix, result, elsewhere)
+        if called.upstream.news is not None:
+            result = yield partial(_with_news, called, result)
+            alone = False
         config = called.upstream.config
         if called.check is None or called.config is not config or not called.check.result_fits(result):
             result = yield partial(self._checker.result, config, called.tool, result, host.principal.agent_id)
@@ -121,6 +126,18 @@ class ResultDelivery:
 async def _not_at_once(result: dict[str, Any]) -> dict[str, Any]:
     """Stand for work that a task does: see `deliver_at_once`."""
     raise AssertionError("work that takes long is for a task")
+
+
+async def _with_news(plan: PreparedCall, result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with what is to be said of its server: in `_meta`, and as a text if a model reads the result."""
+    news = await plan.upstream.take_news()
+    if not news:
+        return result
+    meta, content = result.get(_META), result.get("content")
+    made = {**result, _META: {**(meta if isinstance(meta, dict) else {}), NEWS_KEY: news}}
+    if plan.by_model and isinstance(content, list):
+        made["content"] = [*content, {"type": "text", "text": f"[{news}]"}]
+    return made
 
 
 def _is_one_text(content: Any) -> bool:

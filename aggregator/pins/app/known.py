@@ -85,6 +85,7 @@ def seen_of(judged: JudgedList, *, later: bool = False) -> list[SeenItem]:
         if not one.adopted
     ]
     found += [SeenItem(judged.kind, name, None, classes=(REMOVED,)) for name in judged.removed]
+    found += [SeenItem(judged.kind, name, None) for name in judged.forgotten]
     found += [SeenItem(judged.kind, pin.name, pin.digest, pin.version) for pin in judged.same]
     return found
 
@@ -97,4 +98,5 @@ def signature(judged: JudgedList) -> object:
     baseline = None if judged.baseline is None else frozenset((pin.name, pin.digest) for pin in judged.baseline)
     same = frozenset((pin.name, pin.digest, pin.version) for pin in judged.same)
     adopting = frozenset((pin.name, pin.digest) for pin in judged.adopting)
-    return changes, baseline, frozenset(judged.removed), same, adopting, judged.provisional, judged.part
+    gone = frozenset(judged.removed), frozenset(judged.forgotten)
+    return changes, baseline, gone, same, adopting, judged.provisional, judged.part

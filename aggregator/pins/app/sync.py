@@ -19,6 +19,7 @@ from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.app.known import server_pins, signature
 from aggregator.pins.app.locked import LockWatch
 from aggregator.pins.app.news import PinNews
+from aggregator.pins.app.noted import NotedLists
 from aggregator.pins.app.writing import (
     PinDatabase,
     error_named,
@@ -29,6 +30,7 @@ from aggregator.pins.app.writing import (
     write_list,
 )
 from aggregator.pins.decide.values import PinKind
+from aggregator.pins.gateway.answers import news_note
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList
 from aggregator.storage.errors import StorageError
@@ -109,6 +111,9 @@ class PinSync:
         # before.
         self._read_over: dict[tuple[str, str], object] = {}
         self._read_again: set[tuple[str, str]] = set()
+        self._noted = NotedLists()
+        # By server: the names of new tools that wait.
+        self._added: dict[str, set[str]] = {}
         # How often servers got other entries.
         self._generation = 0
         self._awaits_kept = awaits_kept
@@ -170,6 +175,7 @@ class PinSync:
         key, connection = (upstream.config.id, kind), upstream.negotiated
         again = connection is not None and self._read_over.get(key) is connection
         self._read_over[key] = connection
+        self._noted.read(upstream.config.id, ("tool", "instructions") if kind == "tool" else (kind,))
         (self._read_again.add if again else self._read_again.discard)(key)
         unread = await self._judge_all(upstream, kind, definitions)
         if unread:
@@ -177,6 +183,18 @@ class PinSync:
                 async with asyncio.timeout(PATIENCE), self._turn:
                     await self._read_texts([upstream.config.id])
             await self._judge_all(upstream, kind, definitions)
+        if kind == "tool":
+            self._note_added(upstream, again=again)
+
+    def _note_added(self, upstream: Upstream, *, again: bool) -> None:
+        """Have the next answer of a server say which tools it added over the same connection, and that wait."""
+        server, judged = upstream.config.id, self._builder.examined(upstream, "tool")
+        held = judged.held.values() if judged is not None else ()
+        new = [one for one in held if (one.new or one.before) and not one.unprotected]
+        names, before = {one.name for one in new}, self._added.get(server, set())
+        self._added[server] = names
+        if again and names - before:
+            upstream.news = news_note(server, new)
 
     async def _judge_all(self, upstream: Upstream, kind: Kind, definitions: list[Any]) -> bool:
         """Judge a list, and with tools the instructions; return whether pinned definitions have to be read first."""
@@ -369,11 +387,24 @@ class PinSync:
             # Entries that changed meanwhile have other rows.
             entries = self._generation
             rows, taken, faults = await pins.all(texts=False), await pins.baselines(), await pins.faults()
-            texts = {server: await pins.all(server) for server in sorted(self._with_texts)}
+            texts = await self._texts_of(pins)
         self._group(rows, taken, faults)
         self._rows |= texts
         self._version, self._read = version, True
         return True
+
+    async def _texts_of(self, pins: "Pins") -> dict[str, list[PinRow]]:
+        """Return the rows of each server whose definitions are read; what cannot be read costs its own server only."""
+        found: dict[str, list[PinRow]] = {}
+        for server in sorted(self._with_texts):
+            try:
+                found[server] = await pins.all(server)
+            except StorageError:
+                raise
+            except Exception as error:  # what differs stays held
+                self._with_texts.discard(server)
+                self._withhold(server, f"its pins cannot be read: {error_named(error)}", error)
+        return found
 
     async def _read_texts(self, servers: Iterable[str]) -> None:
         """Read the pinned definitions of these servers, which have changed, and take them."""
@@ -483,7 +514,14 @@ class PinSync:
                 await self._judge_again()
             before = set(self._withheld)
             for server in dict.fromkeys(judged.server for judged in unwritten):
-                await self._write_server(server, [judged for judged in unwritten if judged.server == server])
+                lists = [judged for judged in unwritten if judged.server == server]
+                try:
+                    await self._write_server(server, lists)
+                except StorageError:
+                    raise
+                except Exception as error:  # it is tried again, and the others are written
+                    self._withhold(server, f"its pins cannot be written: {error_named(error)}", error)
+                    self._written |= {(server, judged.kind): signature(judged) for judged in lists}
             if await self._read_rows() or before != self._withheld.keys():
                 await self._take_and_judge()
         log.warning("pins: lists change faster than they are written; the rest is written later")
@@ -506,7 +544,7 @@ class PinSync:
                         is_whole(self._upstreams[server], judged.kind),
                         (server, judged.kind) in self._read_again,
                     )
-                    await write_list(own, judged, self._news, is_whole=whole, later=later)
+                    await write_list(own, judged, self._news, self._noted, is_whole=whole, later=later)
             except StorageError:
                 raise
             except Exception as error:

@@ -10,6 +10,7 @@ from aggregator.catalog.validate import definition_digest
 from aggregator.domain.text.unstorable import unstorable
 from aggregator.pins.app.known import seen_of, text_of
 from aggregator.pins.app.news import PinNews
+from aggregator.pins.app.noted import NotedLists
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.values import PinKind, PinnedItem
 from aggregator.pins.gateway.state import JudgedList, part_of
@@ -40,10 +41,11 @@ class PinDatabase(Protocol):
 
 
 async def write_list(
-    pins: "Pins | None", judged: JudgedList, news: PinNews, *, is_whole: bool, later: bool = False
+    pins: "Pins | None", judged: JudgedList, news: PinNews, lists: NotedLists, *, is_whole: bool, later: bool = False
 ) -> None:
     """Write the pins and sightings of one list, and report the news that no process reported before.
 
+    lists: what was written of earlier lists, to which this one is added.
     is_whole: the server answered with the complete list, so that a missing item is gone. later: it was read before
     over the same connection.
 
@@ -60,12 +62,14 @@ async def write_list(
         news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:
         await _adopt(pins, judged, news, now)
-    noted = seen_of(judged if is_whole else replace(judged, removed=()), later=later)
+    noted = seen_of(judged if is_whole else replace(judged, removed=(), forgotten=()), later=later)
     if pins is None:
         news.changed(judged, noted)
         return
     if noted:
-        news.changed(judged, await pins.note_seen(server, noted, now))
+        said, read_at = lists.said(judged, noted), lists.read_at(judged)
+        news.changed(judged, await pins.note_seen(server, noted, now, read_at=read_at, said=said))
+        lists.keep(judged, noted)
 
 
 async def _adopt(pins: "Pins", judged: JudgedList, news: PinNews, now: float) -> None:

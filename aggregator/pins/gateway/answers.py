@@ -48,6 +48,16 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
     return "; ".join(said)
 
 
+def news_note(server: str, new: Sequence[HeldItem]) -> str:
+    """Return a sentence about tools that a server added while it was connected, for the answer of a call."""
+    many = len(new) > 1
+    return (
+        f"{server} added tools: {_counted(new)} {'wait' if many else 'waits'} for an approval. An operator approves "
+        f"{'them' if many else 'it'} with `aggregator pins approve {server}`, or sets `on_new: show` for a server that "
+        "adds tools by design."
+    )
+
+
 def _counted(items: Sequence[HeldItem]) -> str:
     counts = {kind: sum(one.kind == kind for one in items) for kind in dict.fromkeys(one.kind for one in items)}
     parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]

@@ -214,12 +214,12 @@ class PinBook:
         """Return whether a list is still the one that was found last of its server."""
         return self._judged.get((judged.server, judged.kind)) is judged
 
-    def instructions_steps(self, config: ServerConfig, text: str) -> Steps[JudgedList | None]:
-        """Judge the instructions of a server, an empty text being none; None if they were judged before."""
+    def instructions_steps(self, config: ServerConfig, text: str) -> Steps[JudgedList]:
+        """Judge the instructions of a server, an empty text being none, unless they were judged before."""
         server, pins, rules = config.id, self.of(config.id), rules_of(config)
         before = self._instructions.get(server)
         if before is not None and before[0] == text and before[1] is pins and before[2] == rules:
-            return None
+            return before[3]
         listed = [ListedItem("", text_version(text), text)] if text else []
         judged = yield from self.judge_steps(config, "instructions", listed, pins)
         self._instructions[server] = text, pins, rules, judged

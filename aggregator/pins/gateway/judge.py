@@ -253,5 +253,13 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
     ]
     # Those that were noted as gone are noted without a digest.
     removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
+    there = {one.name for one in listed} | asked.left_out
+    forgotten = tuple(
+        key[1]
+        for key in known.seen
+        if key[0] == kind and key[1] not in there and key not in pins and key not in known.pins
+    )
     baseline = tuple(rest) if rest is not None else None
-    return JudgedList(server, kind, held, baseline, {}, tuple(changes), removed, tuple(same), served=served)
+    return JudgedList(
+        server, kind, held, baseline, {}, tuple(changes), removed, tuple(same), served=served, forgotten=forgotten
+    )

@@ -151,7 +151,7 @@ class JudgedList:
     name. changes: the differences from the pins. removed: pinned items that the list lacks. same: unchanged items that
     were noted as changed, or have another version now. provisional: changes are not compared yet, since the pinned
     definitions are still unread. sight: the other basis of comparison besides the pins. part: the baseline came in
-    part.
+    part. forgotten: items that were never approved, and that the list lacks now.
     """
 
     server: str
@@ -167,9 +167,10 @@ class JudgedList:
     sight: UnwrittenPins | None = None
     served: Mapping[str, ServedItem] = field(default_factory=dict)
     part: bool = False
+    forgotten: tuple[str, ...] = ()
 
     @property
     def has_news(self) -> bool:
         """True if there is something to write, or to read first."""
         news = (self.baseline is not None, self.changes, self.removed, self.same, self.adopting, self.provisional)
-        return any(news)
+        return any(news) or bool(self.forgotten)

@@ -48,9 +48,10 @@ ExamineItems = Callable[[Kind, list[Any]], Awaitable[None]]
 class UpstreamLists:
     """The lists of one upstream, by kind. A list that is read again without a change stays the same object.
 
-    `on_change` is called after a list has changed. `examine` is awaited with each list before it takes effect, so that
-    a long one has been worked through in `slices`. `redaction` removes known secrets from the items. `faults` gets what
-    was wrong with a list that is used all the same.
+    `on_change` is called after a list has changed. `examine` is awaited with each list before it takes effect, and with
+    the first one of a connection even if it is the same, so that a long one has been worked through in `slices`.
+    `redaction` removes known secrets from the items. `faults` gets what was wrong with a list that is used all the
+    same.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class UpstreamLists:
         self._reading = {kind: asyncio.Lock() for kind in LIST_METHODS}
         self._first: DrainedList | None = None
         self._unread: set[Kind] = set()
+        # Lists that were not examined over this connection yet.
+        self._unexamined: set[Kind] = set()
         self._all_read = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -141,6 +144,7 @@ class UpstreamLists:
         self._stale["tool"].clear()
         self._first = await self._read(session, "tool")
         self._unread = {kind for kind in LIST_METHODS if kind != "tool"}
+        self._unexamined = set(LIST_METHODS)
         self._all_read.clear()
         for kind in self._unread:
             self._stale[kind].set()
@@ -216,6 +220,18 @@ class UpstreamLists:
         async with self._reading[kind]:
             return await self._refresh(session, kind, sessions)
 
+    async def read_if_announced(self, kind: Kind, session: UpstreamSession, sessions: SessionHolder) -> None:
+        """Read one list now, if the server announced a change of it that is not read yet."""
+        async with self._reading[kind]:
+            if self._stale[kind].is_set():
+                self._stale[kind].clear()
+                done = False
+                try:
+                    done = await self._refresh(session, kind, sessions)
+                finally:
+                    if not done:
+                        self._stale[kind].set()
+
     async def _refresh(self, session: UpstreamSession, kind: Kind, sessions: SessionHolder) -> bool:
         try:
             async with asyncio.timeout(self._config.value.limits.connect_timeout):
@@ -245,7 +261,12 @@ class UpstreamLists:
         if drained.cut:
             items = await self._slices.run(_with_missing(items, self._items[kind], LIST_METHODS[kind].named_by))
         # A list that is whole now counts anew, even with the same items: nothing else is there.
+        begins = kind in self._unexamined
+        self._unexamined.discard(kind)
         if not made_whole and await self._slices.run(_same(items, self._items[kind])):
+            if begins:
+                # Other instructions may have come with the connection.
+                await self._examine(kind, self._items[kind])
             return False
         await self._examine(kind, items)
         self._items[kind] = items

@@ -1,0 +1,98 @@
+"""The answer of a call in whose course the server added tools: it says how many wait, and how they are approved."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.gateway.calls.delivery import NEWS_KEY
+from tests.pins_running.pins_harness import ChangingServer, PinsHarness, reworded, running, tool
+from tests.polling import until
+
+ADDED = (tool("order"), tool("invoice"), tool("refund"), tool("bill"))
+SAID = (
+    "shop added tools: 2 tools wait for an approval. An operator approves them with `aggregator pins approve shop`, or "
+    "sets `on_new: show` for a server that adds tools by design."
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ChangingServer:
+    return ChangingServer(tmp_path)
+
+
+def news(answer: Any) -> Any:
+    return answer["_meta"].get(NEWS_KEY)
+
+
+async def announce(harness: PinsHarness) -> Any:
+    """Return the answer of the call in whose course the server announces its tools."""
+    answer = await harness.call("shop.announce")
+    # A second announcement within a moment waits for nothing.
+    harness.upstream("shop")._next_news = 0.0
+    return answer
+
+
+async def test_the_answer_says_what_waits_once(shop: ChangingServer) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        assert news(await announce(harness)) is None, "it has the same tools"
+        shop.says(*ADDED)
+        answer = await announce(harness)
+        assert news(answer) == SAID
+        assert answer["content"] == [{"type": "text", "text": "announce was called"}], "a host's own call is whole"
+        assert news(await announce(harness)) is None
+        assert news(await harness.call("shop.order")) is None
+        shop.says(*ADDED, tool("ship"))
+        assert "3 tools wait" in news(await announce(harness))
+
+
+async def test_a_model_reads_it(shop: ChangingServer) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        answer = await harness.call("call_tool", name="shop.announce", arguments={})
+        assert [block["text"] for block in answer["content"]] == ["announce was called", f"[{SAID}]"]
+
+
+async def test_after_a_restart_too(shop: ChangingServer) -> None:
+    """The kept list is the one that the server has; what waited before the connection is no news of the call."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(tool("order"), tool("invoice"), tool("ship"))
+        assert "1 tool waits" in news(await announce(harness))
+        await harness.settled()
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert news(await announce(harness)) is None
+        shop.says(*ADDED, tool("ship"))
+        assert "3 tools wait" in news(await announce(harness))
+
+
+@pytest.mark.parametrize("settings", [{"on_new": "show"}, {"on_change": "warn"}])
+async def test_what_is_shown_is_not_said(shop: ChangingServer, settings: Any) -> None:
+    async with running(shop.config(**settings), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        assert news(await announce(harness)) is None
+        assert "shop.refund" in harness.tools()
+
+
+async def test_other_words_are_no_new_tools(shop: ChangingServer) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(tool("order"), reworded("invoice", "Other words."))
+        assert news(await announce(harness)) is None
+
+
+async def test_a_server_that_does_not_list_holds_up_no_answer(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result comes without the news, which the next one has once the list is there."""
+    monkeypatch.setattr("aggregator.upstream.upstream.NEWS_WAIT", 0.0)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        assert news(await announce(harness)) is None
+        await until(lambda: harness.app.pins is not None and harness.app.pins.held_count("shop") == 2, "it is read")
+        assert news(await harness.call("shop.order")) == SAID
+        assert news(await harness.call("shop.order")) is None
