@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.storage.audit.read import AuditReader, LogFilter
 from aggregator.storage.database import open_database
 from tests.console.console_harness import ConsoleHarness, post
@@ -136,3 +137,33 @@ async def test_events_before_the_first_are_none(console: ConsoleHarness) -> None
         page = await client.get("/console/events?before=1")
     assert (found["events"], found["older"], found["newest"]) == ([], None, "/events")
     assert "None on record" in page.text
+
+
+def test_each_problem_of_the_program_is_a_line_with_its_area() -> None:
+    """Every part of `/readyz` that can have a problem, by itself; no part, or an empty one, is no problem."""
+    config = {"broken": True, "problems": ["line 1"]}
+    receivers = {"ops": {"problem": "refused", "to": "https://a.example"}, "on": {"problem": None, "to": "b"}}
+    parts: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+        ({}, []),
+        ({"config": None, "policies": None, "notify": None}, []),
+        ({"database": "it does not answer"}, [("database", "it does not answer")]),
+        ({"differs": ["another version"]}, [("replicas", "another version")]),
+        (
+            {"config": config},
+            [("configuration", "cannot be used; the one in force stays"), ("configuration", "line 1")],
+        ),
+        ({"policies": config}, [("policies", "the rules that were in force stay"), ("policies", "line 1")]),
+        ({"notify": receivers}, [("notify", "ops (https://a.example)")]),
+    ]
+    for details, expected in parts:
+        found = problems_of(details, values=True)
+        assert len(found) == len(expected)
+        for one, (area, text) in zip(found, expected, strict=True):
+            assert one["area"] == area
+            assert text in one["text"]
+
+
+def test_problems_are_bounded_and_the_rest_is_counted() -> None:
+    found = problems_of({"differs": [f"difference {number}" for number in range(23)]}, values=True)
+    assert len(found) == 21
+    assert found[-1]["text"].startswith("3 more;")

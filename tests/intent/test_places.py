@@ -103,6 +103,11 @@ NONE: Final = (
     "eks 的价格",
     "notion 好用吗",
     "search with exa is slow",
+    # Nothing but the word before `using` says that these tell.
+    "keep using exa tools",
+    "not using exa tools",
+    "tired of using exa tools",
+    "trouble using the notion tools",
     "how do I search with exa for cats",
     "why does search with exa for cats fail",
     "don't search with exa for cats",

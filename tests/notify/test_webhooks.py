@@ -316,3 +316,16 @@ async def test_a_notice_holds_nothing_that_json_cannot() -> None:
         "added": ["\\ud800"],
         "removed": ["b"],
     }
+
+
+async def test_a_notice_names_ten_and_counts_the_rest() -> None:
+    """E5: the names that a notice leaves out are counted, for each kind by itself."""
+    names = [f"t{number}" for number in range(12)]
+    changed = build().writer.tools_changed("crm", names, names[:10], names[:11])
+    assert changed.facts["added"] == [*names[:10], "and 2 more"]
+    assert changed.facts["removed"] == names[:10]
+    assert changed.facts["changed"] == [*names[:10], "and 1 more"]
+    assert changed.text == "The server crm has other tools: 12 added, 10 removed, 11 changed."
+    held = build().writer.definition_held("crm", names, "its text differs")
+    assert held.facts["held"] == [*names[:10], "and 2 more"]
+    assert held.text == "12 definitions of crm wait for an approval: its text differs."

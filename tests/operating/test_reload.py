@@ -5,6 +5,8 @@ import json
 import signal
 from typing import Any, Final
 
+import pytest
+
 from tests.end_to_end.programs import until_ended
 from tests.end_to_end.scripted_host import BOUND, VERSIONS, ScriptedHost, over_http, over_sse
 from tests.operating.program_harness import ProgramHarness, server, stdio_program, words
@@ -103,6 +105,17 @@ async def test_what_needs_no_connection_changes_in_place_and_what_cannot_change_
         for setting in ("http.path", "read_tool"):
             assert f"`{setting}` cannot be changed while the program runs" in harness.log
         assert (await harness.ready())["config"]["wait_for_restart"] == ["http.path", "read_tool"]
+
+
+@pytest.mark.parametrize(("option", "waits"), [((), ["log.json"]), (("--log-json",), [])])
+async def test_the_option_for_the_log_counts_whatever_the_file_says(
+    harness: ProgramHarness, option: tuple[str, ...], waits: list[str]
+) -> None:
+    """Proves: F1. A log that is JSON by the command line does not wait for a restart to become it by the file."""
+    harness.write_config({"box": server()})
+    async with harness.serving("--log-level", "info", *option):
+        await harness.reload({"box": server()}, "in effect: expose", expose="search", log={"json": True})
+        assert (await harness.ready())["config"]["wait_for_restart"] == waits
 
 
 BROKEN: Final[tuple[tuple[Any, str], ...]] = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aggregator.app.build import build_app
-from aggregator.catalog.search.index import search
+from aggregator.catalog.search.index import Hit, search
 from aggregator.catalog.search.semantic import installed
 from aggregator.catalog.search.semantic.index import MeaningIndex
 from aggregator.catalog.search.semantic.merge import Likeness, QueryMeaning, merge_hits
@@ -103,6 +103,17 @@ def test_of_tools_with_equal_words_the_most_similar_is_first() -> None:
     assert order(0.1, 0.9, 0.8) == ["b", "c", "a"]
     assert order(0.1, 0.8, 0.9) == ["c", "b", "a"]
     assert order(0.2, 0.2, 0.2) == [hit.tool.server for hit in hits]
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_a_likeness_weighs_the_same_whatever_the_scale_of_keywords(scale: float) -> None:
+    """Proves: F5. The best keyword hit is worth 1, whatever its score: likeness 1 outweighs half of it."""
+    tools = {each.name: each for each in ALL}
+    hits = [Hit(CAR, 4 * scale), Hit(SUN, 2 * scale), Hit(PAY, scale)]
+    similarities = {"maps.forecast": 1.0, "maps.drive": 0.0, "shop.pay": 0.0}
+    answer = merge_hits(hits, meaning(similarities), tools, 10)
+    assert [hit.tool.name for hit in answer] == ["maps.forecast", "maps.drive", "shop.pay"]
+    assert [round(hit.score, 6) for hit in answer] == [1.5, 1.0, 0.25]
 
 
 def test_hits_after_the_candidates_stay_behind_them() -> None:
