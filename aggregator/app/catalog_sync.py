@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -22,7 +23,7 @@ from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
-from aggregator.storage.records import SEEN_TO_THE, Definition, ItemList, KeptCatalog, ServerCatalog
+from aggregator.storage.records import ASKS, SEEN_TO_THE, Definition, ItemList, KeptCatalog, ServerCatalog
 from aggregator.upstream.list_kinds import KEPT, Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -97,6 +98,8 @@ class CatalogSync:
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[Lists, float]] = {}
         self._not_before: dict[str, float] = {}
+        # Servers of which is kept that they ask.
+        self._asking: set[str] = set()
         # Called once, with the lists that were kept.
         self.on_restored: Callable[[Mapping[str, Lists]], None] = _nothing
         self._fault: str | None = None
@@ -139,6 +142,7 @@ class CatalogSync:
                 self._kept.pop(server, None)
                 self._known.pop(server, None)
                 self._failed.pop(server, None)
+                self._asking.discard(server)
         self._changed.set()
 
     async def _run(self) -> None:
@@ -173,6 +177,9 @@ class CatalogSync:
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
             self._kept[server] = had, kept.connected
+            if ASKS in kept.items and (upstream := self._supervisor.upstreams.get(server)) is not None:
+                self._asking.add(server)
+                upstream.recall_asking()
         self.on_restored(recalled)
         await self._supervisor.restore(recalled)
 
@@ -215,6 +222,7 @@ class CatalogSync:
         kept, noted = self._kept.get(upstream.config.id, (_NO_LISTS, 0.0))
         # A stopped server has nothing newer.
         old = upstream.state == "ready" and time.time() - noted >= SEEN_TO_THE
+        old |= upstream.asks_in_calls and upstream.config.id not in self._asking
         return all(kept.get(kind) is one for kind, one in _answered(upstream).items()) and not old
 
     async def _keep(self, upstreams: Iterable[Upstream]) -> bool:
@@ -242,7 +250,10 @@ class CatalogSync:
             return
         transport = upstream.transport or upstream.config.type
         about = (server, self._fingerprints[server], transport, upstream.negotiated, lists)
+        asks = upstream.asks_in_calls
         catalog = await asyncio.to_thread(catalog_of, *about)
+        if asks:
+            catalog = replace(catalog, items=(*catalog.items, ItemList(ASKS, "[]")))
         before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
         self._known[server] = versions
         if before is not None:
@@ -257,6 +268,8 @@ class CatalogSync:
         if any(kind in kept and kept[kind] is not one for kind, one in lists.items()):
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
         self._kept[server] = {**kept, **lists}, now
+        if asks:
+            self._asking.add(server)
         if self._fault is not None:
             log.info("catalogs are kept again")
             self._fault = None

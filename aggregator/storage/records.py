@@ -162,6 +162,10 @@ class Definition:
     text: str = field(repr=False)
 
 
+# In place of a kind: the server asks hosts in the course of calls, which tells not for which one.
+ASKS: Final = "asks"
+
+
 @dataclass(frozen=True, slots=True)
 class ItemList:
     """One list of a server besides its tools: the kind of its items, and all of them as one JSON array."""

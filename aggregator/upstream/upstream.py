@@ -108,6 +108,7 @@ class Upstream:
         connector = self._connector = Connector(
             config, reaper, self._on_notification, redaction, secrets, accounts, self.faults
         )
+        connector.habit.on_change = observer.changed
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self.calls = self.in_flight = self.refused = 0
         self.news: str | None = None
@@ -133,6 +134,15 @@ class Upstream:
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
         return f"<Upstream {self.config.id} {self.state}{why}, {self.in_flight} in flight>"
+
+    @property
+    def asks_in_calls(self) -> bool:
+        """True if the server has asked hosts in the course of calls, in this process or in an earlier one."""
+        return self._connector.habit.in_calls
+
+    def recall_asking(self) -> None:
+        """Take note that the server asked hosts in the course of calls of an earlier process."""
+        self._connector.habit.asks = self._connector.habit.in_calls = True
 
     @property
     def own_connections(self) -> int | None:

@@ -1,11 +1,16 @@
 """Two hosts at once, with the same ids and tokens: nothing crosses, and what cannot be told apart is refused."""
 
-from contextlib import AsyncExitStack
+import sqlite3
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from aggregator.app.app import App
+from aggregator.app.build import build_app
 from aggregator.domain.errors import RpcError
+from aggregator.frontends.server import WebServer
 from aggregator.upstream.sessions.request import UpstreamRequest
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness, write_config
@@ -347,3 +352,52 @@ async def test_a_session_of_its_own_ends_with_the_host(shared_harness: ServerHar
         assert pair[0]["pid"] == pair[1]["pid"]
         seen.append(pair[0])
     assert (seen[0]["pid"] != seen[1]["pid"]) == (upstream == "stdio")
+
+
+class KeepingHarness(ServerHarness):
+    """A harness whose database keeps the lists of servers."""
+
+    def build_app(self) -> tuple[App, WebServer]:
+        app = build_app(self.config, self._policies, self._storage, keeps_records=True)
+        return app, WebServer(app.gateway, self.config, app.access, app.report)
+
+
+async def test_that_a_server_asks_is_kept(
+    background: BackgroundLoop, tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """5 of issue 32: after a restart no question is refused first, and everything says so before one is asked."""
+    caplog.set_level("INFO")
+    storage = f"sqlite+aiosqlite:///{tmp_path / 'a.db'}"
+    path = write_config(tmp_path, {"one": stdio_entry("legacy"), "two": stdio_entry("legacy")})
+    params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+    harness = KeepingHarness(background, path, storage=storage)
+    async with (
+        harness.host("http", VERSION, capabilities=ABLE) as host,
+        harness.host("http", VERSION, capabilities=ABLE) as other,
+    ):
+        held = other.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
+        assert "call again" in error["error"]["message"]
+        await other.call("one.release", {"key": key}).result()
+        await held.result()
+
+    def kept() -> list[str]:
+        with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+            query = "SELECT server FROM mcp_item_lists WHERE kind = 'asks'"
+            return [server for (server,) in connection.execute(query)]
+
+    await until(lambda: kept() == ["one"], "it is kept")
+    again = KeepingHarness(background, path, storage=storage)
+    assert (again.app.upstreams["one"].own_connections, again.app.upstreams["two"].own_connections) == (0, None)
+    async with (
+        again.host("http", VERSION, capabilities=ABLE) as host,
+        again.host("http", VERSION, capabilities=ABLE) as other,
+    ):
+        told = (await other.call("list_servers", {}).result())["content"][0]["text"]
+        assert told.count("hosts at the same time have connections of their own") == 1
+        held = other.call("one.hold", {"key": f"{key} held"})
+        await until(lambda: again.app.upstreams["one"].in_flight == 1, "it is under way")
+        await _is_asked(host, params)
+        await other.call("one.release", {"key": f"{key} held"}).result()
+        await held.result()

@@ -43,12 +43,13 @@ _LOG_MESSAGE: Final = "notifications/message"
 class AskingHabit:
     """The way a server asks. `asks` is set once it has sent a request to the host that does not tell for which call,
     `in_calls` once it has done so while calls of hosts were running. `separates`: hosts then get connections of their
-    own (`isolation: auto`).
+    own (`isolation: auto`). `on_change` is called after `in_calls` was set.
     """
 
     asks: bool = False
     in_calls: bool = False
     separates: bool = False
+    on_change: Callable[[], None] | None = None
 
 
 # The handler of notifications that belong to no call.
@@ -213,6 +214,8 @@ class BackChannel:
         self._habit.asks |= origin is None
         if origin is None and not self._habit.in_calls and any(call.caller is not None for call in self._running):
             self._habit.in_calls = True
+            if self._habit.on_change is not None:
+                self._habit.on_change()
             if self._habit.separates:
                 log.info(
                     "%s asks hosts during calls: from now on, hosts that use it at the same time have connections of "
