@@ -101,6 +101,10 @@ def status(answer: Claim | Refused) -> int | Claim:
         ({"query": KEY.replace("_", "%5F")}, 400),
         ({"query": "api_key=whatever"}, 400),
         ({"query": "Access-Token=x"}, 400),
+        *[
+            ({"query": f"{name}=whatever"}, 400)
+            for name in ("apikey", "X-API-Key", "key", "access_token", "TOKEN", "authorization", "auth", "bearer")
+        ],
         ({"query": "x=1&monkey=2&keyword=3", "api_key": (KEY,)}, CLAIM),
     ],
 )

@@ -163,7 +163,7 @@ async def test_what_is_shown(case: str) -> None:
     assert ("tokens" in meta["aggregator/shortened"]) is (result is not IMAGES)
     if result is IMAGES:
         assert [block["type"] for block in found["content"]] == ["text", "image", "image", "image", "text"]
-        assert "without a block of another kind" in found["content"][-1]["text"]
+        assert "Shown: all of its text, without a block of another kind." in found["content"][-1]["text"]
     assert (found.get("isError") is True) is (case in ERRORS)
     # A link to the whole leads beyond the bytes of a policy.
     assert any(block["type"] == "resource_link" for block in found["content"]) is (expected == "shown")

@@ -70,7 +70,7 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     failed = False
     for host in install:
         try:
-            install_into(InstallOptions(host=host, config=config, write=yes or answers.install is not None))
+            install_into(InstallOptions(host=host, config=config, write=answers.install is not None))
         except OperatorError as error:  # such as a host that runs, or whose file is broken
             say(f"aggregator: {host} was left out: {error}", file=sys.stderr)
             failed = True
