@@ -201,6 +201,11 @@ async def test_what_programs_do(sandbox: Sandbox, functions: Functions, code: st
         ("call_tool('t').content", "A result is what the tool gave"),
         ("call_tool('t')['content']", "A result is what the tool gave"),
         ("'text'['name']", "a text if it is no JSON"),
+        ("[1]['content']", "A result is what the tool gave"),
+        ("x = 7\nx.content", "A result is what the tool gave"),
+        ("x = 7\nx['count']", "A result is what the tool gave"),
+        ("import json\njson.loads({'a': 1})", "is a dict or a list already"),
+        ("import json\njson.loads('no JSON')", "any other is a text"),
         ("while True: pass", "does not count"),
     ],
 )  # fmt: skip
@@ -472,6 +477,26 @@ a, b = {VALUES}, {OTHERS}
 
 READS: Final = "[f.read(1), f.readline(), f.readline(), f.tell(), f.seek(0), f.readlines(), f.read()]"
 WRITES: Final = "f.write('X'); f.seek(0, 2); f.writelines(['d', 'e']); f.truncate(4); f.getvalue()"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("json.dumps([math.floor(1.5), statistics.mean([1, 3])])", "[1, 2]"),
+        ("import json as j, re\nj.dumps(datetime.date(2026, 1, 2).isoformat() + re.escape('a'))", '"2026-01-02a"'),
+        ("x = [1]\nf'{json.dumps(x)}'", "[1]"),
+        ("f = io.StringIO('a')\nf.read()", "a"),
+        ("await asyncio.gather(call_tool('a'), call_tool('b'))", '[["a"], ["b"]]'),
+        ("copy = [1]\ncopy.append(2)\ncopy", "[1, 2]"),
+    ],
+)
+async def test_a_forgotten_import_is_made(sandbox: Sandbox, code: str, text: str) -> None:
+    """Proves: F5. Also of a module in an f-string; a variable of the same name stays the program's."""
+
+    async def named(call: FunctionCall) -> str:
+        return json.dumps([call.arguments["name"]])
+
+    assert (await sandbox.run(code, named, LIMITS, "agent")).text.strip() == text
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """The modules `io` and `statistics` for programs, written in the interpreter's own Python, which lacks them.
 
-A program's imports of them become assignments on the same lines; what it does not import costs it nothing.
+A program's imports of them become assignments on the same lines; what it does not use costs it nothing. Any module that
+a program uses without an import is imported for it.
 """
 
 import re
 from typing import Final
 
+from aggregator.code.sandbox.bounds import MODULES
+
 _NAME: Final = r"[^\W\d]\w*"
+_WORD: Final = re.compile(_NAME)
 _ITEM: Final = rf"{_NAME}(?:[ \t]+as[ \t]+{_NAME})?"
 _STATEMENT: Final = r"(?m)(?:^|(?<=[;:]))(?P<indent>[ \t]*)"
 _ITEMS: Final = rf"(?P<items>{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*)"
@@ -16,6 +20,10 @@ _FROM: Final = re.compile(
     rf"{_STATEMENT}from[ \t]+(?P<module>io|statistics)[ \t]+import[ \t]*"
     rf"(?:\((?P<lines>[\w\s,]*)\)|(?<=[ \t]){_ITEMS}){_END}"
 )
+
+# A module that a program uses, also inside a text, which may be an f-string; and one that it imports.
+_USED: Final = re.compile(rf"(?<![\w.])({'|'.join(MODULES)})\.[^\W\d]")
+_IMPORTED: Final = re.compile(r"\bimport\b[^\n;]*")
 
 _IO: Final = """
 class _StringIO:
@@ -244,4 +252,13 @@ def with_modules(code: str, masked: str) -> tuple[str, str]:
             edits.append((found.start("indent"), found.end(), found["indent"] + "; ".join(written) + lines))
     for start, end, text in sorted(edits, reverse=True):
         code = code[:start] + text + code[end:]
-    return code, "".join(_SOURCES[module] for module in used)
+    unnamed = _unnamed(code, masked)
+    used.update(dict.fromkeys(module for module in unnamed if module in _SOURCES))
+    named = [f"{module} = _{module}\n" if module in _SOURCES else f"import {module}\n" for module in unnamed]
+    return code, "".join([*(_SOURCES[module] for module in used), *named])
+
+
+def _unnamed(code: str, masked: str) -> list[str]:
+    """Return the modules that a program uses without an import, which models often forget."""
+    imported = {word for found in _IMPORTED.finditer(masked) for word in _WORD.findall(found[0])}
+    return [module for module in dict.fromkeys(_USED.findall(code)) if module not in imported]

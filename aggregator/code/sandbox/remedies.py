@@ -14,6 +14,7 @@ _AT_ONCE: Final = "Of asyncio there are run, gather and sleep: `await asyncio.ga
 _RESULT: Final = (
     "A result is what the tool gave, without `content` around it, and a text if it is no JSON: print it first."
 )
+_READ: Final = "A result that is JSON is a dict or a list already, without json.loads; any other is a text."
 # The first that is found counts.
 _REMEDIES: Final = tuple(
     (re.compile(said), remedy)
@@ -24,7 +25,7 @@ _REMEDIES: Final = tuple(
             "import.",
         ),
         (
-            r"^NameError: name '(list_servers|read_result|match_intent|read_tool)'",
+            r"^NameError: name '(list_servers|read_result|match_intent|read_tool|report_tool)'",
             "Call it by call_tool(name, {arguments}).",
         ),
         (r"^NameError: name '(exit|quit)'|^AttributeError: module 'sys' has no attribute 'exit'|^SystemExit", _ENDS),
@@ -49,7 +50,12 @@ _REMEDIES: Final = tuple(
         (r"^AttributeError: '_Io' object has", "Of io there is StringIO."),
         (r"^AttributeError: '_Statistics' object has", "Compute it with sum, sorted and math."),
         (r"^(Type|Attribute)Error: .*(coroutine|can't be awaited|an awaitable is required)", _AWAIT_EACH),
-        (r"^TypeError: string indices must|^AttributeError: '(str|dict|list)' object has no", _RESULT),
+        (
+            r"^TypeError: (string|list) indices must|^AttributeError: '(str|dict|list|int|float|bool)' object has no",
+            _RESULT,
+        ),
+        (r"^TypeError: '(int|float|bool)' object is not subscriptable", _RESULT),
+        (r"^TypeError: the JSON object must be str|^json\.JSONDecodeError|^JSONDecodeError", _READ),
         (r"^KeyError: '?(content|structuredContent|result|isError)'?$", _RESULT),
         (r"^PermissionError|^RuntimeError: 'os\.\w+' is not supported", "There are no files and no environment."),
         (r"^TimeoutError: feed", "The time of calls and questions does not count: compute less."),
