@@ -25,7 +25,7 @@ FIGURES = {
 
 def cost_of_list() -> int:
     tools = load_meta_tools()
-    listed = [tool for name, tool in tools.items() if name not in UNLISTED and name != "read_tool"]
+    listed = [tool for name, tool in tools.items() if name not in UNLISTED and name not in ("read_tool", "report_tool")]
     return sum(estimate(render(tool.record, "canonical").decode()) for tool in listed)
 
 
@@ -33,7 +33,7 @@ def cost_of_list() -> int:
 def test_the_cost_in_the_documentation_is_the_real_one(page: str, pattern: str) -> None:
     """Proves: F5. The budget is 320 tokens with `read_result`."""
     (said,) = re.findall(pattern, (ROOT / page).read_text(encoding="utf-8"))
-    assert int(said) <= 320
+    assert max(int(said), cost_of_list()) <= 320
     assert abs(cost_of_list() / int(said) - 1) < OFF
 
 

@@ -22,11 +22,10 @@ _RECORD: Final = meta_record(
     {
         "names": {"type": "array", "items": {"type": "string"}},
         "level": {"enum": [1, 2, 3], "default": 3},
-        "offset": {"type": "integer"},
     },
     ("names",),
 )
-_UNLISTED: Final = {"names": {"maxItems": _MOST}, "offset": {"minimum": 0}}
+_UNLISTED: Final = {"names": {"maxItems": _MOST}, "offset": {"type": "integer", "minimum": 0}}
 
 
 async def describe_tools(asking: MetaToolCall) -> str:

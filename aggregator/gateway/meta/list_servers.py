@@ -23,9 +23,7 @@ _MOST_TOKENS: Final = 1_150
 _WIDTHS: Final = (72, 48, 36, 28, 24, 20, 16, 12, 0)
 _IN_SHORT: Final = "Servers (tools), ready unless it says otherwise; all about one: list_servers with its name."
 
-_RECORD: Final = meta_record(
-    "list_servers", "Servers that tools come from, and their state; all about one", {"server": {"type": "string"}}
-)
+_RECORD: Final = meta_record("list_servers", "Servers and their state; all about one", {"server": {"type": "string"}})
 
 
 async def list_servers(asking: MetaToolCall) -> str:
