@@ -56,7 +56,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "hosts", "doctor"),
         ("servers", "pins"),
         ("secrets",),
-        (".", "audit", "connections", "flow", "notify", "store"),
+        (".", "audit", "connections", "flow", "notify", "store", "tool_reports"),
         ("runtime",),
     ),
     "cli.hosts": (("commands",), ("install",), (".",)),
@@ -171,7 +171,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("audit", "hosts", "group", "vault", "results", "."),
         ("engine", "quick_read"),
         ("migrations", "locate"),
-        ("tables", "records", "errors", "digest"),
+        ("tables", "records", "tool_report_rows", "errors", "digest"),
         ("table_parts",),
     ),
     "domain": (("call", "missing", "bounds"), (".",), ("uris", "text")),
@@ -252,6 +252,15 @@ FEATURES: dict[str, dict[str, str]] = {
         "meta_tools": "gateway.meta.skills",
         "reads": "gateway.reads.skills",
         "uris": "domain.uris.skills",
+    },
+    "tool_reports": {
+        "book": "gateway.recording.tool_reports",
+        "cli": "cli.tool_reports",
+        "console": "frontends.console.pages.tool_reports",
+        "meta_tool": "gateway.meta.report_tool",
+        "rows": "storage.tool_report_rows",
+        "storage": "storage.tool_reports",
+        "tables": "storage.table_parts.tool_reports",
     },
 }
 

@@ -57,6 +57,7 @@ AREAS: Final[Mapping[str, Area]] = {
     ),
     "meta": _area("gateway/meta", "meta levels search access direct"),
     "notify": _area("notify", "notify"),
+    "tool_reports": _area("tool_reports", "tool_reports storage console"),
     "oauth": _area("accounts/oauth", "oauth authorization"),
     "packages": _area("packages cli/servers", "adding first_steps"),
     "pins": _area("pins", "pins pins_running"),

@@ -72,6 +72,7 @@ INSIDE_FUNCTIONS: Final = {
         for name in ("call_tool", "describe_tools", "list_servers", "search_tools")
     },
     ("aggregator.gateway.meta.registry", "aggregator.intent.meta_tool"): "50 ms with the others; in a thread",
+    ("aggregator.gateway.meta.registry", "aggregator.tool_reports.meta_tool"): "50 ms with the others; in a thread",
     ("aggregator.gateway.dotless_hosts", "aggregator.hosts.every_host"): "20 ms, with every first answer over stdio",
     ("aggregator.hosts.parse", "aggregator.hosts.yaml_values"): "PyYAML, which the first answer over stdio waits for",
     ("aggregator.skills.frontmatter", "aggregator.policy.files.yamltree"): "10 ms; in a thread",
@@ -135,6 +136,7 @@ COMMANDS: Final = (
     "aggregator.cli.secrets.commands",
     "aggregator.cli.servers.commands",
     "aggregator.cli.store.commands",
+    "aggregator.tool_reports.cli.commands",
 )
 # What `--help` and the stdio handshake must not wait for.
 HEAVY: Final = ("mcp", "uvicorn", "starlette", "aiohttp")

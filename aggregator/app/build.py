@@ -78,6 +78,7 @@ from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.locate import base_path
 from aggregator.storage.records import APPROVALS_SUBJECT, KEYS_SUBJECT, PINS_SUBJECT
 from aggregator.telemetry.hops import INSIDE, NetworkHop, hop_to
+from aggregator.tool_reports.book import ReportBook
 from aggregator.upstream.credentials import CredentialsSource
 from aggregator.upstream.late_secrets import LateSecrets
 from aggregator.upstream.process.reaper_pipe import Reaper
@@ -152,7 +153,18 @@ def build_app(
     pinned = "pins" not in missing and (kept_at is not None or (lock is not None and lock.exists()))
     book = PinBook() if pinned else None
     keeps_results = storage is not None and "results" not in missing
-    lists = build_lists(config, upstreams, views, replication, meanings, book, missing, keeps_results=keeps_results)
+    lists = build_lists(
+        config,
+        upstreams,
+        views,
+        replication,
+        meanings,
+        book,
+        missing,
+        keeps_results=keeps_results,
+        stores=storage is not None,
+    )
+    reports = ReportBook(database, redactor)
     keeper = ResultKeeper(database if keeps_results else None, config.results)
     changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
     pin_sync = None
@@ -192,7 +204,7 @@ def build_app(
     hooks = [feature.build_hook(hook_parts) for feature in features if feature.build_hook is not None]
     call_hooks = CallHooks([built.hook for built in hooks])
     gateway = _build_gateway(
-        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, call_hooks
+        config, lists, supervisor, views, call_log, approval, live, replication, accounts, keeper, call_hooks, reports
     )
     reconfiguration = Reconfiguration(
         config, supervisor, gateway, lists.updates, views, access, telemetry, events, notices, catalog_sync, pin_sync
@@ -274,6 +286,7 @@ def _build_gateway(
     accounts: Accounts | None,
     keeper: ResultKeeper,
     hooks: CallHooks,
+    reports: ReportBook,
 ) -> Dispatcher:
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
@@ -353,7 +366,15 @@ def _build_gateway(
         finder=lists.finder,
         meta_tools=lists.meta_tools,
         meta=MetaTools(
-            lists.meta_tools, lists.finder, resolver, pipeline, call_log, programs, skill_reader, lists.dialects
+            lists.meta_tools,
+            lists.finder,
+            resolver,
+            pipeline,
+            call_log,
+            programs,
+            skill_reader,
+            lists.dialects,
+            reports,
         ),
         dialects=lists.dialects,
         exposure=lists.exposure,

@@ -35,6 +35,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     Feature("accounts"),
     Feature("intent", meta_tools=("match_intent",)),
     Feature("notify"),
+    Feature("tool_reports", meta_tools=("report_tool",)),
     Feature("replicas"),
 )
 

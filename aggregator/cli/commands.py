@@ -27,6 +27,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.flow.cli.commands import flow_app
 from aggregator.notify.cli.commands import notify_app
 from aggregator.pins.cli.commands import pins_app
+from aggregator.tool_reports.cli.commands import reports_app
 
 app = typer.Typer(
     name="aggregator",
@@ -252,6 +253,7 @@ for name, group in (
     ("audit", audit_app),
     ("flow", flow_app),
     ("notify", notify_app),
+    ("reports", reports_app),
     ("secrets", secrets_app),
 ):
     app.add_typer(group, name=name)

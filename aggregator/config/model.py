@@ -65,6 +65,11 @@ class Config(ConfigModel):
         description="`true`: lists `read_tool` beside `call_tool`. It only calls read-only tools, so that a host "
         "can allow it without asking. It costs about 60 tokens.",
     )
+    report_tool: bool = Field(
+        default=False,
+        description="`true`: agents may report a tool that is broken, by the meta tool `report_tool` and by "
+        "`/v1/reports`. The console and `aggregator reports list` show the reports. It costs about 50 tokens.",
+    )
     max_results_bytes: Bytes = Field(
         default=512 * MIB,
         description="How much the results of all calls in flight may take together, as JSON; results up to 64 KiB "

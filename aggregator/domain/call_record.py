@@ -198,6 +198,7 @@ EventKind = Literal[
     "tools_changed",
     "pins",
     "flow",
+    "tool_reports",
     "log_trimmed",
     "log_recovered",
     "log_gap",

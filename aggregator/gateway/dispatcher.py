@@ -53,6 +53,7 @@ from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.views import View, Views
 from aggregator.replicas.group.replication import Replication
+from aggregator.tool_reports.book import REPORT_TOOL
 from aggregator.upstream.list_kinds import declared_extension
 from aggregator.upstream.supervisor import SETTLE, Supervisor
 from aggregator.wire.codec import Raw
@@ -271,6 +272,11 @@ class Dispatcher:
             raise HostError(METHOD_NOT_FOUND, "This program was built without `match_intent`.")
         await self._startup.settled()
         return await self._finder.match(self.views.of(principal), message, limit)
+
+    @property
+    def takes_reports(self) -> bool:
+        """True if agents may report tools that are broken."""
+        return REPORT_TOOL in self._meta_tools
 
     async def servers(self, principal: Principal) -> list[ServerSeen]:
         """Return the servers that an agent may know of."""

@@ -35,6 +35,7 @@ from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.retention.prune import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
 from aggregator.storage.tool_vectors import ToolVectors
+from aggregator.tool_reports.storage import ToolReports
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Database:
     vault: Vault
     results: KeptResults
     tool_vectors: ToolVectors
+    tool_reports: ToolReports
     pins: Pins
     flow: FlowLabels
     set_aside: tuple[Path, ...] = ()
@@ -152,6 +154,7 @@ def _around(engine: Engine, chain_key: str | None, lost: tuple[Path, ...] = ()) 
         Vault(engine),
         KeptResults(engine),
         ToolVectors(engine),
+        ToolReports(engine),
         Pins(engine),
         FlowLabels(engine),
         lost,

@@ -22,6 +22,7 @@ from aggregator.flow.tables import flow_labels
 from aggregator.pins.tables import pinned_items
 from aggregator.storage.table_parts.answers import kept_result_parts, kept_results, tool_vectors
 from aggregator.storage.table_parts.metadata import NUMBER, metadata
+from aggregator.tool_reports.tables import tool_reports
 
 __all__ = [
     "flow_labels",
@@ -32,13 +33,14 @@ __all__ = [
     "oauth_connects",
     "oauth_grants",
     "pinned_items",
+    "tool_reports",
     "tool_vectors",
 ]
 
 # The first migration of a release. Databases with a lower stamp are from before it, and cannot be upgraded.
 FIRST_REVISION: Final = "1001"
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "1001"
+REVISION: Final = "1002"
 
 # Notifications between processes: one row for each change, numbered in the order of commits. `body` is JSON. `origin`
 # names the replica that wrote it, if one did.

@@ -82,6 +82,7 @@ async def shop(
         startup_wait=BOUND,
         results=ResultsConfig(max_tokens=500),
         code=CodeConfig(),
+        report_tool=True,
         notify=(receiver,),
         **fields,
     )
@@ -134,6 +135,10 @@ async def code(it: Shop) -> None:
     assert "order was called" in await it.meta("run_code", code=program)
 
 
+async def tool_reports(it: Shop) -> None:
+    assert "Reported" in text_of(await it.call("report_tool", name="shop.order", why="it gives nothing"))
+
+
 async def dialects(it: Shop) -> None:
     it.host.set_client_info({"name": "claude-ai"})
     listed = json.loads(bytes((await it.ask("tools/list", {}))["tools"]))
@@ -152,6 +157,7 @@ JOURNEYS: Final[Mapping[str, Callable[[Shop], Awaitable[None]]]] = {
     "code": code,
     "intent": intent,
     "dialects": dialects,
+    "tool_reports": tool_reports,
     "pins": pins,
 }
 
@@ -197,7 +203,7 @@ async def test_the_others_go_on_without_a_feature(tmp_path: Path, left_out: str 
                 it.host = Host("test", "canonical", Principal("local"), version="2025-11-25")
 
 
-@pytest.mark.parametrize("left_out", ["results", "skills", "code", "intent", "dialects"])
+@pytest.mark.parametrize("left_out", ["results", "skills", "code", "intent", "dialects", "tool_reports"])
 async def test_a_feature_that_is_left_out_is_not_there(tmp_path: Path, left_out: str) -> None:
     policies = FLOW.replace("expose: code", "expose: all") if left_out == "code" else FLOW
     async with shop(tmp_path, without(left_out), policies) as it:

@@ -60,14 +60,20 @@ def build_lists(
     missing: frozenset[str],
     *,
     keeps_results: bool,
+    stores: bool,
 ) -> Lists:
     """Return the parts that need the upstreams, but neither wait for them nor call them.
 
-    missing: the features and meta tools that are left out.
+    missing: the features and meta tools that are left out. stores: there is a database.
     """
     slices, current = Slices(), CurrentCatalog()
     failover = Failover(upstreams)
-    meta_tools = MetaToolSet(read_tool=config.read_tool, keeps_results=keeps_results, left_out=missing)
+    meta_tools = MetaToolSet(
+        read_tool=config.read_tool,
+        report_tool=config.report_tool and stores,
+        keeps_results=keeps_results,
+        left_out=missing,
+    )
     prefixes = [server.prefix for server in config.servers]
     builder = CatalogBuilder(upstreams, prefixes, config.name_limit, meta_tools.names, failover, slices, book)
     builder.hides_skills = "skills" in missing

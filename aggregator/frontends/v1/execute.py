@@ -25,13 +25,14 @@ from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.call_tool import CALL
 from aggregator.gateway.meta.registry import META_TOOLS
+from aggregator.tool_reports.book import REPORT_TOOL
 
 log = logging.getLogger(__name__)
 
 # Error codes of calls of which nothing was sent to an upstream.
 _NOT_SENT: Final = frozenset({*STATUSES, "schema_unusable", "check_cut", "upstream_unavailable", "upstream_busy"})
 # Meta tools that call no tool, or count each that they call.
-_NOT_COUNTED: Final = frozenset(META_TOOLS) - {CALL} | {RUN_CODE}
+_NOT_COUNTED: Final = frozenset(META_TOOLS) - {CALL} | {RUN_CODE, REPORT_TOOL}
 
 # Raises the refusal of a call, inside the record of that call.
 RefuseCall = Callable[[CallRecord], Coroutine[Any, Any, dict[str, Any]]]

@@ -75,6 +75,7 @@ def document(config: V1Config, public_url: str | None = None) -> dict[str, Any]:
                     "responses": {"200": _body("Intent", said="Perhaps none."), **_FAILURES, **_POSTED},
                 }
             },
+            "/v1/reports": {"post": _reports()},
             "/v1/tool_calls": {"post": _tool_calls(f"Calls run side by side, {allowed}; each ends for itself.")},
             "/v1/openapi.json": {
                 "get": {
@@ -114,6 +115,23 @@ def _tools() -> Part:
         "summary": "The tools this agent may call, or those that fit",
         "parameters": parameters,
         "responses": {"200": _body(*kinds, said="Texts, or definitions in the format asked for."), **_FAILURES},
+    }
+
+
+def _reports() -> Part:
+    said = "The agent has made too many reports, or too many tools are reported; `Retry-After` where it is known."
+    return {
+        "summary": "Report a tool that is broken to the operators",
+        "requestBody": _posted("ToolReport"),
+        "responses": {
+            "200": _body("SingleResult", said="The report is kept, or the server of the tool is away."),
+            **_FAILURES,
+            **_POSTED,
+            "400": _body("SingleResult", "Failure", said="There is no such tool for this agent, or no reason."),
+            "404": _body("Failure", said="Reports are not taken: `report_tool` of the configuration is off."),
+            "429": _body("SingleResult", "Failure", said=said),
+            "503": _body("SingleResult", "Failure", said="The aggregator is shutting down, or has no room."),
+        },
     }
 
 

@@ -16,7 +16,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.v1.errors import BadRequest
 from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
-from aggregator.frontends.v1.parse_calls import LONGEST_ID, read_steps
+from aggregator.frontends.v1.parse_calls import LONGEST_ID, CallBatch, ParsedCall, read_steps
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
 from aggregator.frontends.v1.render_results import answer, retry_after, scopes_wanted
 from aggregator.frontends.web.answer import Answer, AskForScopes
@@ -27,6 +27,7 @@ from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.identity.identify import Refused
+from aggregator.tool_reports.book import REPORT_TOOL
 from aggregator.wire.codec import decode_from_host
 
 log = logging.getLogger(__name__)
@@ -122,8 +123,8 @@ class V1Frontend:
 
     async def _reply(self, route: "Route", request: V1Request) -> V1Response:
         try:
-            if route is V1Frontend.tool_calls:
-                # Each of its calls ends by itself.
+            if route in (V1Frontend.tool_calls, V1Frontend.report):
+                # Each of their calls ends by itself.
                 return await route(self, request)
             with self._gateway.drain.work():
                 return await route(self, request)
@@ -186,6 +187,19 @@ class V1Frontend:
             headers_sent[b"www-authenticate"] = request.ask_for(scopes)
         return V1Response(status, body, headers_sent)
 
+    async def report(self, request: V1Request) -> V1Response:
+        if not self._gateway.takes_reports:
+            said = "Reports of tools are not taken here; `report_tool` of the configuration would allow them."
+            return V1Response(404, failure("not_found", said))
+        if not isinstance(request.body, dict):
+            raise BadRequest("", "The body must be a JSON object.")
+        headers = headers_of(request.scope)
+        batch = CallBatch("single", (ParsedCall(REPORT_TOOL, request.body),), _conversation(headers))
+        outcomes = await self._caller.run(batch, request.principal, headers)
+        status, body = answer(batch, outcomes)
+        wait = retry_after(outcomes)
+        return V1Response(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
+
     async def servers(self, request: V1Request) -> V1Response:
         return V1Response(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
 
@@ -202,6 +216,7 @@ ROUTES: Final[Mapping[str, tuple[str, Route]]] = {
     f"{V1_PATH}/tools": ("GET", V1Frontend.tools),
     f"{V1_PATH}/servers": ("GET", V1Frontend.servers),
     f"{V1_PATH}/intent": ("POST", V1Frontend.intent),
+    f"{V1_PATH}/reports": ("POST", V1Frontend.report),
     V1_CALLS_PATH: ("POST", V1Frontend.tool_calls),
     f"{V1_PATH}/openapi.json": ("GET", V1Frontend.openapi),
 }

@@ -89,6 +89,12 @@ def schemas(most_calls: int) -> dict[str, Schema]:
     }
     results = {"results": _list(ref("CallRecord"), minItems=1, description="What became of each call, in their order.")}
     return {
+        "ToolReport": request(
+            {
+                "name": {**_SAID, "description": "The tool, by a name under which the agent may call it."},
+                "why": {**_SAID, "description": "What is wrong: the first 500 characters are kept."},
+            }
+        ),
         "Failure": answer(
             {"error": answer({"code": _SAID, "message": _SAID}, {"field": _SAID})},
             said="Nothing was done. `field` is a parameter or a path in the body.",

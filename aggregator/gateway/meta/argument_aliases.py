@@ -32,6 +32,10 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("fields", "select", "cols"), "columns"),
         **dict.fromkeys(("filter", "condition", "conditions"), "where"),
     },
+    "report_tool": {
+        **dict.fromkeys(("tool", "tool_name", "names"), "name"),
+        **dict.fromkeys(("reason", "message", "description", "text", "problem", "issue"), "why"),
+    },
     "match_intent": dict.fromkeys(("text", "query", "input"), "message"),
 }
 # A word for the level of detail, by meta tool; brief is the tool's own default.

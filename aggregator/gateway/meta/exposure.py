@@ -22,6 +22,7 @@ from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.meta.tool import SOURCE
 from aggregator.gateway.views.views import View
 from aggregator.results.meta_tool import RECORD as READ_RESULT_RECORD
+from aggregator.tool_reports.book import REPORT_TOOL
 
 
 def exposed_at(config: Config) -> dict[str, Expose]:
@@ -78,7 +79,7 @@ class Exposure:
 
     def listing(self, view: View, whole: Listing, expose: Expose) -> Listing:
         """Return the listed part of `whole`, which holds all tools that the agent may call."""
-        if expose == "all" and len(whole) and not self._reads_on(view, whole=True):
+        if expose == "all" and len(whole) and not self._added(view):
             return whole
         if not len(whole) and expose in ("all", "auto"):
             # Not cached: it depends on states.
@@ -138,10 +139,15 @@ class Exposure:
         counts = self._results.max_tokens > 0 and (self._results.direct or not whole)
         return self._meta.keeps_results and (counts or view.limits_results)
 
+    def _added(self, view: View) -> tuple[ToolRecord, ...]:
+        """Return the meta tools that stand behind all tools in a whole list."""
+        reads_on = (READ_RESULT_RECORD,) if self._reads_on(view, whole=True) else ()
+        return (*reads_on, self._meta[REPORT_TOOL].record) if REPORT_TOOL in self._meta else reads_on
+
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
         if expose == "all" or (expose == "auto" and not (yield from self._too_much(whole))):
-            reads_on = self._reads_on(view, whole=True)
-            return Listing((*whole.tools, READ_RESULT_RECORD)) if len(whole) and reads_on else whole
+            added = self._added(view)
+            return Listing((*whole.tools, *added)) if len(whole) and added else whole
         reads_on = self._reads_on(view, whole=False)
         pinned: list[ToolRecord] = []
         for tool in whole.tools:

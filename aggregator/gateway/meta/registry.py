@@ -30,12 +30,13 @@ from aggregator.results.meta_tool import READ_RESULT, without_handle
 from aggregator.results.meta_tool import TOOL as READ_RESULT_TOOL
 from aggregator.skills.finder import SKILL, as_tool
 from aggregator.skills.meta_tools import SkillReader
+from aggregator.tool_reports.book import REPORT_TOOL, ReportBook
 from aggregator.wire.peer import Channel
 
 log = logging.getLogger(__name__)
 
-# The names of the meta tools in the order of the list; READ is there only if the configuration says so, and READ_RESULT
-# only with a database to keep results in.
+# The names of the meta tools in the order of the list; READ and REPORT_TOOL, which follow, are there only if the
+# configuration says so, and READ_RESULT only with a database to keep results in.
 META_TOOLS: Final = ("search_tools", "describe_tools", CALL, "list_servers", "match_intent", READ_RESULT)
 # Called by applications, which know its name: a list that a model reads has no use for it.
 UNLISTED: Final = frozenset({"match_intent"})
@@ -50,16 +51,25 @@ def load_meta_tools() -> Mapping[str, MetaTool]:
     """Import the meta tools of the list and return them by name; this takes some 50 ms, which no start waits for."""
     from aggregator.gateway.meta import call_tool, describe_tools, list_servers, search_tools
     from aggregator.intent import meta_tool as match_intent
+    from aggregator.tool_reports import meta_tool as report_tool
 
     tools = (search_tools.TOOL, describe_tools.TOOL, call_tool.TOOL, list_servers.TOOL, match_intent.TOOL)
-    return {tool.record.own_name: tool for tool in (*tools, READ_RESULT_TOOL, call_tool.READ_TOOL)}
+    optional = (READ_RESULT_TOOL, call_tool.READ_TOOL, report_tool.TOOL)
+    return {tool.record.own_name: tool for tool in (*tools, *optional)}
 
 
 class MetaToolSet:
     """The configured meta tools. Their definitions are imported when they are first needed."""
 
-    def __init__(self, *, read_tool: bool, keeps_results: bool, left_out: frozenset[str] = frozenset()) -> None:
-        names = (*META_TOOLS, READ) if read_tool else META_TOOLS
+    def __init__(
+        self,
+        *,
+        read_tool: bool,
+        report_tool: bool = False,
+        keeps_results: bool,
+        left_out: frozenset[str] = frozenset(),
+    ) -> None:
+        names = (*META_TOOLS, *([READ] if read_tool else []), *([REPORT_TOOL] if report_tool else []))
         self.keeps_results = keeps_results
         hidden = left_out if keeps_results else left_out | {READ_RESULT}
         self.names = tuple(name for name in names if name not in hidden)
@@ -108,8 +118,10 @@ class MetaTools:
         programs: RunPrograms,
         skill_reader: SkillReader,
         dialects: Dialects | None,
+        reports: ReportBook,
     ) -> None:
         self._dialects = dialects
+        self._reports = reports
         self._skill_reader = skill_reader
         self._tools = tools
         self._finder = finder
@@ -210,7 +222,9 @@ class MetaTools:
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
         note_kept = partial(self._kept_reads.note, view, host, record, call.within)
-        asking = MetaToolCall(call, view, arguments, self._finder, self._resolver, self._keeper, note_kept)
+        asking = MetaToolCall(
+            call, view, arguments, self._finder, self._resolver, self._keeper, note_kept, self._reports
+        )
         steps = "" if self._finder.configured else first_steps(at_machine=host.frontend == "stdio")
         dialect = view.dialect(host.dialect)
         text = await tool.answer(replace(asking, dialect=dialect, dialects=self._dialects, first_steps=steps))

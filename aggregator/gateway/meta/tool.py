@@ -14,6 +14,7 @@ from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.views import View
 from aggregator.results.gateway.keeper import KeptResult, ResultKeeper
+from aggregator.tool_reports.book import ReportBook
 
 # The server id of the meta tools.
 SOURCE: Final = "aggregator"
@@ -39,6 +40,7 @@ class MetaToolCall:
     resolver: Resolver
     keeper: ResultKeeper
     note_kept: NoteKept
+    reports: ReportBook
     dialect: Schemas = "original"
     dialects: Dialects | None = None
     first_steps: str = ""

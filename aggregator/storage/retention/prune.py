@@ -32,10 +32,12 @@ from aggregator.storage.tables import (
     oauth_clients,
     oauth_connects,
     replicas,
+    tool_reports,
     tool_vectors,
     used_states,
 )
 from aggregator.storage.tool_vectors import VECTORS_KEPT
+from aggregator.tool_reports.rows import REPORTS_KEPT
 
 # Seconds. A replica that did not look for changes for so long reads everything anew.
 CHANGES_KEPT: Final = 3600.0
@@ -193,6 +195,9 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
     unread = tool_vectors.c.used < now - VECTORS_KEPT
     why = f"not read for {VECTORS_KEPT / 86400:g} days"
     yield _Kind("vectors of tools", why, tool_vectors, tool_vectors.c.used, unread)
+    quiet = tool_reports.c.last < now - REPORTS_KEPT
+    why = f"not made again for {REPORTS_KEPT / 86400:g} days"
+    yield _Kind("tool reports", why, tool_reports, tool_reports.c.last, quiet)
     lists = mcp_servers.c.connected < now - CATALOGS_KEPT
     days = f"not connected for {CATALOGS_KEPT / 86400:g} days"
     yield _Kind("catalogs of servers", days, mcp_servers, mcp_servers.c.connected, lists)

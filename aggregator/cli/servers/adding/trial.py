@@ -130,7 +130,7 @@ def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:
 async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialReport:
     server, negotiated = upstream.config, upstream.negotiated
     tools = [tool for tool in app.gateway.catalog.tools if tool.server == server.id]
-    meta = MetaToolSet(keeps_results=True, read_tool=app.config.read_tool)
+    meta = MetaToolSet(keeps_results=True, read_tool=app.config.read_tool, report_tool=app.config.report_tool)
     return TrialReport(
         None,
         era=f"{negotiated.era} {negotiated.version}" if negotiated is not None else None,

@@ -18,6 +18,7 @@ from aggregator.frontends.console.pages.tools import ToolsPage
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import PageRoute
 from aggregator.pins.console.page import PinsPage
+from aggregator.tool_reports.console import ReportsPage
 
 
 class PageGroup(Protocol):
@@ -42,5 +43,6 @@ def all_pages(parts: ConsoleParts) -> list[PageGroup]:
         PoliciesPage(parts),
         PolicyEditPage(parts),
         HealthPage(parts),
+        ReportsPage(parts),
         EventsPage(parts),
     ]

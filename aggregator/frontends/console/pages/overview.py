@@ -22,6 +22,7 @@ from aggregator.storage.audit.query import CallQuery, quoted
 from aggregator.storage.audit.refusals import RuleRefusals, refusals_by_rule
 from aggregator.telemetry.last_hour import MINUTES, Hour, MinuteCounts, ToolTimes
 from aggregator.telemetry.metrics import OTHER, UNKNOWN
+from aggregator.tool_reports.console import reported as reported_tools
 from aggregator.upstream.upstream import Upstream
 
 _NAMED: Final = 8
@@ -51,6 +52,7 @@ _SCHEMA: Final = {
         "approvals": {"type": "object", "description": "`waiting`: how many; `oldest`: those that wait for longest"},
         "away": {"type": "array", "description": "servers that do not answer, with their reasons"},
         "held": {"type": "array", "description": "servers with definitions that wait for an approval"},
+        "reported": {"type": "array", "description": "tools that agents reported as broken"},
         "problems": {"type": "array", "description": "what else is wrong: configuration, policies, audit, receivers"},
         "calls": {"type": ["object", "null"], "description": "the last hour, minute by minute"},
         "failing": {"type": "array", "description": "the tools that failed most in the last hour"},
@@ -101,6 +103,7 @@ class OverviewPage:
         pins = parts.pins
         told = ((name, pins.held(name), pins.waiting(name)) for name in parts.upstreams) if pins is not None else ()
         held = [_held(name, items, waiting) for name, items, waiting in told if items or waiting]
+        reported = reported_tools(parts, await database.tool_reports.list(), None)
         lists = sorted(parts.snapshot().lists.items(), key=lambda item: -item[1].whole)
         running, _ = await parts.running()
         hour = await self._hour.value()
@@ -117,6 +120,8 @@ class OverviewPage:
             "away_total": len(away),
             "held": held[:_HELD],
             "held_total": len(held),
+            "reported": reported[:_HELD],
+            "reported_total": len(reported),
             "problems": problems_of(details, values=values),
             "calls": _hour(hour) if hour is not None else None,
             "running": {

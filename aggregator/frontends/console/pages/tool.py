@@ -44,6 +44,7 @@ from aggregator.gateway.browse.tools import LEVELS, HeldTool, MayCall
 from aggregator.gateway.views.views import View as AgentView
 from aggregator.pins.console.data import item_data
 from aggregator.storage.records import VersionSeen
+from aggregator.tool_reports.console import of_tool
 
 # Characters of a text for models, of a schema, of a description, of an example.
 _TEXT: Final = 12_000
@@ -106,7 +107,8 @@ class ToolPage:
             data = await self._held_data(found, request, principal)
             return PageView("tool_held.html", f"{found.tool.name[:_NAME]}, held", data)
         tool, view = found
-        return PageView("tool.html", tool.name[:_NAME], await self._data(tool, view, principal, {}, None))
+        data = await self._data(request.person, tool, view, principal, {}, None)
+        return PageView("tool.html", tool.name[:_NAME], data)
 
     async def attempt(self, request: ConsoleRequest) -> PageView:
         """Make a call and return its result."""
@@ -134,7 +136,7 @@ class ToolPage:
         if tool is None or request.as_json or request.fragment:
             tried = {"name": title, "tried": trial.as_data()}
             return PageView("tried.html", title, tried, fragment="_tried.html")
-        data = await self._data(tool, view, principal, request.form, trial)
+        data = await self._data(request.person, tool, view, principal, request.form, trial)
         return PageView("tool.html", title, data, 400 if trial.fault else 200)
 
     async def _arguments(self, request: ConsoleRequest, tool: ToolRecord | None) -> dict[str, Any]:
@@ -179,6 +181,7 @@ class ToolPage:
             "why": held.why.why,
             "approved": held.why.approved,
             "pin_href": pin_link(server, "tool", tool.own_name),
+            "reports": await of_tool(self._parts, server, tool.own_name, request.person),
             "versions_href": link("tools", tool.name).rstrip("/") + "/versions",
             "of_server": link("servers", server),
             "agent": principal.agent_id if principal is not None else "",
@@ -208,6 +211,7 @@ class ToolPage:
 
     async def _data(
         self,
+        person: SignedIn,
         tool: ToolRecord,
         view: AgentView,
         principal: Principal | None,
@@ -232,6 +236,7 @@ class ToolPage:
             "server": tool.server,
             "server_href": link("servers", tool.server),
             "pin_href": pin_link(tool.server, "tool", tool.own_name),
+            "reports": await of_tool(self._parts, tool.server, tool.own_name, person),
             "server_state": upstream.state,
             "source": self._browser.source(tool),
             "version": tool.version,
