@@ -7,6 +7,7 @@ possible meaning. Whether the outcome fits is for the check to say, before anyth
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.names import loosened
@@ -14,6 +15,7 @@ from aggregator.domain.text.caseless import caseless
 from aggregator.schemas.fault import UnusableSchema, step
 from aggregator.schemas.read_text import UNCLEAR, read_text
 from aggregator.schemas.structure.dialect import Dialect, dialect_of
+from aggregator.schemas.structure.equality import hashable
 from aggregator.schemas.structure.local import resolve_reference
 from aggregator.schemas.wording import type_of, types_of
 
@@ -43,6 +45,10 @@ _BOOLEANS: Final[Mapping[Any, bool]] = {
     **dict.fromkeys(("0", "false", "f", "no", "n", "off", 0), False),
 }
 _WORD: Final = 24
+# Seconds since 1970 that are surely meant as such: from 1973 to 2286. A thousand times as many are milliseconds.
+_SECONDS: Final = (10**8, 10**10)
+# Items of a list that are made one of each.
+_SET: Final = 1_000
 _DIGITS: Final = 15
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)", re.ASCII)
 # Larger whole numbers are no longer exact as a float.
@@ -197,11 +203,32 @@ class _Coercion:
         return _pairs(unknown, missing)
 
     def _array(self, schema: Mapping[str, Any], value: list[Any], at: str, depth: int) -> list[Any]:
-        items = schema.get("items")
-        if not isinstance(items, Mapping) or "prefixItems" in schema:
+        items, first = schema.get("items"), schema.get("prefixItems")
+        if first is None and isinstance(items, Mapping):
+            new = [self.of(items, part, step(at, number), depth + 1) for number, part in enumerate(value)]
+        elif isinstance(first, list) and self._dialect >= Dialect.DRAFT_2020_12:
+            new = [
+                self.of(first[number] if number < len(first) else items, part, step(at, number), depth + 1)
+                for number, part in enumerate(value)
+            ]
+        else:
+            new = value
+        if any(one is not other for one, other in zip(new, value, strict=True)):
+            value = new
+        return self._as_set(value, at) if schema.get("uniqueItems") is True else value
+
+    def _as_set(self, value: list[Any], at: str) -> list[Any]:
+        """Return a list of which the schema takes no item twice: it means a set."""
+        self._spend(len(value))
+        if len(value) > _SET or not all(isinstance(one, str | int | float) for one in value):
             return value
-        new = [self.of(items, part, step(at, number), depth + 1) for number, part in enumerate(value)]
-        return new if any(one is not other for one, other in zip(new, value, strict=True)) else value
+        once: dict[Any, Any] = {}
+        for one in value:
+            once.setdefault(hashable(one), one)
+        if len(once) == len(value):
+            return value
+        self.changed.append(Correction(at, "each item once"))
+        return list(once.values())
 
     def _meant(self, schema: Mapping[str, Any], kinds: frozenset[str], value: Any) -> tuple[Any, str]:
         """Return the one thing that a value of another type can mean, or `UNCLEAR`, and what was done."""
@@ -215,6 +242,8 @@ class _Coercion:
         read = _read_laxly(kinds, value)
         if read is not UNCLEAR:
             return read, f"{type_of(value) if not isinstance(value, str) else 'text'} to {type_of(read)}"
+        if "string" in kinds and (moment := _moment(schema, value)):
+            return moment, "seconds since 1970 to a time"
         if self._lone and "array" in kinds and value is not None and not isinstance(value, list):
             return self._listed(schema, value), "to a list"
         return UNCLEAR, ""
@@ -405,6 +434,20 @@ def _read_laxly(kinds: frozenset[str], value: Any) -> Any:
     number = float(text)
     meant = int(number) if number.is_integer() else number
     return meant if _takes(kinds, meant) else UNCLEAR
+
+
+def _moment(schema: Mapping[str, Any], value: Any) -> str:
+    """Return the time that a number of seconds or milliseconds since 1970 means where a `date-time` is wanted; empty
+    for other values.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    options = [one for one in _list(schema, "anyOf") if one != {"type": "null"}]
+    wanted = options[0] if len(options) == 1 and isinstance(options[0], Mapping) else schema
+    seconds = value / 1000 if _SECONDS[1] * 10 < value else value
+    if wanted.get("format") != "date-time" or not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:

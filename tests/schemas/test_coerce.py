@@ -18,6 +18,9 @@ REFERRED = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}
 CLOSED = {"type": "object", "properties": {"max_items": {"type": "integer"}}, "additionalProperties": False}
 NEEDED = {"properties": {"max_items": {"type": "integer"}}, "required": ["max_items"]}
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+A_SET = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+A_PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "integer"}}
+A_TIME = {"type": "string", "format": "date-time"}
 PYTHON = {"a": [True, None, "it's", "say 'a' \"b\""]}
 
 PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
@@ -34,6 +37,12 @@ PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     ({"type": "integer"}, "-01", -1, [""]),
     ({"type": "number"}, "+.5", 0.5, [""]),
     ({"enum": [1, 2]}, "2", 2, [""]),
+    (A_SET, [1, 2, 1, 1.0], [1, 2], [""]),
+    (A_SET, ["1", 1], [1], ["/0", ""]),
+    (A_PAIR, ["1", "a", "2"], [1, "a", 2], ["/0", "/2"]),
+    (A_TIME, 1_767_225_600, "2026-01-01T00:00:00Z", [""]),
+    (A_TIME, 1_767_225_600_000, "2026-01-01T00:00:00Z", [""]),
+    ({"anyOf": [A_TIME, {"type": "null"}]}, 100_000_000.5, "1973-03-03T09:46:40.500000Z", [""]),
     (NULLABLE, "3", 3, [""]),
     (REFERRED, "3", 3, [""]),
     (NOTE, '{"n": "5"}', {"n": 5}, ["", "/n"]),
@@ -89,6 +98,18 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
     ({"type": "integer"}, "+5.5"),
     ({"type": "integer"}, "5_"),
     ({"type": "integer"}, True),
+    (A_SET, [1, 2]),
+    (A_SET, list(range(1_001)) * 2),
+    ({"type": "array", "items": {"type": "object"}, "uniqueItems": True}, [{}, {}]),
+    (NUMBERS, [1, 1]),
+    ({**A_PAIR, "$schema": "http://json-schema.org/draft-07/schema#"}, ["1", "a"]),
+    ({"type": "array", "prefixItems": [{"type": "integer"}]}, [1, "2"]),
+    (A_TIME, 99_999_999),
+    (A_TIME, 10_000_000_001),
+    (A_TIME, 99_999_999_999),
+    (A_TIME, True),
+    ({"type": "string", "format": "date"}, 1_767_225_600),
+    ({"type": ["string", "integer"], "format": "date-time"}, 1_767_225_600),
     ({"type": ["boolean", "integer"]}, "yes"),
     ({"type": ["boolean", "string"]}, "yes"),
     ({"type": "boolean"}, 2),
