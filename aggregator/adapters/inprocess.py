@@ -8,15 +8,15 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
-from aggregator.adapters.log_redaction import redacted_log
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.config.load import Loaded, find_config, load_found, load_mapping, must_start
@@ -32,6 +32,8 @@ from aggregator.gateway.views.list_changed import notification
 from aggregator.identity.identify import RequestFacts
 from aggregator.identity.launch import launch_agent
 from aggregator.pins.app.locked import lock_beside
+from aggregator.redaction.log_messages import message_of
+from aggregator.redaction.redactor import Redactor
 from aggregator.storage.locate import default_url
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.peer import NoBackChannel
@@ -42,6 +44,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | None
+
+_ROOT_LOGGER: Final = "aggregator"
 """A configuration: the path of its file, the object that such a file holds, or None for the file that is found."""
 
 FRONTEND: Final = "inprocess"
@@ -317,3 +321,27 @@ class _ProgressChannel:
 
 def _envelope(elicit: Elicit | None) -> dict[str, Any]:
     return {META_VERSION: LATEST_MODERN, META_CLIENT_CAPABILITIES: {} if elicit is None else {"elicitation": {}}}
+
+
+@contextmanager
+def redacted_log(redact: Redactor) -> Iterator[None]:
+    """Redact the log records of the aggregator when they are created, before any handler of the program sees them."""
+    before = logging.getLogRecordFactory()
+
+    def make(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = before(name, *args, **kwargs)
+        if name.partition(".")[0] == _ROOT_LOGGER:
+            record.msg, record.args = redact(message_of(record, redact)), ()
+            if record.exc_info:
+                # The exception itself is removed: a handler may format its message again.
+                record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())
+                record.exc_info = None
+        return record
+
+    logging.setLogRecordFactory(make)
+    try:
+        yield
+    finally:
+        # A factory that the program has set since then calls ours, and stays.
+        if logging.getLogRecordFactory() is make:
+            logging.setLogRecordFactory(before)

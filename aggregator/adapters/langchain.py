@@ -18,13 +18,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from aggregator.adapters.content import Content, as_result, content_of, text_of
-from aggregator.adapters.inlined_size import grows_beyond
 from aggregator.adapters.inprocess import Elicit, InProcessHost, ListedTool, Source, open_inside, with_properties
 from aggregator.adapters.offered import OfferedTools
 from aggregator.catalog.describe.compact_schema import examples
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import RpcError
 from aggregator.domain.names import Style
+from aggregator.schemas.structure.local import at_pointer
 
 log = logging.getLogger(__name__)
 
@@ -240,3 +240,42 @@ def _origin(offer: ListedTool) -> dict[str, Any]:
     origin["annotations"] = dict(definition.get("annotations") or {})
     usage = examples(definition["inputSchema"])
     return origin | {"examples": usage} if usage else origin
+
+
+def grows_beyond(schema: Mapping[str, Any], limit: int) -> bool:
+    """Return whether the schema has more than `limit` values once every reference is replaced by its target.
+
+    Loops end if a reference meets itself. A few definitions that name each other twice are enough for 2^n values.
+    """
+    stack: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    sizes: dict[str, int] = {}
+    seen = 0
+    while stack:
+        node, inside = stack.pop()
+        seen += 1
+        if isinstance(node, list):
+            stack.extend((part, inside) for part in node)
+        elif isinstance(node, Mapping):
+            stack.extend((part, inside) for part in node.values())
+            reference = node.get("$ref")
+            if isinstance(reference, str) and reference not in inside:
+                target = at_pointer(schema, reference)
+                if reference not in sizes:
+                    sizes[reference] = _size(target, limit)
+                seen += sizes[reference]
+                stack.append((target, inside | {reference}))
+        if seen + len(stack) > limit:
+            return True
+    return False
+
+
+def _size(value: Any, limit: int) -> int:
+    stack, size = [value], 0
+    while stack and size <= limit:
+        node = stack.pop()
+        size += 1
+        if isinstance(node, Mapping):
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+    return size

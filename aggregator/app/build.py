@@ -23,8 +23,7 @@ from aggregator.app.parts.lists import Lists, build_lists
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
 from aggregator.app.reload.group_facts import POLICIES, GroupFacts
-from aggregator.app.reload.policy_changes import PolicyChanges
-from aggregator.app.reload.policy_reload import PolicyReload
+from aggregator.app.reload.policy_reload import PolicyChanges, PolicyReload
 from aggregator.app.reload.reconfiguration import Reconfiguration
 from aggregator.app.retention import Retention
 from aggregator.app.status import Status

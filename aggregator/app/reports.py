@@ -18,7 +18,7 @@ from aggregator.replicas.hop_listener import HopListener
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
 from aggregator.wire.codec import decode
-from aggregator.workers.kept_counters import KeptCounters
+from aggregator.workers.table import KeptCounters
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
-from aggregator.config.server_parts import ToolsConfig
+from aggregator.config.server_parts import HealthConfig, ToolsConfig
 from aggregator.domain.problems import Problem
 
 # Options of a server that take effect on its open connection; a change of any other replaces the connection.

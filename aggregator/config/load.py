@@ -27,9 +27,8 @@ from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
 from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
 from aggregator.config.servers.names import folded
-from aggregator.config.servers.overrides import Override, read_overrides
 from aggregator.config.servers.secrets import secrets_in_address
-from aggregator.config.servers.server import ServerReader
+from aggregator.config.servers.server import Override, ServerReader, read_overrides
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.problems import Problem
 from aggregator.domain.text.error_text import error_text

@@ -4,10 +4,8 @@ descriptions."""
 from pydantic import Field
 
 from aggregator.code.config import CodeConfig
-from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
-from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import (
     AuditConfig,
@@ -18,6 +16,8 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
+    SearchConfig,
+    SecretsConfig,
     StdioConfig,
     V1Config,
 )

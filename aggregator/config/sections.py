@@ -9,13 +9,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from aggregator.code.config import CodeConfig
-from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted
 from aggregator.config.files.wording import complaints
 from aggregator.config.model import Config
-from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.servers.complete import complete
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import is_comment
@@ -27,6 +25,8 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
+    SearchConfig,
+    SecretsConfig,
     StdioConfig,
     V1Config,
 )

@@ -9,8 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
 from aggregator.config.fields import ConfigModel, Seconds, TextMap, Texts
-from aggregator.config.health import HealthConfig
-from aggregator.config.server_parts import AcceptedChanges, LaunchConfig, LimitsConfig, ToolsConfig
+from aggregator.config.server_parts import AcceptedChanges, HealthConfig, LaunchConfig, LimitsConfig, ToolsConfig
 from aggregator.secret_sources.reference import DeferredText
 
 ServerType = Literal["stdio", "sse", "http", "auto", "local"]

@@ -1,5 +1,6 @@
 """The sections at the root of the file: frontends, checks, search, audit, redaction, log."""
 
+import os
 import re
 import warnings
 from collections.abc import Mapping
@@ -17,6 +18,43 @@ from aggregator.domain.uris.addresses import parse_network
 Names = Literal["canonical", "compatible"]
 Expose = Literal["all", "search", "auto", "code"]
 Level = Literal["debug", "info", "warning", "error"]
+
+
+class SearchConfig(ConfigModel):
+    """The search of tools by words and by meaning."""
+
+    semantic: bool = Field(
+        default=False,
+        description="`true`: tools are also found by meaning, with the extra `aggregator-mcp[semantic]` and the "
+        "models that are installed, one for English, one for other languages: "
+        "docs/what-models-see.md. The models take 100 and 150 MB of memory, and 25 ms of a core each "
+        "for a new query.",
+    )
+
+
+class SecretsConfig(ConfigModel):
+    """Sources of secrets: `${keyring:name}` and `${command:program argument ...}` in the entries of servers."""
+
+    commands: tuple[str, ...] = Field(
+        default=(),
+        description="The programs that `${command:...}` may run, as the reference writes them: names to look up "
+        "on `PATH`, or full paths. Without it, no program runs for a secret.",
+        examples=[["op", "/usr/local/bin/vault"]],
+    )
+    timeout: Seconds = Field(
+        default=10.0,
+        description="How long the keyring, or one such program, may take to give one secret.",
+        examples=["1m"],
+    )
+
+    @field_validator("commands")
+    @classmethod
+    def _programs(cls, commands: tuple[str, ...]) -> tuple[str, ...]:
+        for command in commands:
+            named = bool(command) and os.path.basename(command) == command and command not in (".", "..")
+            if not command.isprintable() or not (named or os.path.isabs(command)):
+                raise ValueError("expected the names of programs, such as op, or full paths")
+        return commands
 
 
 def _compiles(pattern: str) -> str:

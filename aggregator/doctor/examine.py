@@ -33,17 +33,15 @@ from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_
 from aggregator.doctor.checks.programs import of_node, of_programs
 from aggregator.doctor.checks.servers import of_servers
 from aggregator.doctor.checks.storage import of_chain, of_held, of_storage
-from aggregator.doctor.finding import CheckFinding, found, with_option
-from aggregator.doctor.gather.certificate import read_certificate
+from aggregator.doctor.finding import CheckFinding, DoctorReport, found, in_order, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
 from aggregator.doctor.gather.host_files import HostsFound, find_hosts, start_environment
 from aggregator.doctor.gather.host_servers import INTERPRETER, of_servers_there, session_plan
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
-from aggregator.doctor.gather.machine import needs_node, read_machine, read_modes, read_programs
+from aggregator.doctor.gather.machine import needs_node, read_certificate, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
 from aggregator.doctor.gather.storage import StorageRead, ask_server, read_storage
 from aggregator.doctor.gather.trial import Shown, TrialResult, not_shown, try_servers, untried
-from aggregator.doctor.report import DoctorReport, in_order
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.own_address import OwnAddress

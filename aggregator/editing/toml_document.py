@@ -12,8 +12,7 @@ from tomlkit.items import AoT, Array, Comment, Table
 from aggregator.domain.text.error_text import error_text
 from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
-from aggregator.editing.plain import has, nested
-from aggregator.editing.text_document import TextDocument
+from aggregator.editing.text_document import TextDocument, has, nested
 
 # A key that no file has.
 _MARK: Final = "aggregator-line-of-this-key"

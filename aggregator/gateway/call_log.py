@@ -37,7 +37,7 @@ from aggregator.domain.trace_context import TRACEPARENT, Sample, as_caller, begi
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.eras import onward as passed_on
 from aggregator.gateway.host import Host
-from aggregator.gateway.recording.notes import note_failure, note_result
+from aggregator.gateway.recording.timing import note_failure, note_result
 
 log = logging.getLogger(__name__)
 

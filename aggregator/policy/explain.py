@@ -9,8 +9,14 @@ from aggregator.config.files.report import did_you_mean
 from aggregator.domain.decision import Decision, confirmers
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
-from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow
-from aggregator.flow.decide.earlier import SUPPOSED_NOW, EarlierRead, supposed_state
+from aggregator.flow.decide.decide_flow import (
+    SUPPOSED_NOW,
+    EarlierRead,
+    FlowState,
+    ToolFlow,
+    decide_flow,
+    supposed_state,
+)
 from aggregator.policy.annotations import WORST, ToolAnnotations, Trusted, claimed_annotations, is_trusted
 from aggregator.policy.decide import Finding, decisive_finding
 from aggregator.policy.full_names import find_by_full_name

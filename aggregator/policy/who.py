@@ -1,13 +1,14 @@
-"""Decide the agent of an access token by the rules `who` of the policy files.
+"""Decide the agent of an access token by the rules `who` of the policy files, and the scopes that rules want of it.
 
 Law: deciding is pure: the verified claims of a token and the rules go in, a decision with its reason comes out. Rule 1:
 the first rule that fits counts, in the order of the file. Rule 2: an agent made from a claim is never one that the
 policy files name. Rule 3: if several issuers are accepted, a rule without an issuer fits no token: each issuer has its
-own `alice`, and its own group `admins`.
+own `alice`, and its own group `admins`. Rule 4: a scope of a rule may name several with `|` between; a token with one
+of them is enough, since a broad scope often stands for a narrow one. The first is the one to ask for.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -115,3 +116,13 @@ def _decided(rule: WhoRule, token: TokenFacts, named: Collection[str]) -> WhoDec
         why = f"{rule} would make the agent {agent}, and there is one of that name already"
         return found._replace(agent_id=None, reason=why)
     return found._replace(agent_id=agent, made=True, tenant=rule.tenant, roles=rule.roles)
+
+
+def lacking(wanted: Iterable[str], have: Set[str]) -> tuple[str, ...]:
+    """Return the scopes to ask for besides those that a token has; empty if it has enough."""
+    return tuple(dict.fromkeys(scope.partition("|")[0] for scope in wanted if have.isdisjoint(scope.split("|"))))
+
+
+def together(have: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes of one token that combines both, in a stable order."""
+    return tuple(sorted({*have, *more}))

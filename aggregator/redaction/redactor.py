@@ -1,6 +1,8 @@
 """Removes secrets from texts and JSON values: known ones, in every form, and texts that look like one.
 
-Law: nothing but `[redacted]` is ever inserted, and a value without secrets is returned as the same object.
+Law 1: nothing but `[redacted]` is ever inserted, and a value without secrets is returned as the same object. Law 2: a
+JSON value is searched once, all of its texts as one, by their content and by the names of their fields; only a value
+with a secret is copied.
 """
 
 import re
@@ -11,10 +13,9 @@ from operator import is_
 from typing import Any, Final
 
 from aggregator.redaction.assignments import assigned_spans
-from aggregator.redaction.credentials import PassingCredentials
 from aggregator.redaction.field_names import NameVerdict, SecretNames, is_schema, is_secret
 from aggregator.redaction.key_formats import key_spans
-from aggregator.redaction.known_secrets import KnownSecrets
+from aggregator.redaction.known_secrets import KnownSecrets, PassingCredentials
 from aggregator.redaction.spans import REDACTED, Span, without
 from aggregator.redaction.urls import address_spans, secret_address_spans
 

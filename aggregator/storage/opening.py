@@ -28,8 +28,7 @@ from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.engine.stamp import STAMP, refuse_unusable
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.hosts.sessions import HostSessions
-from aggregator.storage.hosts.used_states import UsedStates
+from aggregator.storage.hosts.sessions import HostSessions, UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
 from aggregator.storage.retention.prune import RetentionRules, prune

@@ -26,7 +26,6 @@ from aggregator.wire.pending_request import (
     Send,
     notification,
 )
-from aggregator.wire.request_in_progress import BeginRequest, RequestInProgress
 from aggregator.wire.responses import encode_error, encode_result, error_message
 
 log = logging.getLogger(__name__)
@@ -37,6 +36,18 @@ _ID_DIGITS: Final = 16
 _GIVEN_UP: Final = 1_000
 # Messages in one batch: they are all begun in one turn of the loop.
 BATCH: Final = 1_000
+
+
+class RequestInProgress(Protocol):
+    """A request of the other end that is being answered without a task."""
+
+    def take_over(self) -> None:
+        """Promote it to a task, started with `Peer.answer_in_task`."""
+
+
+# Begins to answer a request of the other end without a task, or returns None. The answer is sent with `Peer.finish`,
+# later.
+BeginRequest = Callable[[str | int, str, dict[str, Any]], RequestInProgress | None]
 
 
 class Channel(Protocol):

@@ -15,8 +15,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 from aggregator.workers import orders
-from aggregator.workers.kept_counters import KeptCounters
-from aggregator.workers.table import WorkerTable
+from aggregator.workers.table import KeptCounters, WorkerTable
 
 # Seconds between two reports that the event loop runs, and beyond the time of the drain until a worker whose
 # supervisor is gone ends in any case.

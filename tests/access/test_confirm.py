@@ -11,7 +11,7 @@ import pytest
 from aggregator.cli.approvals import _answered
 from aggregator.domain.errors import RpcError
 from aggregator.gateway.ask import confirm as ask
-from aggregator.gateway.ask import used_once
+from aggregator.gateway.ask import sealed_state
 from aggregator.gateway.ask.sealed_state import StateSealer
 from aggregator.storage.approvals import ApprovalAnswer, Approvals
 from aggregator.storage.errors import StorageBusy
@@ -277,7 +277,7 @@ async def test_the_same_arguments_in_another_order_are_the_same(config: MakeConf
 
 async def test_used_answers_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """B6: however fast a host asks and answers itself."""
-    monkeypatch.setattr(used_once, "USED_AT_MOST", 50)
+    monkeypatch.setattr(sealed_state, "USED_AT_MOST", 50)
     sealer = StateSealer("consent", group_of_one())
     states = [sealer.seal({"at": at}, 300.0) for at in range(200)]
     opened = [state for state in states if await sealer.open(state) is not None]

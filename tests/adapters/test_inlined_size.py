@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.utils.json_schema import dereference_refs
 
-from aggregator.adapters.inlined_size import grows_beyond
+from aggregator.adapters.langchain import grows_beyond
 from tests.laws import examples
 from tests.peers.toolbox import Json
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from aggregator.adapters.inprocess import redacted_log
 from aggregator.adapters.langchain import open_tools
-from aggregator.adapters.log_redaction import redacted_log
 from aggregator.redaction.redactor import Redactor
 from tests.adapters.config_folder import ConfigFolder, recording_server
 from tests.peers.toolbox import Json

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aggregator.cli.servers.adding.printable import PrintableEntry
+from aggregator.cli.servers.adding.report import PrintableEntry
 
 SECRETS = st.from_regex(r"[A-Za-z0-9+/_-]{8,40}", fullmatch=True)
 _PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z"), include_characters=" '\"\\$`;&|\n\t"))

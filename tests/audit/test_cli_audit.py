@@ -24,7 +24,7 @@ from aggregator.audit.rows import row
 from aggregator.cli.audit import formats as audit_shapes
 from aggregator.cli.audit import proof as audit_proof
 from aggregator.cli.audit import show as audit
-from aggregator.cli.audit import stats as audit_stats
+from aggregator.cli.audit import show as audit_stats
 from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, TraceContext
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry

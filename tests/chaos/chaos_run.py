@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from aggregator.app.app import App
 from aggregator.app.build import build_app
-from aggregator.config.health import HealthConfig
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_parts import HealthConfig
 from aggregator.config.settings import HttpConfig
 from aggregator.frontends.server import WebServer, listening_socket, serve_web
 from aggregator.upstream.lifecycle import backoff

@@ -8,11 +8,9 @@ from pydantic import BaseModel
 
 from aggregator.accounts.config import ServerAuthConfig
 from aggregator.code.config import CodeConfig
-from aggregator.config.answers.search import SearchConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.load import ROOTS
 from aggregator.config.model import Config
-from aggregator.config.secret_settings import SecretsConfig
 from aggregator.config.server_config import GROUPS
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, RENAMED, SWITCHES, TOOL_LISTS
 from aggregator.config.settings import (
@@ -23,6 +21,8 @@ from aggregator.config.settings import (
     HttpConfig,
     LogConfig,
     RedactConfig,
+    SearchConfig,
+    SecretsConfig,
     StdioConfig,
     TlsConfig,
     V1Config,

@@ -19,11 +19,10 @@ from aggregator.doctor.checks.policies import Denial, of_denials
 from aggregator.doctor.checks.servers import ServerFacts, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
-from aggregator.doctor.finding import SEVERITIES, CheckFinding
-from aggregator.doctor.report import DoctorReport, in_order
+from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.problems import Problem
-from aggregator.frontends.tls.certificate_facts import CertificateFacts
+from aggregator.frontends.tls.server_tls import CertificateFacts
 from aggregator.hosts.every_host import HOSTS, limits_of
 from aggregator.hosts.model import Machine
 from tests.doctor.test_seeds import SEEDS

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.doctor.checks.host_starts import LostServer, of_host_start
 from aggregator.doctor.finding import CheckFinding
-from aggregator.doctor.gather.told_states import ToldStates
+from aggregator.doctor.gather.one_session import ToldStates
 from tests.doctor.place import Place
 
 INSTALL = "aggregator install cursor --replace"

@@ -9,8 +9,7 @@ import pytest
 
 from aggregator.config.load import load
 from aggregator.upstream.health.circuit_breaker import CircuitBreaker
-from aggregator.upstream.health.health import TRIALS
-from aggregator.upstream.health.latency import KEPT, SLOW, WINDOW
+from aggregator.upstream.health.health import KEPT, SLOW, TRIALS, WINDOW
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "supervision.md"
 TEXT: Final = PAGE.read_text(encoding="utf-8").partition("\n## Health checks and fallbacks\n")[2]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.config.health import HealthConfig
+from aggregator.config.server_parts import HealthConfig
 from aggregator.domain.errors import (
     ERROR_META_KEY,
     HostError,
@@ -27,8 +27,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health import health
-from aggregator.upstream.health.health import Health, is_silence
-from aggregator.upstream.health.latency import KEPT, WINDOW, LatencyWindow
+from aggregator.upstream.health.health import KEPT, WINDOW, Health, LatencyWindow, is_silence
 from tests.faults.app_harness import (
     BOUND,
     AppHarness,

@@ -25,10 +25,9 @@ from aggregator.gateway.access import Access
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.finder import Finder
-from aggregator.replicas.group.changes_tail import ChangesTail
 from aggregator.replicas.group.leases import Leases
 from aggregator.replicas.group.membership import Membership
-from aggregator.replicas.group.replication import Replication
+from aggregator.replicas.group.replication import ChangesTail, Replication
 from aggregator.replicas.group.shared_usage import SharedUsage
 from aggregator.skills.finder import SkillFinder
 from aggregator.storage.records import ReplicaRecord

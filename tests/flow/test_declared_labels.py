@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aggregator.flow.gateway.declared_labels import declared_labels
+from aggregator.flow.gateway.guard import declared_labels
 from tests.peers.toolbox import Json, text
 
 TRUST: Final = "io.modelcontextprotocol/trust-annotations"

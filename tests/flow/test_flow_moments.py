@@ -13,8 +13,7 @@ from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.trace_context import begin
 from aggregator.flow.decide.decide_flow import LabelSource, ToolFlow
-from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
-from aggregator.flow.gateway.conversations import owner_of_labels, scope_of
+from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow, owner_of_labels, scope_of
 from aggregator.flow.gateway.guard import FlowGuard
 from aggregator.flow.gateway.questions import QuestionFlow
 from aggregator.flow.gateway.refusals import FlowDenied, FlowUnknown

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.describe.compact_schema import compact, examples
-from aggregator.catalog.describe.excerpt import excerpt
-from aggregator.catalog.describe.levels import level1, level2, level3
+from aggregator.catalog.describe.levels import excerpt, level1, level2, level3
 from tests.levels.records import record, schema_of
 
 TYPES: list[tuple[dict[str, Any] | bool, str]] = [

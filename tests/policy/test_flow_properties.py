@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from aggregator.domain.decision import Decision
 from aggregator.domain.text.invisible import folded_name
-from aggregator.flow.decide.decide_flow import LabelSource, decide_flow
-from aggregator.flow.decide.earlier import EarlierRead
+from aggregator.flow.decide.decide_flow import EarlierRead, LabelSource, decide_flow
 from aggregator.policy.compare.diff import diff
 from aggregator.policy.explain import explain
 from aggregator.policy.rulebook import Rulebook

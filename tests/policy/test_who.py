@@ -13,7 +13,7 @@ from aggregator.policy.files.cases import CaseOutcome, PolicyCase, run_case
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
 from aggregator.policy.rulebook import Rulebook
-from aggregator.policy.scopes import lacking, together
+from aggregator.policy.who import lacking, together
 from tests.end_to_end.programs import run
 
 from .build import book, checked, errors, tool

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aggregator.replicas.group import changes_tail
-from aggregator.replicas.group.changes_tail import ChangesTail
+from aggregator.replicas.group import replication
+from aggregator.replicas.group.replication import ChangesTail
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import postgres_wake
 from aggregator.storage.opening import Database
@@ -36,8 +36,8 @@ async def test_a_change_is_heard_of_at_once(
     postgres_cluster: Cluster, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here without looks in between; also after the connection broke, and of what was written while it was."""
-    monkeypatch.setattr(changes_tail, "LOOK_EVERY", 3600.0)
-    monkeypatch.setattr(changes_tail, "_AFTER_A_FAULT", 0.1)
+    monkeypatch.setattr(replication, "LOOK_EVERY", 3600.0)
+    monkeypatch.setattr(replication, "_AFTER_A_FAULT", 0.1)
     monkeypatch.setattr(postgres_wake, "_AGAIN", 0.05)
     here: list[Change] = []
     there: list[Change] = []

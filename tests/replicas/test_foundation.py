@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.group.changes_tail import ChangesTail
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.hops import HopRefused, HopSigner
 from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.replication import ChangesTail
 from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.storage.database import open_database
 from aggregator.storage.opening import Database

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.replicas.group import changes_tail, hops, membership
-from aggregator.replicas.group.changes_tail import ChangesTail
+from aggregator.replicas.group import hops, membership, replication
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.hops import GOOD_FOR, HopRefused, HopSigner
 from aggregator.replicas.group.membership import Membership
+from aggregator.replicas.group.replication import ChangesTail
 from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.replicas.group.shared_usage import SharedUsage
 from aggregator.replicas.group.usage import MINUTE, CountedCalls, UsageWindow
@@ -214,7 +214,7 @@ def test_changes_that_may_be_lost_are_taken_for_all(
     monkeypatch: pytest.MonkeyPatch, halted: float, log: Sequence[int], expected: Sequence[object]
 ) -> None:
     moved = Time()
-    monkeypatch.setattr(changes_tail, "time", SimpleNamespace(time=moved))
+    monkeypatch.setattr(replication, "time", SimpleNamespace(time=moved))
 
     async def work() -> None:
         changes = Log(change(5))

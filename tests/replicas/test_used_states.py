@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.gateway.ask.sealed_state import StateSealer
-from aggregator.gateway.ask.used_once import NotKnown
+from aggregator.gateway.ask.sealed_state import NotKnown, StateSealer
 from aggregator.replicas.config import ReplicasConfig
 from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageBusy

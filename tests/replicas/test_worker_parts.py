@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from aggregator.app.merged_report import ReplicaAnswer, merge_reports
 from aggregator.storage.records import ReplicaRecord
 from aggregator.telemetry.merged_text import counted, merged
-from aggregator.workers import kept_counters, orders, worker
+from aggregator.workers import orders, worker
+from aggregator.workers import table as workers_table
 from aggregator.workers.cores import cores
-from aggregator.workers.kept_counters import KeptCounters
-from aggregator.workers.table import WorkerTable, make_table_file
+from aggregator.workers.table import KeptCounters, WorkerTable, make_table_file
 
 PAGE = b"""# HELP aggregator_calls_total Calls that are over, by how they ended.
 # TYPE aggregator_calls_total counter
@@ -148,7 +148,7 @@ def test_counters_that_were_half_written_are_those_before(
         counters.keep(1, b"first")
         counters.keep(1, b"second")
         with monkeypatch.context() as patch:
-            patch.setattr(kept_counters, "os", StoppingFiles(stop_in, after))
+            patch.setattr(workers_table, "os", StoppingFiles(stop_in, after))
             with pytest.raises(Stopped):
                 counters.keep(1, text)
         assert counters.read(1) in (b"second", text)
@@ -167,7 +167,7 @@ def test_counters_that_change_while_they_are_read_are_whole(monkeypatch: pytest.
         assert counters.keep(1, b"third")
 
     files.reading = write
-    monkeypatch.setattr(kept_counters, "os", files)
+    monkeypatch.setattr(workers_table, "os", files)
     assert counters.read(1) in (b"second", b"third")
     assert counters.read(1) == b"third"
 

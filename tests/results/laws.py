@@ -8,7 +8,7 @@ import msgspec
 
 from aggregator.domain.text.tokens import estimate, estimate_long
 from aggregator.results.read.document import SEPARATOR, ResultDocument, text_of
-from aggregator.results.read.graphemes import joined
+from aggregator.results.read.page_end import joined
 from aggregator.results.read.read import BadRead, ResultPage, read_page
 from aggregator.results.read.shorten import NOTE_TOKENS, Shortened, shorten
 

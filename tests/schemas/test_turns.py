@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.schemas.workers.turns import OF_ONE, CheckQueue, QueuedCheck, WorkerQueueFull
+from aggregator.schemas.workers.workers import OF_ONE, CheckQueue, QueuedCheck, WorkerQueueFull
 
 NAMES = st.sampled_from("abc")
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.skills.catalog import SkillFile
-from aggregator.skills.files import _compared, _FileText
-from aggregator.skills.frontmatter import frontmatter_fault
+from aggregator.skills.files import _compared, _FileText, frontmatter_fault
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.polling import until

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aggregator.config.health import HealthConfig
+from aggregator.config.server_parts import HealthConfig
 from aggregator.gateway.host import Host
 from tests.faults.app_harness import AppHarness, code_of, raw_stdio, running_app, text_of
 from tests.peers.back_channel import FakeBackChannel

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from aggregator.redaction import credentials as module
-from aggregator.redaction.credentials import GRACE, PassingCredentials
+from aggregator.redaction import known_secrets as module
+from aggregator.redaction.known_secrets import GRACE, PassingCredentials
 from aggregator.redaction.redactor import Redactor
 
 TOKEN = "opaque/token+of-a.person_0123"

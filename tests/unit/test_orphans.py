@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from aggregator.upstream.process import orphans as strays
-from aggregator.upstream.process.orphans import Orphans
+from aggregator.upstream.process import reaper_pipe as strays
+from aggregator.upstream.process.reaper_pipe import Orphans
 
 MARKS = [f"mark.{number}." for number in range(93)]
 

@@ -6,11 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator.app.audit_events import AuditEvents
+from aggregator.app.key_sync import KeySync
 from aggregator.app.reload.file_look import FileLook
 from aggregator.code.programs import check_code
 from aggregator.config.files.watch import Stamp, stamp
 from aggregator.domain.errors import OperatorError
 from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
 from aggregator.policy.live import LivePolicies, Reloaded
 
@@ -24,6 +27,23 @@ PATIENCE: Final = 2.0
 _WARNINGS: Final = 20
 
 Signature = tuple[Stamp, ...]
+
+
+class PolicyChanges:
+    """A `PolicyObserver`."""
+
+    def __init__(self, live: LivePolicies, events: AuditEvents, keys: KeySync, list_changed: ListChanges) -> None:
+        self._live = live
+        self._events = events
+        self._keys = keys
+        self._list_changed = list_changed
+
+    def policies_read(self, reloaded: Reloaded) -> None:
+        """Record the reload; if the rules changed, take their keys and notify the hosts whose lists differ."""
+        self._events.policies_read(self._live, reloaded)
+        if reloaded.changed:
+            self._keys.use_policies()
+            self._list_changed.announce()
 
 
 class PolicyObserver(Protocol):

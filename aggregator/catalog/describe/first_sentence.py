@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.markdown import Block, blocks, columns, inline, is_cjk
-from aggregator.catalog.describe.shorten import shorten
+from aggregator.catalog.describe.shorten import is_third_person, is_verb, shorten
 from aggregator.catalog.describe.truncate import truncate, without_asides
-from aggregator.catalog.describe.verbs import is_third_person, is_verb
 
 Language = Literal["en", "zh"]
 

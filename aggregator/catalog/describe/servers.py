@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from aggregator.catalog.describe.first_sentence import first_sentence, sentences_after, words_of
 from aggregator.catalog.describe.markdown import columns, is_cjk, visible
-from aggregator.catalog.describe.shorten import shorten
+from aggregator.catalog.describe.shorten import is_verb, shorten
 from aggregator.catalog.describe.truncate import MARK
-from aggregator.catalog.describe.verbs import is_verb
 
 # Columns of a line, of one thing that a server is for, and how many of these there are.
 _LINE: Final = 100

@@ -15,9 +15,8 @@ from aggregator.cli.runtime.setup import environment
 from aggregator.cli.runtime.writer import say
 from aggregator.config.servers.checks import address_fault
 from aggregator.doctor.examine import Examination, examine
-from aggregator.doctor.finding import CheckFinding
+from aggregator.doctor.finding import CheckFinding, DoctorReport
 from aggregator.doctor.mend import AppliedFix, mend
-from aggregator.doctor.report import DoctorReport
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.machine import this_machine

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.app.health_page import address, asked
-from aggregator.cli.policy.differ import print_difference
-from aggregator.cli.policy.kept_tools import kept_tools
+from aggregator.cli.policy.kept_tools import kept_tools, said_of_missing
 from aggregator.cli.policy.policy_setup import (
     PolicySetup,
     check_arguments,
@@ -24,20 +23,23 @@ from aggregator.cli.policy.policy_setup import (
 )
 from aggregator.cli.policy.token_claims import facts_in, read_claims
 from aggregator.cli.policy.token_claims import lines as token_lines
-from aggregator.cli.policy.unknown_names import said_of_missing
 from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigMissing
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.decision import Decision
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.problems import Problem
 from aggregator.domain.records import ToolRecord
-from aggregator.flow.decide.earlier import EarlierRead
+from aggregator.flow.decide.decide_flow import EarlierRead
 from aggregator.pins.cli.held_pins import HeldPin, HeldPins, held_pins
+from aggregator.policy.annotations import Trusted
+from aggregator.policy.compare.diff import ChangeGroup, PolicyDiff
+from aggregator.policy.compare.edits import PolicyEdit
 from aggregator.policy.explain import agents_allowed, earlier_reads, tools_allowed
 from aggregator.policy.explain import explain as explain_one
 from aggregator.policy.files import cases, schema
-from aggregator.policy.files.folder import read_folder
+from aggregator.policy.files.folder import LARGEST, read_folder
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
 from aggregator.policy.files.starter import FILE, starter
@@ -45,9 +47,13 @@ from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, target_of
-from aggregator.policy.scopes import lacking
+from aggregator.policy.who import lacking
 
 _UNKNOWN: Final = "Which definitions are held is not known"
+
+_GROUPS: Final = 20
+
+_NAMES: Final = 5
 
 
 def check(path: Path | None, connect: bool = False, as_json: bool = False) -> int:
@@ -317,3 +323,63 @@ def _report(setup: PolicySetup, rulebook: Rulebook | None, problems: list[Proble
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def print_difference(
+    live: LivePolicies, file: Path, remove: bool, tools: tuple[ToolRecord, ...], trusted: Trusted
+) -> int:
+    """Print the effects of `file` in place of the policy file of its name; return 1 for errors in it.
+
+    Raises:
+        OperatorError: the file cannot be read, or its name is not valid for a policy file.
+    """
+    edit = PolicyEdit(file.name, None if remove else _text(file))
+    tried = live.try_edit(edit, tools, trusted, beside_calls=False)
+    for problem in tried.problems:
+        say(problem)
+    if tried.diff is None:
+        say(f"{live.folder}: these files would not come into force.")
+        return 1
+    for line in lines(tried.diff):
+        say(line)
+    if not tools:
+        say("No tools are known, so no decision could be compared. With --connect the servers are asked.")
+    return 0
+
+
+def lines(diff: PolicyDiff) -> list[str]:
+    """Return a comparison as lines for a terminal: what makes a change, for whom, on what."""
+    made = [f"agent {name} is new" for name in diff.appeared] + [f"agent {name} is gone" for name in diff.vanished]
+    made = made if len(made) <= _GROUPS else [*made[:_GROUPS], f"and {len(made) - _GROUPS} more such agents"]
+    for group in diff.groups[:_GROUPS]:
+        made.append(f"{group.cause}: {group.before} -> {group.after}")
+        made.append(f"  {_some(list(group.agents)[:_NAMES], len(group.agents))}: {_tools(diff, group)}")
+    if len(diff.groups) > _GROUPS:
+        made.append(f"and {len(diff.groups) - _GROUPS} more groups")
+    made += [*map(str, diff.confirmers[:_GROUPS]), *diff.tokens[:_GROUPS]]
+    if len(diff.tokens) > _GROUPS:
+        made.append(f"and {len(diff.tokens) - _GROUPS} more changes of rules about tokens")
+    made += diff.flow[:_GROUPS]
+    if len(diff.flow) > _GROUPS:
+        made.append(f"and {len(diff.flow) - _GROUPS} more changes of labels and flow rules")
+    if diff.uncounted:
+        made.append(f"{diff.uncounted} more agents with changed rules were not compared")
+    return made or ["No decision changes."]
+
+
+def _tools(diff: PolicyDiff, group: ChangeGroup) -> str:
+    return _some(list(diff.names(group.tools, _NAMES)), group.tools.bit_count())
+
+
+def _some(names: list[str], count: int) -> str:
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    return ", ".join(names) + more
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_ordinary(file, LARGEST + 1).decode("utf-8-sig")
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise OperatorError(f"{file} is not UTF-8 text. Save it as UTF-8.") from None

@@ -1,13 +1,22 @@
 """The user's keyring for commands that write to it: at a terminal, where the user can answer its questions.
 
+A keyring cannot list its content, so the names of stored secrets are kept in a file beside the user's configuration,
+which only this user can read. It has no values.
 Law: no message shows a value, nor the text of an error of the keyring, which may contain one.
 """
 
+import json
 import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from aggregator.cli.secrets.names import KeptNames, kept_names
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.find import platform_folder
+from aggregator.config.files.jsonfile import read_bytes
+from aggregator.config.files.private_file import write_private
 from aggregator.domain.errors import OperatorError
 from aggregator.secret_sources.keyring_program import SERVICE
 from aggregator.secret_sources.reference import name_fault
@@ -17,6 +26,49 @@ from aggregator.secret_sources.values import INSTALL, NO_KEYRING, keyring_proble
 _ANSWERS_WITHIN: Final = 10.0
 # Bytes of UTF-16.
 _LONGEST_IN_WINDOWS: Final = 2_560
+
+FILE: Final = "keyring-names.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNames:
+    """The list of names in the file at `path`."""
+
+    path: Path
+
+    def __call__(self) -> tuple[str, ...]:
+        """Return the names in their order. Raises ConfigError when the list cannot be read."""
+        if not os.path.exists(self.path):
+            return ()
+        try:
+            found: Any = json.loads(read_bytes(self.path))
+        except (ValueError, RecursionError):
+            found = None
+        names = found.get("names") if isinstance(found, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{self.path} is not a list of names. Remove it; the keyring keeps its secrets.")
+        return tuple(sorted(set(names)))
+
+    def add(self, name: str) -> None:
+        """Add a name. Raises ConfigError when the list cannot be written."""
+        if name not in (names := self()):
+            self._write([*names, name])
+
+    def remove(self, name: str) -> bool:
+        """Remove a name; return False if it was not there. Raises ConfigError when the list cannot be written."""
+        names = self()
+        if name not in names:
+            return False
+        self._write(one for one in names if one != name)
+        return True
+
+    def _write(self, names: Iterable[str]) -> None:
+        write_private(self.path, json.dumps({"names": sorted(names)}, indent=2, ensure_ascii=False) + "\n")
+
+
+def kept_names(environ: Mapping[str, str]) -> KeptNames:
+    """Return the list of this user."""
+    return KeptNames(platform_folder(environ) / "aggregator" / FILE)
 
 
 def can_store() -> str | None:

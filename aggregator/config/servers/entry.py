@@ -8,12 +8,11 @@ from aggregator.config.files.jsonfile import JsonObject
 from aggregator.config.files.report import Report, Where, nearest
 from aggregator.config.files.wording import ConfigComplaint
 from aggregator.config.server_config import GROUPS
-from aggregator.config.servers.complete import UnresolvedText
+from aggregator.config.servers.complete import UnresolvedText, complete_entry
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.foreign import ENV_FILE, OWN_KEYS, TOOL_LISTS, Translated, is_comment, translate
 from aggregator.config.servers.late import sort_out, under_our_names
 from aggregator.config.servers.names import usable
-from aggregator.config.servers.own_env import complete_entry
 from aggregator.secret_sources.reference import DeferredText
 
 # Each option and the group that it stands in; "" for the entry itself, which goes first.

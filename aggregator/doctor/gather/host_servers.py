@@ -1,4 +1,5 @@
-"""Servers where a host starts them: which a session is to tell of, and those that came up in this shell alone.
+"""Servers where a host starts them: which a session must name, those that came up in this shell alone, and the
+variables that only this shell has.
 
 Rule: these functions read the configuration again: call them in a thread.
 """
@@ -8,21 +9,27 @@ from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
 from typing import Final
 
-from aggregator.config.load import Loaded
+from aggregator.config.errors import ConfigError
+from aggregator.config.load import Loaded, load
 from aggregator.doctor.checks.host_starts import LostServer, of_host_start
 from aggregator.doctor.checks.servers import ServerFacts
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.configuration import lost_servers
 from aggregator.doctor.gather.host_files import start_environment
 from aggregator.doctor.gather.sessions import HostSession, SessionPlan
-from aggregator.doctor.gather.variables import differing
 from aggregator.hosts.model import Machine
 from aggregator.redaction.redactor import Redactor
+from aggregator.upstream.process.environment import network_variables, passed_on
 
 # Variables that `aggregator stdio` adds to its own.
 INTERPRETER: Final = {"AGGREGATOR_PYTHON": sys.executable}
 _TOLD_AT: Final = ("debug", "info")
 _ENTRY: Final = "aggregator"
+
+# Variables of a session of work, which differ and change nothing for a server.
+_INDIFFERENT: Final = frozenset(
+    {"SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "LOGNAME", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP"}
+)
 
 
 def session_plan(loaded: Loaded | None, tried: Sequence[ServerFacts], patience: float) -> SessionPlan:
@@ -70,3 +77,41 @@ def _install(session: HostSession) -> str:
     name = session.start.name if session.start is not None else _ENTRY
     named = f" --name {quote(name)}" if name != _ENTRY else ""
     return f"aggregator install {session.host or 'HOST'} --replace{named}"
+
+
+def differing(loaded: Loaded, shell: Mapping[str, str], host: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return for each server the variables of the shell that a host lacks or has with another value.
+
+    Those that the entry of the server refers to come first, then those about the network, then folders.
+    """
+    ours, theirs = passed_on(shell), passed_on(host)
+    network = network_variables(shell)
+    names = sorted(
+        (name for name, value in ours.items() if theirs.get(name) != value and not _is_indifferent(name)),
+        key=lambda name: (name not in network, name),
+    )
+    found = {}
+    referring = _referring(loaded, shell, host)
+    for server in loaded.config.servers:
+        own = [name for name in referring.get(server.id, ()) if name not in names]
+        found[server.id] = [*own, *(name for name in names if name not in server.env)]
+    return found
+
+
+def _referring(loaded: Loaded, shell: Mapping[str, str], host: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return for each server that is another one with the variables of the host the references that differ."""
+    if loaded.path is None:
+        return {}
+    try:
+        there = {one.id: one for one in load(loaded.path, host, loaded.trust).config.servers}
+    except (ConfigError, OSError):
+        return {}
+    return {
+        one.id: sorted(name for name in loaded.variables.get(one.key, ()) if shell.get(name) != host.get(name))
+        for one in loaded.config.servers
+        if one.id in there and there[one.id] != one
+    }
+
+
+def _is_indifferent(name: str) -> bool:
+    return name in _INDIFFERENT or name.startswith("LC_")

@@ -1,7 +1,4 @@
-"""Facts of the machine: permissions, programs on a `PATH`, versions, proxies.
-
-Rule: these functions wait for the disk and for short programs: call them in a thread.
-"""
+"""Facts of the machine: permissions, programs on a `PATH`, versions, proxies, the certificate of our own TLS."""
 
 import os
 import platform
@@ -16,11 +13,14 @@ from urllib.parse import urlsplit
 from aggregator import __version__
 from aggregator.config.load import Loaded
 from aggregator.config.servers.secrets import secrets_in
+from aggregator.config.settings import TlsConfig
 from aggregator.doctor.checks.machine import FileMode, MachineFacts
 from aggregator.doctor.checks.programs import ProgramFacts
+from aggregator.domain.errors import OperatorError
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
+from aggregator.frontends.tls.server_tls import CertificateFacts, facts_of, server_context
 from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
 
@@ -121,3 +121,11 @@ def _modes(paths: Iterable[Path]) -> list[FileMode]:
             continue
         found.append(FileMode(path, status.st_mode & 0o777 if os.name == "posix" else None, status.st_mtime))
     return found
+
+
+def read_certificate(tls: TlsConfig) -> tuple[CertificateFacts | None, str | None]:
+    """Return the facts of the certificate, or None and why the files cannot be used."""
+    try:
+        return facts_of(server_context(tls), tls.certificate), None
+    except OperatorError as error:
+        return None, str(error)

@@ -16,9 +16,8 @@ from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.host_files import HostStart, start_environment
 from aggregator.doctor.gather.http_session import http_session
-from aggregator.doctor.gather.one_session import SessionTools
+from aggregator.doctor.gather.one_session import LoggedServer, SessionTools
 from aggregator.doctor.gather.stdio_session import stdio_session
-from aggregator.doctor.gather.told_states import LoggedServer
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.hosts.every_host import limits_of
 from aggregator.hosts.model import HostProgram, Machine

@@ -16,11 +16,11 @@ from aggregator.doctor.gather.one_session import (
     INITIALIZED,
     MOST_PAGES,
     SessionTools,
+    ToldStates,
     initialize,
     list_tools,
     session_with,
 )
-from aggregator.doctor.gather.told_states import ToldStates
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.system.process_tree import ProcessTree
 from aggregator.system.start_piped import start_piped

@@ -1,17 +1,19 @@
 """The spellings of one URI: refused ones, the sent one, and those that a server may read it as.
 
 Rule 1: `canonical` never changes the meaning of a URI (RFC 3986, section 6.2.2). Rule 2: spellings that WHATWG URL
-parsing or RFC 3986 normalisation makes equal have the same `resolved` form.
+parsing or RFC 3986 normalisation makes equal have the same `resolved` form, also of the host ("host parsing").
 """
 
 import re
+import socket
 from collections.abc import Iterable
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import Final, NamedTuple
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.domain.uris.host import host_key, port_key
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 # An escape of an escape, however often: for servers that decode several times.
@@ -39,6 +41,18 @@ _SHORT: Final = 1_000
 _FILE_WITH_HOST: Final = re.compile(r"file://[^/]")
 
 _NUL: Final = "\0"
+
+_DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443, "ftp": 21}
+
+# Names have labels of 63 characters at most; to decode a long one takes the square of its length.
+_LONGEST_LABEL: Final = 63
+
+_FULL_STOPS: Final = str.maketrans({"。": ".", "．": ".", "｡": "."})
+
+# What UTS 46 leaves out of a name: soft hyphens, joiners, variation selectors and the like.
+_IGNORED: Final = re.compile("[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+
+_NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)", re.ASCII | re.DOTALL)
 
 
 class Spellings(NamedTuple):
@@ -181,3 +195,45 @@ def _without_dots(steps: list[str], *, drives: bool) -> list[str]:
 def _plain_escape(found: re.Match[str]) -> str:
     character = chr(int(found[0][1:], 16))
     return character if character in _UNRESERVED else found[0].upper()
+
+
+def host_key(host: str, *, special: bool) -> str:
+    """Return one form for all spellings of a host. `special`: the scheme's hosts are names or addresses of a network,
+    so that IDNA and the old ways of writing IPv4 addresses count (WHATWG URL)."""
+    host = unquote(host)
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            return f"[{IPv6Address(host[1:-1]).compressed}]"
+        except ValueError:
+            return host.lower()
+    if not special:
+        return host.lower()
+    host = ".".join(_label(one) for one in _folded(host).split("."))
+    if _NUMBER.fullmatch(host.removesuffix(".")):
+        try:
+            return socket.inet_ntoa(socket.inet_aton(host.removesuffix(".")))
+        except OSError:
+            return host
+    return host
+
+
+def port_key(port: str, scheme: str) -> str:
+    """Return `:port` as a number; nothing for none, and for the default port of the scheme."""
+    digits = port.lstrip("0") or port[:1]
+    return "" if not digits or digits == str(_DEFAULT_PORTS.get(scheme)) else f":{digits}"
+
+
+def _label(label: str) -> str:
+    """Return one label of a name in display form, decoded from Punycode."""
+    if not label.startswith("xn--") or len(label) > _LONGEST_LABEL:
+        return label
+    try:
+        return _folded(label[4:].encode().decode("punycode"))
+    except (UnicodeError, ValueError, OverflowError):
+        return label
+
+
+def _folded(text: str) -> str:
+    """Return a name without what IDNA makes no difference of (UTS 46, about NFKC case folding)."""
+    folded = normalize("NFKC", normalize("NFKC", _IGNORED.sub("", text).casefold()).casefold())
+    return _IGNORED.sub("", folded).translate(_FULL_STOPS)

@@ -5,7 +5,7 @@ makes it laxer.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from aggregator.domain.decision import Decision
@@ -17,6 +17,10 @@ _MOMENT: Final = 10
 _UNITS: Final = ((86_400, "a day", "days"), (3_600, "an hour", "hours"), (60, "a minute", "minutes"))
 # Characters of a name that a reason has.
 _SHOWN: Final = 120
+
+
+# The time of reads and of the call after them: shown as a moment ago.
+SUPPOSED_NOW = 0.0
 
 
 class ToolFlow(NamedTuple):
@@ -98,3 +102,24 @@ def _read(rule: FlowRule, state: FlowState, now: float) -> str:
 
 def _shown(name: str) -> str:
     return escaped(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
+
+
+class EarlierRead(NamedTuple):
+    """A read that came before, with the labels that it brought.
+
+    `name`: its display name. `given`: its full name, or a label.
+    """
+
+    name: str
+    labels: frozenset[str]
+    given: str
+
+    def __str__(self) -> str:
+        if "." not in self.name:  # a label
+            return self.name
+        return f"{self.name} ({', '.join(sorted(self.labels)) or 'no label'})"
+
+
+def supposed_state(earlier: Iterable[EarlierRead]) -> FlowState:
+    """Return the labels of a conversation in which all of this was read, a moment ago."""
+    return {label: LabelSource(one.name, SUPPOSED_NOW) for one in earlier for label in sorted(one.labels)}

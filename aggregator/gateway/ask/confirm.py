@@ -15,8 +15,7 @@ from aggregator.domain.decision import HOST_AGREED
 from aggregator.domain.errors import RpcError
 from aggregator.domain.text.invisible import escaped
 from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
-from aggregator.gateway.ask.sealed_state import StateSealer
-from aggregator.gateway.ask.used_once import NotKnown
+from aggregator.gateway.ask.sealed_state import NotKnown, StateSealer
 from aggregator.gateway.host import Host
 from aggregator.replicas.group.replication import Replication
 from aggregator.wire.peer import Channel, NoBackChannel, PeerGone

@@ -26,9 +26,8 @@ from aggregator.gateway.ask.confirm import STATE_KIND as CONFIRMATION
 from aggregator.gateway.ask.next_round import MAY_ASK, AnswerTarget, CallTarget, Round, not_answered
 from aggregator.gateway.ask.parked_calls import ParkableWork, ParkedCall, ParkedCalls, RecordUnclaimed
 from aggregator.gateway.ask.questions import answered
-from aggregator.gateway.ask.sealed_state import StateSealer
+from aggregator.gateway.ask.sealed_state import NotKnown, StateSealer
 from aggregator.gateway.ask.upstream_caller import RequestCaller
-from aggregator.gateway.ask.used_once import NotKnown
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.replicas.group.replication import Replication
 from aggregator.storage.digest import argument_digest

@@ -1,15 +1,18 @@
-"""One call as the policy decides it, in words and as plain data: rules, arguments, limits, and the line to change."""
+"""One call as the policy decides it, in words, as plain data and as a case of the policy tests: rules, arguments,
+limits, and the line to change.
+"""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.decision import ConfirmBy
 from aggregator.domain.records import ToolRecord
-from aggregator.flow.decide.earlier import EarlierRead
+from aggregator.flow.decide.decide_flow import EarlierRead
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
-from aggregator.gateway.playground.policy_case import Expected, policy_case
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.explain import Explanation, explain
@@ -22,6 +25,11 @@ from aggregator.schemas.workers.workers import CheckInterrupted
 
 _MAY: Final = {"tool": "call", "resource": "read", "prompt": "get", "skill": "read"}
 _FAULTS: Final = 20
+
+Expected = Literal["allow", "deny", "confirm", "invalid"]
+
+# The user has to write longer arguments.
+LONGEST: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +186,34 @@ def _limit(limit: Limit, rate_limits: RateLimits) -> Mapping[str, Any]:
         "rule": limit.rule,
         "source": limit.source,
     }
+
+
+def policy_case(
+    agent: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None,
+    expect: Expected,
+    confirm_by: ConfirmBy | None = None,
+    after: Sequence[str] = (),
+) -> str:
+    """Return a case that expects the current decision, in the form of a file of `policies/cases/`."""
+    lines = ["cases:", f"  - agent: {_yaml(agent)}", f"    tool: {_yaml(tool)}"]
+    if arguments is not None:
+        written = _yaml(arguments)
+        lines.append(f"    arguments: {written}" if len(written) <= LONGEST else "    # arguments: too long to show")
+    if after:
+        lines.append(f"    after: {_yaml(list(after))}")
+    lines.append(f"    expect: {expect}")
+    if confirm_by is not None:
+        lines.append(f"    confirm_by: {confirm_by}")
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: object) -> str:
+    """Return a value as JSON that is YAML too: YAML takes no control characters, and joins no surrogates."""
+    return "".join(char if char.isprintable() else _escape(char) for char in json.dumps(value, ensure_ascii=False))
+
+
+def _escape(char: str) -> str:
+    point = ord(char)
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

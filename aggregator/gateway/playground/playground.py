@@ -1,4 +1,6 @@
-"""The playground of the policy: explained decisions, an agent's view, and trial edits of the files."""
+"""The playground of the policy: explained decisions, why an item is held, an agent's view, and trial edits of the
+files.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -7,21 +9,21 @@ from typing import Any, Final
 
 from aggregator.catalog.pages import Pages
 from aggregator.catalog.resources import ItemCatalog
+from aggregator.catalog.templates import fits
 from aggregator.domain.bounds.slices import Slices, Steps
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.records import ItemRecord, ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.domain.uris.spellings import canonical, fault, resolved
-from aggregator.flow.decide.earlier import EarlierRead
+from aggregator.flow.decide.decide_flow import EarlierRead
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.host import Host
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
 from aggregator.gateway.playground.explained_call import ExplainedCall, explain_call, explain_item
-from aggregator.gateway.playground.held_target import held_target
-from aggregator.gateway.views.current import CurrentCatalog
+from aggregator.gateway.views.current import CurrentCatalog, HeldItems
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.views import View, Views
@@ -263,3 +265,24 @@ def _item_name(record: ItemRecord) -> str:
         return full_name(record)
     kind = "prompt" if record.kind == "prompt" else "resource"
     return f"{kind}:{record.prefix}.{record.own_name}"
+
+
+def held_target(held: HeldItems, items: ItemCatalog, thing: ToolRecord | Target) -> HeldItem | None:
+    """Return why a target is held, or None. `items` are the shown resources and templates."""
+    if not held:
+        return None
+    if isinstance(thing, ToolRecord):
+        return held.tool(thing)
+    if thing.kind == "prompt":
+        return held.why.get((thing.server, "prompt", thing.name))
+    for skill in held.items.skills_around(thing.server, thing.uri):
+        if (why := held.item(skill)) is not None:
+            return why
+    if thing.kind == "skill" or items.lists(thing.server, thing.name):
+        return None
+    if any(one.server == thing.server and fits(one.own_name, thing.name) for one in items.templates.records):
+        return None
+    leading = (one for one in held.items.templates.records if one.server == thing.server)
+    return next(
+        (held.item(one) for one in leading if thing.name == one.own_name or fits(one.own_name, thing.name)), None
+    )

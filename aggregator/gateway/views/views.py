@@ -27,7 +27,7 @@ from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN, open_ruling
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
-from aggregator.policy.scopes import lacking, together
+from aggregator.policy.who import lacking, together
 from aggregator.skills.uris import skill_name
 from aggregator.wire.codec import encode
 

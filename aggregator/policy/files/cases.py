@@ -21,7 +21,7 @@ from aggregator.policy.files.values import EarlierName, People, no_list
 from aggregator.policy.full_names import find_by_full_name
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook, Tightening, target_of
-from aggregator.policy.scopes import lacking
+from aggregator.policy.who import lacking
 
 FOLDER: Final = "cases"
 Expected = Literal["allow", "deny", "confirm", "invalid"]

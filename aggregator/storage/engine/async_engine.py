@@ -11,6 +11,27 @@ from importlib.util import find_spec, module_from_spec
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
+from sqlalchemy import AsyncAdaptedQueuePool
+from sqlalchemy.pool import ConnectionPoolEntry
+
+
+class ClosingPool(AsyncAdaptedQueuePool):
+    """A pool that closes connections returned after its end, since nothing would use them again."""
+
+    _ended = False
+    # Where SQLAlchemy logs what this class does: below its own name, and not below ours.
+    _sqla_logger_namespace = "sqlalchemy.pool.ClosingPool"
+
+    def dispose(self) -> None:
+        self._ended = True
+        super().dispose()
+
+    def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
+        super()._do_return_conn(record)
+        if self._ended:
+            super().dispose()
+
+
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio.engine import AsyncConnection, AsyncEngine, create_async_engine
 

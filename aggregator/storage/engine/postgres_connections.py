@@ -14,8 +14,7 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 
 from aggregator.secret_sources.reference import SecretUnavailable
-from aggregator.storage.engine.async_engine import AsyncEngine, create_async_engine
-from aggregator.storage.engine.pool import ClosingPool
+from aggregator.storage.engine.async_engine import AsyncEngine, ClosingPool, create_async_engine
 from aggregator.storage.engine.postgres import is_away, moved_away
 from aggregator.storage.engine.postgres_url import SCHEME, PostgresUrl
 from aggregator.storage.errors import StorageError

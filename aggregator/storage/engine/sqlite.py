@@ -16,9 +16,8 @@ from sqlalchemy import URL, ColumnElement, Connection, Integer, QueuePool, cast,
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import DBAPIError
 
-from aggregator.storage.engine.async_engine import AsyncConnection, AsyncEngine, create_async_engine
+from aggregator.storage.engine.async_engine import AsyncConnection, AsyncEngine, ClosingPool, create_async_engine
 from aggregator.storage.engine.files import lost, unwritable
-from aggregator.storage.engine.pool import ClosingPool
 from aggregator.storage.errors import StorageBusy, StorageDamaged, StorageError, StorageFull, StorageReadOnly
 
 # In its verbose mode its messages would hold values from the rows.

@@ -1,4 +1,6 @@
-"""The table of what sessions of the handshake eras have beyond their ids: their end, their log level, and more."""
+"""The tables about hosts that all replicas share: data of sessions beyond their ids, and the sealed states brought
+back.
+"""
 
 import json
 from collections import Counter
@@ -12,13 +14,40 @@ from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import SESSIONS_SUBJECT, HostSessionChange, HostSessionRecord
-from aggregator.storage.tables import host_sessions
+from aggregator.storage.tables import host_sessions, used_states
 
 # Rows kept of one agent; beyond that, the earliest to expire are removed. It is checked after so many new ones.
 _MOST_OF_ONE: Final = 10_000
 _LOOK_AFTER: Final = 250
 # Characters of the URIs of one session.
 _LONGEST_STATE: Final = 64 * 1024
+
+# Those that have expired are removed once with so many new ones.
+_REMOVE_AFTER: Final = 100
+
+
+class UsedStates:
+    """The nonces of states that were used."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._added = 0
+
+    async def use(self, nonce: str, expires: float, now: float) -> bool:
+        """Return whether a state is used for the first time; it is used from now on.
+
+        Raises:
+            StorageError: the database cannot do it, so that it is not known.
+        """
+        try:
+            async with self._engine.write() as connection:
+                await connection.execute(insert(used_states).values(nonce=nonce, expires=expires))
+                self._added += 1
+                if self._added % _REMOVE_AFTER == 1:
+                    await connection.execute(delete(used_states).where(used_states.c.expires < now))
+        except IntegrityError:
+            return False
+        return True
 
 
 class HostSessions:

@@ -5,6 +5,7 @@ Law: what this removes, no process needs: it has expired, or is older than its t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select
@@ -13,11 +14,13 @@ from aggregator.storage.approvals import KEPT as APPROVALS_KEPT
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.catalogs import KEPT as CATALOGS_KEPT
 from aggregator.storage.console_sessions import IDLE_FOR
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.retention.audit_rows import count_to_trim
 from aggregator.storage.tables import (
     approvals,
+    audit_events,
+    audit_heads,
     changes,
     console_links,
     console_sessions,
@@ -27,6 +30,7 @@ from aggregator.storage.tables import (
     kept_results,
     limit_usage,
     mcp_servers,
+    mcp_tool_call_log,
     mcp_tool_versions,
     mcp_tools,
     oauth_clients,
@@ -46,6 +50,11 @@ REPLICAS_KEPT: Final = 86400.0
 MARGIN: Final = 300.0
 # Rows removed in one transaction.
 STEP: Final = 2000
+
+_PAGE: Final = 10_000
+
+# Where a trim by size stops, as in `AuditRows.trim`; tests hold the two together.
+_TRIM_TO: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +220,34 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         unused = (versions.last_seen < now - kept) & ~listed.exists()
         why = f"in no list for {kept / 86400:g} days"
         yield _Kind("definitions of tools", why, mcp_tool_versions, versions.last_seen, unused)
+
+
+async def count_to_trim(engine: Engine, *, before: float | None, keep_bytes: int | None) -> int:
+    """Return how many rows `AuditRows.trim` would remove, called until there are none.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    if before is None and keep_bytes is None:
+        return 0
+    async with engine.read() as connection:
+        size = await connection.scalar(select(func.coalesce(func.sum(audit_heads.c.bytes), 0))) or 0
+        floor = None if keep_bytes is None or size <= keep_bytes else int(keep_bytes * _TRIM_TO)
+        last = removed = freed = 0
+        while page := await _page(connection, last):
+            for row in page:
+                old = before is not None and row.at < before
+                if not old and (floor is None or size - freed <= floor):
+                    return removed
+                removed, freed = removed + 1, freed + row.bytes
+            last = page[-1].seq
+    return removed
+
+
+async def _page(connection: AsyncConnection, last: int) -> list[Any]:
+    """Return the next rows of the log, in order."""
+    found = []
+    for table, at in ((mcp_tool_call_log, mcp_tool_call_log.c.ended), (audit_events, audit_events.c.at)):
+        query = select(table.c.seq, table.c.bytes, at.label("at")).where(table.c.seq > last).order_by(table.c.seq)
+        found.append((await connection.execute(query.limit(_PAGE))).all())
+    return sorted(chain(*found), key=lambda row: row.seq)[:_PAGE]

@@ -14,8 +14,7 @@ from aggregator.cli.runtime.setup import environment
 from aggregator.cli.servers.adding.asking import ask_value, at_terminal, confirmed
 from aggregator.cli.servers.adding.draft import EntryDraft, drafted
 from aggregator.cli.servers.adding.entries import BuiltEntry, auth_per, plain_entry, planned_entry
-from aggregator.cli.servers.adding.printable import PrintableEntry
-from aggregator.cli.servers.adding.report import AddReport
+from aggregator.cli.servers.adding.report import AddReport, PrintableEntry
 from aggregator.cli.servers.adding.request import AddRequest
 from aggregator.cli.servers.adding.trial import try_server
 from aggregator.cli.servers.edit import ConfigEdit, open_config
