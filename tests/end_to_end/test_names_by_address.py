@@ -1,6 +1,8 @@
 """The spelling of names by the address of a host: `?names=compatible`, and `/compatible` behind the path."""
 
+import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +26,8 @@ from tests.end_to_end.scripted_host import ACCEPT, ENVELOPE, MODERN, VERSIONS, r
 from tests.end_to_end.server_harness import ServerHarness, local_entry, write_config
 from tests.end_to_end.test_sdk_hosts import greet
 from tests.peers.toolbox import Json
+from tests.pins_running.changing_stdio import EMPTY
+from tests.pins_running.pins_harness import PROGRAM
 
 TRANSPORTS: Final[dict[str, Callable[[str], Any]]] = {"/mcp": streamable_http_client, "/sse": sse_client}
 COMPATIBLE: Final = ["?names=compatible", "/compatible", "/compatible/", "?a=b&names=compatible&names=compatible"]
@@ -157,3 +161,28 @@ async def test_serve_prints_the_address_for_frameworks(tmp_path: Path) -> None:
         assert await spelled(program.url, "/mcp", "/compatible", MODERN) == {"__"}
         (line,) = (one for one in program.log if "for agent frameworks" in one)
         assert line.rstrip().endswith(f" {program.url}/mcp/compatible")
+
+
+@pytest.mark.parametrize("address", ["", "?names=compatible", "/compatible", "/compatible?schema=openai-strict"])
+async def test_tools_that_become_one_name_stay_two(open_harness: OpenHarness, tmp_path: Path, address: str) -> None:
+    """4 of issue 32: names that are the same in one form, or those of our own tools, each lead to their own tool."""
+    own = {"a": ["b_c", "b.c", "call_tool", "read_result", "search_tools"], "a_b": ["c"], "d": ["e.f", "e_f", "e-f"]}
+    for server, names in own.items():
+        says = {name: f"{server}|{name}" for name in names}
+        (tmp_path / server).write_text(
+            json.dumps({"tools": [{"name": one, "inputSchema": EMPTY} for one in names], "says": says})
+        )
+    harness = open_harness(
+        {
+            server: {"command": sys.executable, "args": ["-I", "-S", str(PROGRAM), str(tmp_path / server)]}
+            for server in own
+        },
+        expose="all",
+    )
+    async with streamable_http_client(f"{harness.url}/mcp{address}") as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        names = [tool.name for tool in (await session.list_tools()).tools if not tool.name.endswith("announce")]
+        assert len(names) == len(set(names))
+        assert not address or not [name for name in names if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) is None]
+        said = {(await session.call_tool(name, {})).content[0].text for name in names}  # type: ignore[union-attr]
+    assert said >= {f"{server}|{name}" for server, names in own.items() for name in names}
