@@ -27,12 +27,12 @@ PATIENCE: Final = 2.0
 PATIENCE_BESIDE_OTHERS: Final = 30.0
 _MEND: Final = "Make new keys with `aggregator keys new AGENT`"
 _DAMAGED: Final = (
-    "The database was damaged and is now {}: the keys in it are lost, so nobody is let in without a key. "
+    "The database was damaged and is now {}: the keys in it are lost, so requests without a key are refused. "
     + _MEND
     + "; if there were none in it, move that file to another folder."
 )
 _DELETED: Final = (
-    "The database {} was deleted and made anew: the keys in it are lost, so nobody is let in without a key. "
+    "The database {} was deleted and made anew: the keys in it are lost, so requests without a key are refused. "
     + _MEND
     + ", or start the aggregator again."
 )

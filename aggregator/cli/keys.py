@@ -253,7 +253,8 @@ def _end(key: KeyRecord) -> str:
 def _warn_of_lost(database: "Database") -> None:
     for file in database.set_aside:
         _warn(
-            f"{file} is a damaged database: the keys in it are lost. While it lies there, nobody is let in without one."
+            f"{file} is a damaged database: the keys in it are lost. While it is there, requests without a key are "
+            "refused."
         )
 
 

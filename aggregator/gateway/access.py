@@ -134,11 +134,11 @@ class Access:
     def keyless_text(self) -> str:
         """Return the sentence for the log about access without a key."""
         if not self.keyless:
-            return "nobody is let in without a key" + (" or a token" if self.tokens is not None else "")
+            return f"requests without a key{' or a token' if self.tokens is not None else ''} are refused"
         may = "may do everything" if self._views.rulebook is None else "may do what the policies allow it"
         return (
-            f"without a key only this machine is let in, as the agent `{LOCAL.agent_id}`, which {may}; "
-            "a request that a proxy passed on needs a key"
+            f"without a key, only requests from this machine are accepted, as the agent `{LOCAL.agent_id}`, which "
+            f"{may}; a request that a proxy forwarded needs a key"
         )
 
     def authenticate(self, facts: RequestFacts) -> Principal | Refused:

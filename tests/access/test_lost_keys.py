@@ -78,7 +78,7 @@ async def test_it_starts_while_another_program_keeps_the_database_locked(config:
             assert (await asked(served)).status_code == 401
             assert "keys" not in await health(served)
     assert "Traceback" not in "".join(served.log)
-    assert any("keys can be read again: nobody is let in without a key" in line for line in served.log)
+    assert any("keys can be read again: requests without a key are refused" in line for line in served.log)
 
 
 async def test_the_log_says_who_gets_in_once_the_keys_are_read(config: Path, database: Path) -> None:
@@ -88,10 +88,11 @@ async def test_the_log_says_who_gets_in_once_the_keys_are_read(config: Path, dat
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         async with serving(config) as served:
-            assert any("nobody is let in without a key" in line for line in served.log)
+            assert any("requests without a key are refused" in line for line in served.log)
             connection.execute("ROLLBACK")
             await until(lambda: is_open(served))
-    assert any("keys can be read again: without a key only this machine is let in" in line for line in served.log)
+    said = "keys can be read again: without a key, only requests from this machine are accepted"
+    assert any(said in line for line in served.log)
 
 
 async def test_keys_that_were_lost_with_a_damaged_file(config: Path, database: Path) -> None:

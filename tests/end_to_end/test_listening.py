@@ -27,9 +27,9 @@ def configured(folder: Path, policies: object) -> Path:
 @pytest.mark.parametrize(
     ("policies", "said"),
     [
-        (None, "as the agent `local`, which may do everything; a request that a proxy passed on needs a key"),
+        (None, "as the agent `local`, which may do everything; a request that a proxy forwarded needs a key"),
         (LOCAL, "as the agent `local`, which may do what the policies allow it; a request that a proxy"),
-        (BOT, "nobody is let in without a key"),
+        (BOT, "requests without a key are refused"),
     ],
 )
 async def test_the_start_says_who_gets_in_without_a_key(tmp_path: Path, policies: object, said: str) -> None:
