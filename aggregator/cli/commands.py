@@ -113,7 +113,7 @@ def serve(
     workers: Annotated[
         str | None,
         typer.Option(
-            help="Serve with so many processes at once; auto: one for each core. SIGUSR2 replaces them one by one.",
+            help="The number of processes that serve; auto: one for each core. SIGUSR2 replaces them one by one.",
             show_default=False,
         ),
     ] = None,
@@ -146,14 +146,17 @@ def status(
     config: Config = None,
     url: Annotated[
         str | None,
-        typer.Option(help="Where it listens. Default: the address in the configuration.", show_default=False),
+        typer.Option(help="The address of the gateway. Default: the address in the configuration.", show_default=False),
     ] = None,
     as_json: AsJson = False,
     ready: Annotated[
-        bool, typer.Option("--ready", help="Only say whether requests may be sent there; exit 1 if not.")
+        bool, typer.Option("--ready", help="Only print whether it accepts requests; exit 1 if not.")
     ] = False,
 ) -> None:
-    """Say how a running `aggregator serve` is, server by server. Exit 1 if something is not well, 69 if none runs."""
+    """Show the state of a running `aggregator serve`, server by server.
+
+    Exit 1 if there is a problem, 69 if none runs.
+    """
     from aggregator.cli.status import run as run_status
 
     run(run_status, config, url, as_json, ready)
@@ -164,7 +167,7 @@ def console(
     config: Config = None,
     url: Annotated[
         str | None,
-        typer.Option(help="Where it listens. Default: the address in the configuration.", show_default=False),
+        typer.Option(help="The address of the gateway. Default: the address in the configuration.", show_default=False),
     ] = None,
     role: Annotated[str, typer.Option(help="viewer, approver or operator.")] = "operator",
     person: Annotated[
@@ -180,7 +183,7 @@ def console(
 
 @app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
-    """Connect to every server and say how each is, what is wrong and how to mend it. Exit 1 if anything is."""
+    """Connect to every server and show its state, its problems and their fixes. Exit 1 if there is a problem."""
     from aggregator.cli.check import run as run_check
 
     run(run_check, config, as_json)
@@ -196,9 +199,10 @@ def tools(
     level: Annotated[
         int, typer.Option(min=1, max=3, help="1: one line each; 2: main parameters; 3: the whole schema.")
     ] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The most tools to print.", show_default=False)] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="As many whole tools as fit so many tokens.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Print only as many whole tools as fit into this many tokens.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -213,7 +217,7 @@ def call(
     name: Annotated[str, typer.Argument(help="The tool, as `server.tool` or in any other spelling.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="key=value ...; a value is read as the tool's schema says. Or one JSON object."),
+        typer.Argument(help="key=value ...; the tool's schema decides how a value is read. Or one JSON object."),
     ] = None,
     json_arguments: Annotated[
         str | None, typer.Option("--arguments", help="All arguments as one JSON object.", show_default=False)
@@ -242,8 +246,8 @@ def trust(
     run(run_trust, path, listed, remove)
 
 
-keys_app = typer.Typer(help="API keys of agents: made, listed, ended.", no_args_is_help=True)
-approvals_app = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
+keys_app = typer.Typer(help="API keys of agents: make, list and end them.", no_args_is_help=True)
+approvals_app = typer.Typer(help="Calls that wait for an approval.", no_args_is_help=True)
 for name, group in (
     ("keys", keys_app),
     ("policy", policy_app),
@@ -264,7 +268,7 @@ for beside in (connect_app, first_run_app, hosts_app, servers_app, doctor_app, s
 
 @keys_app.command("new")
 def keys_new(
-    agent: Annotated[str, typer.Argument(help="The agent the key stands for.")],
+    agent: Annotated[str, typer.Argument(help="The agent of the key.")],
     label: Annotated[str, typer.Option(help="What it is for, for people.")] = "",
     expires: Annotated[
         str | None, typer.Option(help="When it ends: 90d, 12h, or a date such as 2027-01-31.", show_default=False)

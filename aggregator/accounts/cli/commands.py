@@ -7,7 +7,7 @@ import typer
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
 connect_app = typer.Typer()
-connections_app = typer.Typer(help="Accounts at servers: who is connected to what.", no_args_is_help=True)
+connections_app = typer.Typer(help="Accounts at servers: list and revoke them.", no_args_is_help=True)
 
 Agent = Annotated[
     str | None,

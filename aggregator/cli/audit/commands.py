@@ -7,7 +7,7 @@ import typer
 
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 
-audit_app = typer.Typer(help="The log of calls: read, counted, exported, proved.", no_args_is_help=True)
+audit_app = typer.Typer(help="The log of calls: read, count, export and verify it.", no_args_is_help=True)
 
 Since = Annotated[
     str | None,

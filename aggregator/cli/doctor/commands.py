@@ -35,7 +35,7 @@ def doctor(
     timeout: Annotated[float, typer.Option(min=2, max=600, help="Seconds that all of it may take.")] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a model would see through a host, and what is in the way. Exit 1 if anything needs a person."""
+    """Show the tools that a model gets through a host, and find problems. Exit 1 if there are any."""
     from aggregator.cli.doctor.doctor import run as run_doctor
 
     run(run_doctor, config, host, agent, fix, connect, url, timeout, as_json)

@@ -13,9 +13,7 @@ first_run_app = typer.Typer(help="First steps.", no_args_is_help=True)
 def init(
     hosts: Annotated[
         str | None,
-        typer.Option(
-            "--import", help="Hosts whose servers are taken over: some, separated by commas, `all` or `none`."
-        ),
+        typer.Option("--import", help="The hosts to import from, separated by commas, `all` or `none`."),
     ] = None,
     agent: Annotated[
         str | None,
@@ -26,11 +24,11 @@ def init(
         typer.Option("--install", help="The hosts to write our entry into, separated by commas, or `none`."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: import from all hosts, and do what else the options say.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing: import from all hosts, unless the options say otherwise.")
     ] = False,
     config: Config = None,
 ) -> None:
-    """Set up in three questions: servers of which hosts, a key and a policy, and into which host to install."""
+    """Set up in three questions: the hosts to import from, a key and a policy, and the host to install into."""
     from aggregator.cli.first_run.init import InitAnswers
     from aggregator.cli.first_run.init import run as run_init
 
@@ -44,7 +42,7 @@ def completion(
     ] = None,
     install: Annotated[bool, typer.Option("--install", help="Write the script where the shell looks for it.")] = False,
 ) -> None:
-    """Print the script by which a shell completes our commands, options and names."""
+    """Print the script with which a shell completes our commands, options and names."""
     from aggregator.cli.first_run.completion import run as run_completion
 
     run(run_completion, shell, install)

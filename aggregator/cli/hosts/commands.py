@@ -31,21 +31,19 @@ def import_(
     write: Annotated[bool, typer.Option("--write", "--yes", "-y", help="Write without a question.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Take this server alone; may be repeated.", metavar="NAME", show_default=False),
+        typer.Option(help="Import only this server; may be repeated.", metavar="NAME", show_default=False),
     ] = None,
     prefix_host: Annotated[
         bool,
-        typer.Option(
-            "--prefix-host", help="Where a name is taken, put the host before it instead of a number after it."
-        ),
+        typer.Option("--prefix-host", help="If a name is taken, put the host before it instead of a number after it."),
     ] = False,
     all_projects: Annotated[
-        bool, typer.Option("--all-projects", help="Take in the servers of every project that Claude Code knows.")
+        bool, typer.Option("--all-projects", help="Import the servers of every project that Claude Code knows.")
     ] = False,
     this_folder: Annotated[
         bool,
         typer.Option(
-            "--this-folder", help="With --write: servers of this folder's own files too, which anybody may have made."
+            "--this-folder", help="With --write: also servers in files of this folder, which anyone may have made."
         ),
     ] = False,
     secrets: Annotated[
@@ -57,7 +55,7 @@ def import_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take over the MCP servers that other programs on this machine have."""
+    """Import the MCP servers of other programs on this machine."""
     from aggregator.cli.hosts import import_hosts
 
     options = import_hosts.ImportOptions(
@@ -84,7 +82,7 @@ def install_into_host(
         str | None, typer.Option(help="user, project or local. Default: user.", show_default=False)
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Which of the host's files, where it has several.", show_default=False)
+        Path | None, typer.Option(help="The file to write, if the host has several.", show_default=False)
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The name of our entry. Default: aggregator.", show_default=False)
@@ -96,7 +94,7 @@ def install_into_host(
         bool, typer.Option("--new-key", help="With --http and --agent: make an API key and write it into the file.")
     ] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Move the servers that the host has into our configuration.")
+        bool, typer.Option("--take-over", help="Move the host's own servers into our configuration.")
     ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an entry of this name that points elsewhere.")
@@ -104,10 +102,10 @@ def install_into_host(
     undo: Annotated[bool, typer.Option("--undo", help="Restore the files as they were before the install.")] = False,
     only_entry: Annotated[
         bool,
-        typer.Option("--only-entry", help="With --undo: take out our entry alone."),
+        typer.Option("--only-entry", help="With --undo: remove only our entry."),
     ] = False,
     while_running: Annotated[
-        bool, typer.Option("--while-running", help="Write also while a host runs that may write over it.")
+        bool, typer.Option("--while-running", help="Write even while the host runs and may overwrite the change.")
     ] = False,
     write: Annotated[bool, typer.Option("--write", "--yes", "-y", help="Write without asking.")] = False,
     config: Config = None,

@@ -7,9 +7,9 @@ import typer
 
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
-policy_app = typer.Typer(help="Policy files: checked, explained, tried out.", no_args_is_help=True)
+policy_app = typer.Typer(help="Policy files: check, explain and try them.", no_args_is_help=True)
 
-Connect = Annotated[bool, typer.Option("--connect", help="Compare with the tools the servers have now.")]
+Connect = Annotated[bool, typer.Option("--connect", help="Use the tools that the servers have now.")]
 
 
 @policy_app.command("check")
@@ -28,7 +28,7 @@ def policy_explain(
     connect: Connect = False,
     token_claims: Annotated[
         Path | None,
-        typer.Option("--token-claims", help="A file with the claims of an access token, whose agent is meant."),
+        typer.Option("--token-claims", help="A file with the claims of an access token: explain for its agent."),
     ] = None,
     after: Annotated[
         list[str] | None,
@@ -37,7 +37,10 @@ def policy_explain(
         ),
     ] = None,
 ) -> None:
-    """Say why AGENT may or may not call TOOL; without TOOL, all it may. With --token-claims, name the TOOL alone."""
+    """Show why AGENT may or may not call TOOL; without TOOL, all tools that it may call.
+
+    With --token-claims, give only TOOL.
+    """
     from aggregator.cli.policy.policy import explain, explain_token
 
     if token_claims is not None:

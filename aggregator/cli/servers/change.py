@@ -148,7 +148,7 @@ def _pattern(text: str, path: ValuePath, names: ServerNames, new: str | None) ->
 
 
 def remove(config: Path | None, names: Sequence[str]) -> int:
-    """Remove servers from the configuration; point out what names them still.
+    """Remove servers from the configuration; list the settings that still name them.
 
     Raises:
         OperatorError: a server is unknown, or the file cannot be edited.

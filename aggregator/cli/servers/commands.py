@@ -42,19 +42,19 @@ def add(
         list[str] | None, typer.Option("--set", help="K=V: a value that the source asks for.", show_default=False)
     ] = None,
     transport: Annotated[
-        str | None, typer.Option("--type", help="http, sse or auto: how the address is spoken to.", show_default=False)
+        str | None, typer.Option("--type", help="The transport of the address: http, sse or auto.", show_default=False)
     ] = None,
     per: Annotated[
         str | None,
         typer.Option(
-            help="shared, agent or user: whose account it is used with, where it asks for a login (OAuth).",
+            help="The account for calls, if the server asks for a login (OAuth): shared, agent or user.",
             show_default=False,
         ),
     ] = None,
     use: Annotated[
         str | None,
         typer.Option(
-            help="npm, pypi, oci, nuget, mcpb or remote: which of what a server.json has.", show_default=False
+            help="The entry of a server.json to use: npm, pypi, oci, nuget, mcpb or remote.", show_default=False
         ),
     ] = None,
     cwd: Annotated[str | None, typer.Option(help="The folder the program runs in.", show_default=False)] = None,
@@ -68,13 +68,13 @@ def add(
     disabled: Annotated[bool, typer.Option("--disabled", help="Write it switched off.")] = False,
     timeout: Annotated[
         str | None,
-        typer.Option(help="How long the trial may take. Default: 30s, 3m where a download may come first."),
+        typer.Option(help="How long the trial may take. Default: 30s, or 3m if a download may come first."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a server: connect to it once, show its tools and what they cost, and write the entry. Exit 1 if not written.
+    """Add a server: connect to it once, show its tools and their cost, and write the entry. Exit 1 if not written.
 
-    Values may be references such as ${NAME}, which are looked up when the gateway starts.
+    Values may be references such as ${NAME}; the gateway resolves them when it starts.
     """
     from aggregator.cli.servers.adding import add as adding
     from aggregator.cli.servers.adding.request import (
@@ -117,7 +117,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Servers, by
 
 @servers_app.command()
 def remove(names: Names, config: Config = None) -> None:
-    """Remove servers from the configuration; what names them still is pointed out, with file and line."""
+    """Remove servers from the configuration; list the settings that still name them, with file and line."""
     from aggregator.cli.servers.change import remove as run_remove
 
     run(run_remove, config, names)

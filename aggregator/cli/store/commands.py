@@ -75,7 +75,7 @@ def prune(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove now what is kept for no longer: old audit rows, approvals, sessions, definitions of tools."""
+    """Remove expired rows now: old audit rows, approvals, sessions, definitions of tools."""
     from aggregator.cli.store.prune import run as run_prune
 
     run(run_prune, database_settings(config), dry_run, before, as_json)

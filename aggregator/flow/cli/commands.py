@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.runtime.run_command import AsJson, Config, database_settings, run
 
-flow_app = typer.Typer(help="Flow labels: which kinds of data conversations have read.", no_args_is_help=True)
+flow_app = typer.Typer(help="Flow labels: the kinds of data that conversations have read.", no_args_is_help=True)
 
 
 @flow_app.callback()

@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
-notify_app = typer.Typer(help="Receivers of notices: who is told what needs a person.", no_args_is_help=True)
+notify_app = typer.Typer(help="Receivers of notices about things that need a user.", no_args_is_help=True)
 
 
 @notify_app.callback()

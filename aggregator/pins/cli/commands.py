@@ -7,7 +7,7 @@ import typer
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
 pins_app = typer.Typer(
-    help="Pinned definitions: what servers were approved to say, and what they say now.", no_args_is_help=True
+    help="Pinned definitions: the approved definitions of servers, and their changes.", no_args_is_help=True
 )
 
 Server = Annotated[str | None, typer.Argument(help="The server, as the configuration names it.", show_default=False)]
