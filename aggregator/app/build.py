@@ -325,7 +325,7 @@ def _build_gateway(
         delivery=delivery,
         pipeline=pipeline,
         rate_limits=rate_limits,
-        inner_calls=PlainCalls(lists.meta_tools, resolver),
+        inner_calls=PlainCalls(lists.meta_tools, lists.finder, resolver, supervisor),
     )
     programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, hooks)
     permission = ItemPermission(approval, hooks)

@@ -45,6 +45,11 @@ class Listing(Pages[ToolRecord]):
             self._by_name = by_name
         return self._by_name
 
+    @property
+    def spelled(self) -> SpellingLookup | None:
+        """The result of `spelling_steps`; None before it is built."""
+        return self._by_spelling
+
     def spelling_steps(self) -> Steps[SpellingLookup]:
         """Return the tools by what models write for their names, one in a step; built at the first use and kept."""
         if self._by_spelling is None:

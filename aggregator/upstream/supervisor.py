@@ -348,6 +348,16 @@ class Supervisor:
         while self._upstreams.get(server, upstream).state == "starting" and await self._wait_changed(deadline):
             pass
 
+    @property
+    def moment(self) -> object:
+        """An object that stands for the states of all upstreams and for which there are: a new one if any changes."""
+        return self._changed
+
+    @property
+    def all_tried(self) -> bool:
+        """True if every upstream has been connected or has failed once: `wait_all_tried` does not wait."""
+        return not self._having("starting")
+
     def _having(self, what: _Waiting) -> list[Upstream]:
         """Return the upstreams to wait for, worked out once for each change, not for each request."""
         if self._had_none.get(what) is self._changed:

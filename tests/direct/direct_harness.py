@@ -42,6 +42,8 @@ PIPELINE, DIRECT, TAKEN_OVER = "pipeline", "direct", "taken over"
 _SEED: Final = 13
 # The meta tool that hosts call every tool by, if one is set: see the fixture `through`.
 THROUGH: str | None = None
+# In place of a meta tool: `call_tool`, with the name in the spelling of a host.
+SPELLED: Final = "spelled"
 
 
 def child(era: str = "legacy", **fields: Any) -> Json:
@@ -96,7 +98,9 @@ async def ask(host: CallingHost, params: Json, request_id: Any = 7, **headers: s
 def request(host: CallingHost, params: Json, request_id: Any = 7) -> Json:
     if THROUGH is not None:
         inner = {name: params[name] for name in ("name", "arguments") if name in params}
-        params = {**params, "name": THROUGH, "arguments": inner}
+        if THROUGH == SPELLED:
+            inner["name"] = f"mcp__aggregator__{inner['name'].replace('.', '__')}"
+        params = {**params, "name": "call_tool" if THROUGH == SPELLED else THROUGH, "arguments": inner}
     if isinstance(meta := params.get("_meta", {}), dict) and (meta := {**host.envelope(), **meta}):
         params = {**params, "_meta": meta}
     return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}

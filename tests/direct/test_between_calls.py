@@ -18,6 +18,7 @@ from tests.direct.direct_harness import (
     DIRECT,
     HOST_KINDS,
     PIPELINE,
+    SPELLED,
     TAKEN_OVER,
     DirectHarness,
     ask,
@@ -51,6 +52,12 @@ async def reload(it: DirectHarness, **fields: Any) -> None:
     app.apply(difference(app.config, loaded.config))
 
 
+async def one_more(it: DirectHarness) -> None:
+    """Put a configuration with another server into force."""
+    await reload(it)
+    await it.app.supervisor.wait_all_tried()
+
+
 async def list_again(it: DirectHarness, *tools: Json, any_tool: str = "old.any") -> None:
     """Have the old server, or the one of another tool, list other tools."""
     before = it.app.gateway.catalog
@@ -58,6 +65,11 @@ async def list_again(it: DirectHarness, *tools: Json, any_tool: str = "old.any")
     async with it.host("http", "2026-07-28") as other:
         await ask(other, {"name": any_tool, "arguments": {"tools": [ANY, *tools]}})
     await until(lambda: it.app.gateway.catalog is not before, "the catalog is another")
+
+
+def named(name: str) -> Json:
+    """A tool of this name."""
+    return {"name": name, "inputSchema": {"type": "object"}}
 
 
 ANY: Final = {"name": "any", "inputSchema": {"type": "object"}}
@@ -118,7 +130,7 @@ CASES: Final = {
     "results must fit": Case(lambda it: reload(it, output_validation="enforce"), DIRECT),
     "results say where they are from": Case(lambda it: reload(it, attribution="visible"), DIRECT),
     "the server is switched off": Case(lambda it: reload(it, enabled=False)),
-    "another server is there": Case(lambda it: reload(it), DIRECT),
+    "another server is there": Case(one_more, DIRECT),
     "another server stands in": Case(lambda it: reload(it, fallbacks=["new"]), DIRECT),
     "a time limit of its own": Case(lambda it: reload(it, timeout=0.9)),
     "the tool is gone": Case(list_again),
@@ -141,6 +153,7 @@ CASES: Final = {
 }
 
 
+@pytest.mark.parametrize("through", [None, "call_tool", SPELLED], indirect=True)
 @pytest.mark.parametrize("changed", CASES)
 async def test_a_change_between_two_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, through: str | None

@@ -16,7 +16,7 @@ from tests.direct.direct_harness import (
     child,
     direct_harness,
 )
-from tests.direct.test_between_calls import list_again
+from tests.direct.test_between_calls import list_again, named
 from tests.peers.toolbox import Json
 from tests.policy.build import book
 
@@ -43,11 +43,11 @@ CASES: Final[dict[str, Case]] = {
     "in the other style": Case({"name": "old__any", "arguments": ONE}, DIRECT, "old.any"),
     "without arguments": Case({"name": "old.any"}, DIRECT, "old.any"),
     "arguments that are null": Case({"name": "old.any", "arguments": None}, DIRECT, "old.any"),
-    "arguments in a text": Case({"name": "old.any", "arguments": '{"n": 1}'}, PIPELINE, "old.any"),
+    "arguments in a text": Case({"name": "old.any", "arguments": '{"n": 1}'}, DIRECT, "old.any"),
     "arguments beside": Case({"name": "old.any", "n": 1}, PIPELINE, "old.any"),
-    "a server beside": Case({"name": "any", "server": "old", "arguments": ONE}, PIPELINE, "old.any"),
-    "in backticks": Case({"name": "`old.any`", "arguments": ONE}, PIPELINE, "old.any"),
-    "in another case": Case({"name": "OLD.ANY", "arguments": ONE}, PIPELINE, "old.any"),
+    "a server beside": Case({"name": "any", "server": "old", "arguments": ONE}, DIRECT, "old.any"),
+    "in backticks": Case({"name": "`old.any`", "arguments": ONE}, DIRECT, "old.any"),
+    "in another case": Case({"name": "OLD.ANY", "arguments": ONE}, DIRECT, "old.any"),
     "no arguments at all": Case(None, OURS, "call_tool"),
     "no name": Case({"arguments": ONE}, OURS, "call_tool"),
     "an empty name": Case({"name": "", "arguments": ONE}, OURS, "call_tool"),
@@ -128,8 +128,3 @@ async def test_names_that_two_things_have(tmp_path: Path, monkeypatch: pytest.Mo
                     way, _, records = await both(it, host, case)
                     assert (way, records[-1].tool) == (case.way, case.tool), name
         it.nothing_is_left()
-
-
-def named(name: str) -> Json:
-    """A tool of this name."""
-    return {"name": name, "inputSchema": {"type": "object"}}

@@ -23,7 +23,7 @@ from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct_call import DirectAnswer, DirectCall, stage
 from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, constant_part
 from aggregator.gateway.calls.pipeline import Pipeline
-from aggregator.gateway.calls.plan import CallPlans, PreparedCall
+from aggregator.gateway.calls.plan import OF_MODELS, CallPlans, PreparedCall, WrittenTool
 from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
@@ -48,8 +48,8 @@ _PLANS: Final = 64
 _NO_ARGUMENTS: Final[dict[str, Any]] = {}
 
 
-# The name and the arguments of a call that is in the arguments of another one.
-InnerCall = tuple[str, dict[str, Any]]
+# The tool and the arguments of a call that is in the arguments of another one.
+InnerCall = tuple[WrittenTool, dict[str, Any]]
 
 
 class InnerCalls(Protocol):
@@ -64,12 +64,14 @@ class InnerCalls(Protocol):
     def inner(self, params: dict[str, Any]) -> InnerCall | None:
         """Return the call in the params of a call of a meta tool; None if finding it takes more than a look."""
 
-    def tool(self, view: View, outer: str, name: str) -> ToolRecord | None:
-        """Return the tool that is called by this name through a meta tool; None if that may take a wait, or more than
-        one is meant, or none.
-
-        Holds as long as the plans of the tool do.
+    def tool(self, view: View, outer: str, written: WrittenTool) -> tuple[ToolRecord, object] | None:
+        """Return the tool that is called by these words through a meta tool; None if that may take a wait, or more than
+        one is meant, or none. Beside it stands for what the words depend on, besides what its plans depend on: None for
+        a name as it is listed.
         """
+
+    def holds(self, reading: object, /) -> bool:
+        """Return True if words that were read under this mean the same now."""
 
 
 class DirectCalls:
@@ -152,12 +154,13 @@ class DirectCalls:
             same_meta or (type(meta) is dict and constant_part(meta) == known.meta)
         ):
             return None
-        name, given, via = params["name"], params.get("arguments", _NO_ARGUMENTS), None
+        name: WrittenTool = params["name"]
+        given, via = params.get("arguments", _NO_ARGUMENTS), None
         if name in self._inner_calls.names:
             inner = self._inner_calls.inner(params)
             if inner is None:
                 return None
-            via, (name, given) = name, inner
+            via, (name, given) = params["name"], inner
         plan = self._plan(known, name, via)
         if plan is None:
             return None
@@ -212,19 +215,23 @@ class DirectCalls:
             and (observers.has_space is None or observers.has_space())
         )
 
-    def _plan(self, known: KnownHost, name: str, via: str | None) -> PreparedCall | None:
+    def _plan(self, known: KnownHost, name: WrittenTool, via: str | None) -> PreparedCall | None:
         """Return the plan for calls of a host by a name, and by a meta tool; None if they need a task."""
         plans = known.plans.get(via)
         if plans is None:
             plans = known.plans[via] = {}
         plan = plans.get(name)
-        if plan is None or not self._plans.holds(plan):
+        if plan is None or not (
+            self._plans.holds(plan) and (plan.reading is None or self._inner_calls.holds(plan.reading))
+        ):
             plans.pop(name, None)
             view = self._views.of(known.host.principal)
-            tool = self._resolver.called(view, name) if via is None else self._inner_calls.tool(view, via, name)
+            found = self._called(view, name, known.host) if via is None else self._inner_calls.tool(view, via, name)
+            if found is None:
+                return None
+            tool, reading = found
             if (
-                tool is None
-                or self._resolver.is_only_remembered(tool)
+                self._resolver.is_only_remembered(tool)
                 or self._supervisor.clients.awaited
                 or view.style(known.host.style) != known.style
                 or not self._plans.is_ready(view, tool, known.host, via)
@@ -233,12 +240,20 @@ class DirectCalls:
             if len(plans) >= _PLANS:
                 plans.clear()
             plan = plans[name] = self._plans.prepare(view, tool, known.host, via)
+            plan.reading = reading
         if plan.needs_task is not None:
             return None
         negotiated = plan.upstream.negotiated
         if known.may_be_parked and not (negotiated is not None and negotiated.era == "modern"):
             return None
         return plan
+
+    def _called(self, view: View, name: WrittenTool, host: Host) -> tuple[ToolRecord, None] | None:
+        """Return the tool that a host calls by its name, in the form of `InnerCalls.tool`."""
+        tool = self._resolver.called(view, name) if type(name) is str else None
+        if tool is None or (host.frontend == OF_MODELS and tool.only_for_apps):
+            return None
+        return tool, None
 
     def _onward(self, call: DirectCall, meta: Any, *, same_meta: bool) -> dict[str, Any]:
         """Return the params of a call for its upstream."""

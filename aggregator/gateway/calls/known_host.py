@@ -12,7 +12,7 @@ from aggregator.domain.versions import era_of
 from aggregator.gateway import eras
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import CallLog
-from aggregator.gateway.calls.plan import PreparedCall
+from aggregator.gateway.calls.plan import PreparedCall, WrittenTool
 from aggregator.gateway.host import Host
 from aggregator.gateway.look_alike_members import refuse_look_alikes
 from aggregator.gateway.request import as_call
@@ -69,8 +69,8 @@ class KnownHost:
         self.names, self.dialect = host.style, host.dialect
         self.capabilities = host.capabilities
         self.is_plain: bool | None = None
-        # By the meta tool that is called, if one is, and by the name that the host calls.
-        self.plans: dict[str | None, dict[str, PreparedCall]] = {}
+        # By the meta tool that is called, if one is, and by the words for the tool.
+        self.plans: dict[str | None, dict[WrittenTool, PreparedCall]] = {}
 
     def work_out(self, view: View) -> bool:
         """Work out the facts that a call without a task needs. Return whether such calls can do without one."""

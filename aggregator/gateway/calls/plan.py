@@ -23,6 +23,8 @@ from aggregator.upstream.upstream import Upstream
 
 # The frontend whose calls, like those of meta tools, come from a model and not from a host's own program.
 OF_MODELS: Final = "v1"
+# The words for a tool: its name, or its name with the member and the name of its server beside.
+WrittenTool = str | tuple[str, str, str]
 # A tool with a shorter time limit, in seconds, needs a task: without one, the limit could pass unnoticed.
 _SHORTEST_LIMIT: Final = 1.0
 
@@ -50,6 +52,7 @@ class PreparedCall:
     needs_task: why its calls need a task; None if they can do without.
     keeps_structured: its host expects structured results whole.
     hooks: the hooks that concern it.
+    reading: stands for what the words for the tool depend on; None if they are its name as it is listed.
     reader: the way back of arguments that are in the dialect of the host; None if they come as the server has them.
     extends: the time limit, if progress starts it anew; else None.
     via: the meta tool that the calls come by; else None.
@@ -66,6 +69,7 @@ class PreparedCall:
         "keeps_structured",
         "needs_task",
         "reader",
+        "reading",
         "ruling",
         "terms",
         "tool",
@@ -103,6 +107,7 @@ class PreparedCall:
         self.called = called
         self.via = via
         self.reader = reader
+        self.reading: object | None = None
         self.has_others = has_others
         self.extends = tool.timeout if self.config.progress_extends(tool.timeout) else None
 

@@ -124,16 +124,25 @@ class Resolver:
         False it waits for servers that start; hidden tools take the same time.
         """
         began = asyncio.get_running_loop().time()
-        upstream = self._named(view, name)
-        if self._is_known(view, name):
-            return True
-        if upstream is not None and not upstream.listed and _might_call(view, upstream, name):
+        if self._may_be_written(view, name):
             return True
         await self._supervisor.wait_all_tried(self.patience)
         known = self._is_known(view, name)
         if not known and not view.open:
             await evenly(began)
         return known
+
+    def is_written_now(self, view: View, name: str) -> bool | None:
+        """Return what `is_written` does, without its waits; None if it waits for servers that start."""
+        if self._may_be_written(view, name):
+            return True
+        return False if self._supervisor.all_tried else None
+
+    def _may_be_written(self, view: View, name: str) -> bool:
+        if self._is_known(view, name):
+            return True
+        upstream = self._named(view, name)
+        return upstream is not None and not upstream.listed and _might_call(view, upstream, name)
 
     def _is_known(self, view: View, name: str) -> bool:
         readings = [*self._readings(view, name), *self._held_readings(view, name)]

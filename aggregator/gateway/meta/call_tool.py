@@ -34,7 +34,7 @@ _NAMES: Final = ("name", "tool", "tool_name")
 _OTHER_NAMES: Final = ("toolName", "function")
 _MEMBERS: Final = {caseless(name): name for name in (*_NAMES, *_OTHER_NAMES, *HOLDERS)}
 # What they write for the server of the tool beside its name.
-_SERVERS: Final = ("server", "server_name")
+SERVERS: Final = ("server", "server_name")
 # Members that a message names.
 _SHOWN: Final = 5
 
@@ -51,7 +51,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
         BadArguments: there is no name or more than one, the arguments are no object, or are given twice.
     """
     outer = params["name"]
-    given = unwrapped(_object(outer, params.get("arguments")))
+    given = members_of(params)
     used, meant = await _named(outer, given, read)
     tool = _only(meant)
     own = _own_members(tool)
@@ -61,13 +61,22 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     filled = [name for name in holders if given[name] is not None]
     if len(filled) > 1:
         raise BadArguments(outer, f"{outer} was given {members(filled)}: put everything inside `arguments`, once.")
-    arguments = _object(meant.name, given[filled[0]]) if filled else {}
+    arguments = read_object(meant.name, given[filled[0]]) if filled else {}
     beside = {name: value for name, value in beside.items() if name not in holders}
     if arguments and beside:
         raise BadArguments(
             outer, f"{outer} was given {members(beside)} beside `{filled[0]}`: put everything inside `arguments`."
         )
     return {**params, "name": meant.name, "arguments": arguments or beside}
+
+
+def members_of(params: Mapping[str, Any]) -> Any:
+    """Return the arguments of a call of a meta tool as an object, which may be in a text or in another object.
+
+    Raises:
+        BadArguments: they are no object.
+    """
+    return unwrapped(read_object(params["name"], params.get("arguments")))
 
 
 async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], ResolvedTools]:
@@ -107,20 +116,34 @@ async def _on_server(
     Raises:
         BadArguments: the server does not have the tool, and the tool has no argument of that name.
     """
-    member = next((one for one in _SERVERS if isinstance(given.get(one), str) and given[one]), None)
+    member = next((one for one in SERVERS if isinstance(given.get(one), str) and given[one]), None)
     if member is None:
         return (), meant
-    whole = await read(f"{given[member]}.{name}")
-    for one in (whole, meant):
-        tool = _only(one)
-        if tool is not None and member not in _own_members(tool) and _is_of(tool, given[member]):
-            return (member,), one
+    whole = await read(on_server(given[member], name))
+    tool = meant_on_server(given[member], member, whole, meant)
+    if tool is not None:
+        return (member,), ResolvedTools(tool.name, (tool,))
     tool = _only(meant)
     if tool is not None and member not in _own_members(tool):
         said = f"{tool.name} is of another server than {given[member]!r:.80}, which {outer} was given as `{member}`"
         raise BadArguments(outer, f"{said}: write the whole name, and everything else inside `arguments`.")
     # An unknown or hidden tool is searched for, and recorded, by its whole name.
     return ((), meant) if meant.tools or spellings(name) else ((member,), whole)
+
+
+def on_server(server: str, name: str) -> str:
+    """Return the whole name of a tool that is given with its server beside."""
+    return f"{server}.{name}"
+
+
+def meant_on_server(server: str, member: str, whole: ResolvedTools, meant: ResolvedTools) -> ToolRecord | None:
+    """Return the tool that is meant by its name and its server in another member, if that is clear. `whole` are the
+    tools of the whole name, `meant` those of the name alone.
+    """
+    for tool in (_only(whole), _only(meant)):
+        if tool is not None and member not in _own_members(tool) and _is_of(tool, server):
+            return tool
+    return None
 
 
 def _is_of(tool: ToolRecord, server: str) -> bool:
@@ -191,7 +214,12 @@ def _is_object_text(text: str) -> bool:
     return not text.strip() or unfenced(text).lstrip().startswith(("{", '"{'))
 
 
-def _object(tool: str, value: Any) -> dict[str, Any]:
+def read_object(tool: str, value: Any) -> dict[str, Any]:
+    """Return arguments as an object, which may be in a text.
+
+    Raises:
+        BadArguments: they are no object.
+    """
     if isinstance(value, str):
         try:
             value = _decoded(unfenced(value))

@@ -58,15 +58,33 @@ class WrittenNames:
         written = self.spellings(name)
         for one in written:
             if await self._resolver.is_written(self._view, one):
-                tool = self._resolver.called(self._view, one)
-                return (
-                    ResolvedTools(one, ()) if tool is None or tool.only_for_apps else ResolvedTools(tool.name, (tool,))
-                )
+                return self._as_written(one)
         for one in written:
             tools = await self._finder.tools_spelled(self._view, one)
             if tools:
-                return ResolvedTools(tools[0].name if len(tools) == 1 else one, tools)
+                return _as_spelled(one, tools)
         return ResolvedTools(name, ())
+
+    def read_now(self, name: str) -> ResolvedTools | None:
+        """Return what `read` does, without its waits; None if it has to wait."""
+        written = self.spellings(name)
+        for one in written:
+            is_written = self._resolver.is_written_now(self._view, one)
+            if is_written is None:
+                return None
+            if is_written:
+                return self._as_written(one)
+        for one in written:
+            tools = self._finder.tools_spelled_now(self._view, one)
+            if tools is None:
+                return None
+            if tools:
+                return _as_spelled(one, tools)
+        return ResolvedTools(name, ())
+
+    def _as_written(self, name: str) -> ResolvedTools:
+        tool = self._resolver.called(self._view, name)
+        return ResolvedTools(name, ()) if tool is None or tool.only_for_apps else ResolvedTools(tool.name, (tool,))
 
     def server(self, name: str) -> str | None:
         """Return, for a name that is a server's and no tool's, a text that says so and shows tools of it."""
@@ -99,6 +117,10 @@ class WrittenNames:
             named = (self._finder.server_named(self._view, word) for word in words)
             found += [] if any(server is not None for server in named) else [short]
         return list(dict.fromkeys(found))
+
+
+def _as_spelled(name: str, tools: Sequence[ToolRecord]) -> ResolvedTools:
+    return ResolvedTools(tools[0].name if len(tools) == 1 else name, tools)
 
 
 def _bare(name: str) -> str:

@@ -281,6 +281,14 @@ class Finder:
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         return (await self._slices.run(listing.spelling_steps())).tools(name)
 
+    def tools_spelled_now(self, view: View, name: str) -> Sequence[ToolRecord] | None:
+        """Return what `tools_spelled` does; None if that takes a while the first time."""
+        tools = self._current.tools
+        if not self._views.is_ready(view, tools, self._current.resources):
+            return None
+        spelled = self._views.listing(view, tools).spelled
+        return spelled.tools(name) if spelled is not None else None
+
     def servers(self, view: View) -> list[ServerSeen]:
         """Return the servers that the agent may know of."""
         seen = self._known_servers.all(view)
