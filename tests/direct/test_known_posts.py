@@ -14,7 +14,7 @@ from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 from aggregator.frontends.web.request_cache import (
     BODY_READ,
     HEADS_KEPT,
-    CachedRequest,
+    CachedMcpRequest,
     CallHeads,
     KnownHead,
     PostFailed,
@@ -34,10 +34,10 @@ HEAD: Final = (
 BODY: Final = b'{"jsonrpc":"2.0"}'
 
 
-def post(**more: Any) -> CachedRequest:
+def post(**more: Any) -> CachedMcpRequest:
     given: Json = {"name": None, "session": None, "headers": {}, **more}
     host = SimpleNamespace(host=SimpleNamespace(principal=KEY, log_level=None), modern=True)
-    return CachedRequest(SimpleNamespace(principal=KEY), given.pop("host", host), given.pop("headers"), **given)  # type: ignore[arg-type]
+    return CachedMcpRequest(SimpleNamespace(principal=KEY), given.pop("host", host), given.pop("headers"), **given)  # type: ignore[arg-type]
 
 
 # -- the bytes of a head
@@ -94,7 +94,7 @@ def test_which_heads_are_kept(head: bytes, kept: bool) -> None:
 
 def test_a_connection_keeps_a_few_heads_the_latest_first() -> None:
     heads = CallHeads()
-    assert not heads
+    assert not heads.known
     made = [HEAD.replace(b"old.any", b"old.%d" % number) for number in range(HEADS_KEPT + 1)]
     posts = [post(name=str(number)) for number in range(HEADS_KEPT + 1)]
     for head, one in zip(made, posts, strict=True):
@@ -182,7 +182,7 @@ class Here:
     def resume(self) -> None:
         self.answers.append((0, b"resumed"))
 
-    def begin(self, known: CachedRequest, message: object = None) -> Any:
+    def begin(self, known: CachedMcpRequest, message: object = None) -> Any:
         body = message if isinstance(message, bytes) else json.dumps(message or call()).encode()
         return self.posts.try_direct(known, body, self)
 
@@ -201,7 +201,7 @@ def _another_token(here: Here) -> None:
 
 
 SESSION: Final = Session()
-BEGUN: Final[dict[str, tuple[Callable[[Here], object], CachedRequest, Any, bool]]] = {
+BEGUN: Final[dict[str, tuple[Callable[[Here], object], CachedMcpRequest, Any, bool]]] = {
     "the same": (lambda here: None, post(), None, True),
     "the credentials count no more": (lambda here: setattr(here, "principal", None), post(), None, False),
     "no place": (_no_place, post(), None, False),
@@ -294,8 +294,8 @@ def test_what_is_remembered_of_a_call_that_is_answered(missing: str, session: Se
     """In the handshake eras no head names the tool."""
     here = Here()
     host = post().host if missing != "a plain host" else None
-    here.posts._gateway.direct.known = lambda host_, params: host  # type: ignore[method-assign, assignment]
-    here.posts._gateway.direct.may_take = lambda name: missing != "a tool that needs no task"  # type: ignore[method-assign]
+    here.posts.gateway.direct.known = lambda host_, params: host  # type: ignore[method-assign, assignment]
+    here.posts.gateway.direct.may_take = lambda name: missing != "a tool that needs no task"  # type: ignore[method-assign]
     memory, scope = remembering()
     memory.authentication = None if missing == "authentication" else memory.authentication
     memory.headers = None if missing == "headers" else memory.headers
@@ -325,8 +325,8 @@ def remembering() -> tuple[FieldMemory, Json]:
 def test_a_call_is_remembered_for_its_own_request_alone(noted: str, same_fields: bool) -> None:
     """D4: a response can end before its call, and the next request of the connection is perhaps another host's."""
     here = Here()
-    here.posts._gateway.direct.known = lambda host_, params: host_  # type: ignore[method-assign, assignment, return-value]
-    here.posts._gateway.direct.may_take = lambda name: True  # type: ignore[method-assign]
+    here.posts.gateway.direct.known = lambda host_, params: host_  # type: ignore[method-assign, assignment, return-value]
+    here.posts.gateway.direct.may_take = lambda name: True  # type: ignore[method-assign]
     memory, scope = remembering()
     fields = [(b"mcp-name", b"old.any")] if same_fields else [(b"authorization", b"Bearer other")]
     following: Json = {**scope, "headers": fields}

@@ -38,7 +38,7 @@ EVERYWHERE: Final = [
     "wire.pending_request:PeerRequest.answer",
     "frontends.web.request_cache:encode",
     "frontends.web.request_cache:decode_from_host",
-    "frontends.web.request_cache:RequestCache._try_direct",
+    "frontends.web.request_cache:CachedMcpRequest.begin",
     "frontends.web.request_cache:DirectPost.answered",
     "frontends.web.exchange:encode",
     "frontends.web.streamable_http:decode_from_host",

@@ -32,22 +32,28 @@ class CallCount:
 
     async def take(self, most: int | None) -> bool:
         """Count one more call and return True, unless `most` were made."""
-        shared = self._shared
-        if shared is None or not shared.on:
-            if most is not None and self._level.calls >= most:
-                return False
-            self._level.add(0.0, 0)
-            return True
         loop, looks = asyncio.get_running_loop(), 0
-        while most is not None and not (room := shared.has_room(self._level, most, loop.time())):
-            looks += self._level.used(loop.time()) >= most
-            if room is False or looks > _LOOKS:
+        while not (room := self.has_room(most, loop.time())):
+            looks += most is not None and self._level.used(loop.time()) >= most
+            if room is False or self._shared is None or looks > _LOOKS:
                 return False
-            await shared.ask(self._level)
-        self._level.add(0.0, 0)
-        if most is not None:
-            shared.charged(self._level, most, loop.time())
+            await self._shared.ask(self._level)
+        self.add(most, loop.time())
         return True
+
+    def has_room(self, most: int | None, now: float) -> bool | None:
+        """Return whether fewer than `most` calls were made; None: ask the other replicas first. `now` is monotonic."""
+        if most is None:
+            return True
+        if self._shared is None or not self._shared.on:
+            return self._level.calls < most
+        return self._shared.has_room(self._level, most, now)
+
+    def add(self, most: int | None, now: float) -> None:
+        """Count one more call, for which there is room."""
+        self._level.add(0.0, 0)
+        if most is not None and self._shared is not None and self._shared.on:
+            self._shared.charged(self._level, most, now)
 
     def give_back(self) -> None:
         """Take back one call that was counted but not sent."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -18,17 +18,19 @@ from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import LONGEST_ID, CallBatch, ParsedCall, read_steps
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
-from aggregator.frontends.v1.render_results import answer, retry_after, scopes_wanted
+from aggregator.frontends.v1.render_results import CallOutcome, answer, retry_after, scopes_wanted
+from aggregator.frontends.v1.repeated_calls import RepeatedCalls, V1Post
 from aggregator.frontends.web.answer import Answer, AskForScopes
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
 from aggregator.frontends.web.header_context import headers_of
-from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond
+from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, respond, respond_bytes
+from aggregator.frontends.web.request_cache import BEGUN
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.identity.identify import Refused
 from aggregator.tool_reports.book import REPORT_TOOL
-from aggregator.wire.codec import decode_from_host
+from aggregator.wire.codec import decode_from_host, encode
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +86,20 @@ class V1Frontend:
         self._slices = Slices()
         self._most_calls = config.max_calls_per_request
         self._caller = CallRunner(gateway, config.max_calls_per_conversation)
+        self._repeated = RepeatedCalls(gateway, self._caller)
         self._document = document(config, public_url)
         self._further = further
         self._texts_loaded = False
 
     async def serve(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI request of a known principal."""
+        if BEGUN in scope:
+            post: V1Post = scope[BEGUN]
+            try:
+                await self._work(self._rest(post, send), receive, send)
+            finally:
+                post.release()
+            return
         method, route = ROUTES[scope["path"].rstrip("/")]
         if scope["method"] != method:
             said = f"This is asked with {method}."
@@ -111,15 +121,27 @@ class V1Frontend:
         except BodyRefused as refused:
             await respond(send, refused.status, failure("bad_request", str(refused)))
             return
-        ask_for = send.ask_for if isinstance(send, Answer) else None
+        await self._work(self._reply(route, V1Request(principal, scope, body, _ask_for(send))), receive, send)
+
+    async def _work(self, replying: Coroutine[Any, Any, V1Response], receive: Receive, send: Send) -> None:
+        """Answer a request, while its client is there."""
         async with Tasks("a request of /v1") as tasks:
-            work = tasks.start(self._reply(route, V1Request(principal, scope, body, ask_for)))
+            work = tasks.start(replying)
             gone = tasks.start(_gone(receive))
             # The client has disconnected: leaving the block cancels the calls.
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 reply: V1Response = await work
-                await respond(send, reply.status, reply.body, reply.headers)
+                body = encode(reply.body)
+                whole = isinstance(send, Answer) and not reply.headers and send.write_whole(reply.status, body)
+                if not whole:
+                    await respond_bytes(send, reply.status, body, reply.headers)
+
+    async def _rest(self, post: V1Post, send: Send) -> V1Response:
+        """Return the response to a call that was sent without a task."""
+        return _response(
+            post.batch, [await self._caller.rest(post.call, post.batch.calls[0], post.count)], _ask_for(send)
+        )
 
     async def _reply(self, route: "Route", request: V1Request) -> V1Response:
         try:
@@ -180,12 +202,9 @@ class V1Frontend:
         steps = read_steps(request.body, self._most_calls, _conversation(headers))
         batch = await self._slices.run(steps)
         outcomes = await self._caller.run(batch, request.principal, headers)
-        status, body = answer(batch, outcomes)
-        wait, scopes = retry_after(outcomes), scopes_wanted(outcomes)
-        headers_sent = {} if wait is None else {b"retry-after": b"%d" % wait}
-        if scopes is not None and request.ask_for is not None:
-            headers_sent[b"www-authenticate"] = request.ask_for(scopes)
-        return V1Response(status, body, headers_sent)
+        if len(batch.calls) == 1 and not outcomes[0].is_error:
+            self._repeated.remember(request.scope, _conversation(headers))
+        return _response(batch, outcomes, request.ask_for)
 
     async def report(self, request: V1Request) -> V1Response:
         if not self._gateway.takes_reports:
@@ -195,10 +214,7 @@ class V1Frontend:
             raise BadRequest("", "The body must be a JSON object.")
         headers = headers_of(request.scope)
         batch = CallBatch("single", (ParsedCall(REPORT_TOOL, request.body),), _conversation(headers))
-        outcomes = await self._caller.run(batch, request.principal, headers)
-        status, body = answer(batch, outcomes)
-        wait = retry_after(outcomes)
-        return V1Response(status, body, {} if wait is None else {b"retry-after": b"%d" % wait})
+        return _response(batch, await self._caller.run(batch, request.principal, headers), None)
 
     async def servers(self, request: V1Request) -> V1Response:
         return V1Response(200, {"servers": [_server(seen) for seen in await self._gateway.servers(request.principal)]})
@@ -240,6 +256,20 @@ def _check_server(name: str, known: list[ServerSeen]) -> None:
     if not any(name in (seen.config.id, seen.config.prefix) for seen in known):
         there = ", ".join(seen.config.id for seen in known) or "none"
         raise BadRequest("server", f"There is no server {name!r:.200}; there are: {there}.")
+
+
+def _ask_for(send: Send) -> AskForScopes | None:
+    return send.ask_for if isinstance(send, Answer) else None
+
+
+def _response(batch: CallBatch, outcomes: list[CallOutcome], ask_for: AskForScopes | None) -> V1Response:
+    """Return the response with the outcomes of all calls."""
+    status, body = answer(batch, outcomes)
+    wait, scopes = retry_after(outcomes), scopes_wanted(outcomes)
+    headers_sent = {} if wait is None else {b"retry-after": b"%d" % wait}
+    if scopes is not None and ask_for is not None:
+        headers_sent[b"www-authenticate"] = ask_for(scopes)
+    return V1Response(status, body, headers_sent)
 
 
 def _server(seen: ServerSeen) -> dict[str, Any]:

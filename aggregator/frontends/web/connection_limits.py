@@ -21,7 +21,7 @@ from aggregator.frontends.tls.server_tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
-from aggregator.frontends.web.request_cache import BEGUN, CallHeads, DirectPost, PostFailed, RequestCache
+from aggregator.frontends.web.request_cache import BEGUN, CachedRequest, CallHeads, DirectPost, PostFailed, RequestCache
 
 HEAD_LIMIT: Final = 64 * 1024
 # The least bytes a second of a host that reads, or sends a body; a slower one holds resources that others need.
@@ -99,7 +99,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._begun is not None:
             self._begun.call.take_over()
-        elif self._heads and self._resumed is None:
+        elif self._heads.known and self._resumed is None:
             data = self._release() + data
             if self._begin(data):
                 return
@@ -349,7 +349,7 @@ class BoundedConnection(HttpToolsProtocol):
         scope = cast(dict[str, Any], cycle.scope)
         post = self._memory.take_post(scope)
         if post is not None:
-            self._heads.remember(scope.get(_HEAD), post)
+            self._heads.remember(scope.get(_HEAD), cast(CachedRequest, post))
         cycle.message_event.set()
         cycle.on_response()
         return True

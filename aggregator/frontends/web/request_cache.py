@@ -56,8 +56,27 @@ class AnsweringConnection(Protocol):
         """Hand the bytes of the request that was begun to the HTTP server."""
 
 
-class CachedRequest:
-    """The facts from the head of an answered call.
+class CachedRequest(Protocol):
+    """The facts from the head of an answered call."""
+
+    @property
+    def authentication(self) -> Authentication: ...
+
+    def begin(
+        self, posts: "RequestCache", principal: Principal, body: bytes, connection: AnsweringConnection
+    ) -> "DirectPost | None":
+        """Begin the call of a message with this head; return None, and do nothing, if it is not plain.
+
+        Raises:
+            PostFailed: it cannot be begun, by an error of ours.
+        """
+
+    def refused(self, error: Exception) -> tuple[int, bytes]:
+        """Return the answer to a call that could not be begun."""
+
+
+class CachedMcpRequest:
+    """The facts from the head of an answered call of MCP.
 
     name: the tool in the head; None in the handshake eras. session: the host's, in these eras.
     headers: the fields of the head by name.
@@ -80,6 +99,44 @@ class CachedRequest:
         self.name = name
         self.session = session
         self.has_context = has_context(headers)
+
+    def begin(
+        self, posts: "RequestCache", principal: Principal, body: bytes, connection: AnsweringConnection
+    ) -> "DirectPost | None":
+        """See `CachedRequest`."""
+        session, sessions = self.session, posts.sessions
+        if session is not None and sessions.get(session.id) is not session:
+            return None
+        host = self.host.host
+        if principal.token is not None and host.principal is not principal:
+            return None
+        if session is not None and host.log_level != session.host.log_level:
+            # The host of the session may have been copied for a token.
+            return None
+        try:
+            message = decode_from_host(body)
+        except (ValueError, MemoryError):
+            return None
+        if type(message) is not dict or message.get("method") != TOOL_CALL:
+            return None
+        params, request_id = message.get("params"), sane_id(message.get("id"))
+        if type(params) is not dict or request_id is None or (session is not None and request_id in session.running):
+            return None
+        if self.name is not None and params.get("name") != self.name:
+            return None
+        if self.has_context:
+            params = with_context(params, self.headers)
+        post = DirectPost(connection, request_id, principal, session, posts.gateway)
+        if not posts.send(post, self.host, params):
+            return None
+        if session is not None:
+            session.__enter__()
+            session.running[request_id] = post
+        return post
+
+    def refused(self, error: Exception) -> tuple[int, bytes]:
+        """See `CachedRequest`."""
+        return refused(None, error, modern=self.host.modern)
 
 
 class KnownHead:
@@ -129,21 +186,18 @@ class KnownHead:
 class CallHeads:
     """The heads that one connection remembers, the latest first, and the current one."""
 
-    __slots__ = ("_head", "_known", "_read")
+    __slots__ = ("_head", "_read", "known")
 
     def __init__(self) -> None:
-        self._known: list[KnownHead] = []
+        self.known: list[KnownHead] = []
         self._head = b""
         self._read = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
 
     def find(self, data: bytes) -> tuple[CachedRequest, bytes] | None:
         """Return the call with the head of a message, and its body, empty if only the head has come; None for another
         head.
         """
-        for head in self._known:
+        for head in self.known:
             body = head.body(data)
             if body is not None:
                 return head.post, body
@@ -166,11 +220,11 @@ class CallHeads:
         head, self._head = self._head, b""
         return head if head and len(head) + body_size == self._read else None
 
-    def remember(self, head: bytes | None, post: object) -> None:
+    def remember(self, head: bytes | None, post: CachedRequest | None) -> None:
         """Remember the head of a call, if both are known."""
-        known = KnownHead.of(head, post) if isinstance(post, CachedRequest) and head is not None else None
+        known = KnownHead.of(head, post) if post is not None and head is not None else None
         if known is not None:
-            self._known = [known, *(other for other in self._known if not other.is_same(known))][:HEADS_KEPT]
+            self.known = [known, *(other for other in self.known if not other.is_same(known))][:HEADS_KEPT]
 
 
 class PostFailed(Exception):
@@ -188,10 +242,10 @@ class RequestCache:
     def __init__(
         self, gateway: Dispatcher, access: Access, limits: BodyLimits, sessions: Sessions, tasks: Tasks
     ) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._access = access
         self._limits = limits
-        self._sessions = sessions
+        self.sessions = sessions
         self._tasks = tasks
         self.slow = SlowRequests()
 
@@ -204,11 +258,12 @@ class RequestCache:
         if memory is None or memory.authentication is None or memory.headers is None:
             return
         name = params.get("name") if session is None else None
-        if isinstance(name, str) and not self._gateway.direct.may_take(name):
+        if isinstance(name, str) and not self.gateway.direct.may_take(name):
             return
-        known = self._gateway.direct.known(host, params)
+        known = self.gateway.direct.known(host, params)
         if known is not None:
-            memory.note_post(CachedRequest(memory.authentication, known, memory.headers, name=name, session=session))
+            headers, authentication = memory.headers, memory.authentication
+            memory.note_post(CachedMcpRequest(authentication, known, headers, name=name, session=session))
 
     def try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
         """Begin the call of a message; return None, and do nothing, if it is not plain.
@@ -217,57 +272,36 @@ class RequestCache:
             PostFailed: it cannot be begun, by an error of ours.
         """
         try:
-            return self._try_direct(known, body, connection)
+            principal = self._access.repeated(known.authentication)
+            if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
+                return None
+            return known.begin(self, principal, body, connection)
         except PostFailed:
             raise
         except Exception as error:
-            raise PostFailed(*refused(None, error, modern=known.host.modern)) from error
+            raise PostFailed(*known.refused(error)) from error
 
-    def _try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
-        principal = self._access.repeated(known.authentication)
-        if principal is None or len(body) > min(self._limits.max_body, BODY_READ):
-            return None
-        session = known.session
-        if session is not None and self._sessions.get(session.id) is not session:
-            return None
-        host = known.host.host
-        if principal.token is not None and host.principal is not principal:
-            return None
-        if session is not None and host.log_level != session.host.log_level:
-            # The host of the session may have been copied for a token.
-            return None
-        try:
-            message = decode_from_host(body)
-        except (ValueError, MemoryError):
-            return None
-        if type(message) is not dict or message.get("method") != TOOL_CALL:
-            return None
-        params, request_id = message.get("params"), sane_id(message.get("id"))
-        if type(params) is not dict or request_id is None or (session is not None and request_id in session.running):
-            return None
-        if known.name is not None and params.get("name") != known.name:
-            return None
-        if known.has_context:
-            params = with_context(params, known.headers)
-        admission = self._limits.admission
+    def send(self, post: "DirectPost", known: KnownHost, params: dict[str, Any]) -> bool:
+        """Send the call of a request to its upstream; return False, and do nothing, if it has to wait for anything.
+
+        Raises:
+            PostFailed: it cannot be begun, by an error of ours.
+        """
+        admission, principal = self._limits.admission, post.principal
         if not admission.has_place("pending", principal):
-            return None
-        slot = admission.acquire("pending", principal)
-        post = DirectPost(connection, request_id, principal, slot, session, self._gateway)
+            return False
+        slot = post.slot = admission.acquire("pending", principal)
         try:
-            call = self._gateway.direct.send_at_once(known.host, params, post)
+            call = self.gateway.direct.send_at_once(known, params, post)
         except Exception as error:  # our error, or no memory: it may be sent already, so nothing sends it again
             slot.release()
-            raise PostFailed(*refused(request_id, error, modern=known.host.modern)) from error
+            raise PostFailed(*post.refused(error, known.modern)) from error
         if call is None:
             slot.release()
-            return None
+            return False
         post.call = call
-        post.going = self._gateway.revocation.add(principal, call.take_over)
-        if session is not None:
-            session.__enter__()
-            session.running[request_id] = post
-        return post
+        post.going = self.gateway.revocation.add(principal, call.take_over)
+        return True
 
     async def take_over(self, post: "DirectPost", receive: Receive, send: Send) -> None:
         """Answer a call that was sent to its upstream without a task: ASGI."""
@@ -290,7 +324,7 @@ class RequestCache:
                     session.running[post.request_id] = exchange
                 if post.cancelled:
                     exchange.cancel()
-                exchange.result = await self._gateway.direct.take_over(post.call, exchange)
+                exchange.result = await self.gateway.direct.take_over(post.call, exchange)
         finally:
             post.release()
 
@@ -307,13 +341,13 @@ class DirectPost:
 
     call: DirectCall
     going: RevocableTask
+    slot: Slot
 
     def __init__(
         self,
         connection: AnsweringConnection,
         request_id: str | int,
         principal: Principal,
-        slot: Slot,
         session: HttpSession | None,
         gateway: Dispatcher,
     ) -> None:
@@ -321,7 +355,6 @@ class DirectPost:
         self._gateway = gateway
         self.request_id = request_id
         self.principal = principal
-        self.slot = slot
         self.session = session
         self.cancelled = self._ended = False
 
@@ -331,13 +364,17 @@ class DirectPost:
         try:
             body = encode({"jsonrpc": "2.0", "id": self.request_id, "result": result})
         except Exception as error:  # of any kind: a value that cannot be written
-            status, body = refused(self.request_id, error, modern=self.call.known.modern)
+            status, body = self.refused(error, self.call.known.modern)
         self._end(status, body)
 
     def failed(self, error: Exception, /) -> None:
         """See `DirectAnswer`."""
         if not self._ended:
-            self._end(*refused(self.request_id, error, modern=self.call.known.modern))
+            self._end(*self.refused(error, self.call.known.modern))
+
+    def refused(self, error: Exception, modern: bool) -> tuple[int, bytes]:
+        """Return the status and the body of the answer if there is no result to send, by an error of ours."""
+        return refused(self.request_id, error, modern=modern)
 
     def _end(self, status: int, body: bytes) -> None:
         try:
