@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from aggregator.identity.keys import new_key, policy_line
 from benchmarks.calls import IN_FLIGHT, Loader, fastmcp, lazy, own_folder
 from benchmarks.host import HttpHost
 from benchmarks.load import MARK, NUMBER
@@ -39,17 +40,31 @@ AGGREGATOR: Final = "aggregator"
 RELAY_A: Final = "relay A"
 HEADS: Final = (
     *("transports", "in flight", "system", "era", "calls/s", "spread", "p50 ms", "p99 ms", "CPU µs"),
-    *("calls/s of A", "p50 of A", "p99 of A", "CPU of A"),
+    *("calls/s of A", "p50 of A", "p99 of A", "CPU of A", "CPU of direct"),
 )
 
 # Servers behind the gateway where models call through meta tools.
 SERVERS: Final = (1, 93)
 
 _POLICY: Final = "agents:\n  local: { allow: [server:*] }\n"
+# A call of the tool by its name: the other ways are held against it, too.
+DIRECT: Final = "direct"
+# What a gateway of its own is told, by way: the rules of the agent, and those of all.
+_RULES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
+    "a key and limits": ({"limits": {"*": {"per_minute": 100_000_000, "concurrent": 1_000}}}, {}),
+    "flow rules": (
+        {},
+        {
+            "labels": {"private": ["other.*"], "outward": ["echo.*"]},
+            "flow": [{"after": "private", "calls": "outward", "then": "deny"}],
+        },
+    ),
+}
 # By way: a meta tool and its arguments. The answer holds `MARK`: as what the tool was given, or in its description.
 # `NUMBER` makes each query another one: answers to the last few are kept.
 _META_TOOLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "call_tool": ("call_tool", {"name": "echo.echo", "arguments": {"text": MARK}}),
+    "call_tool, spelled": ("call_tool", {"name": "mcp__aggregator__echo__echo", "arguments": {"text": MARK}}),
     "search_tools": ("search_tools", {"query": MARK}),
     "search_tools anew": ("search_tools", {"query": f"{MARK} {NUMBER}"}),
 }
@@ -106,6 +121,8 @@ class Wrk:
         # In place of the id, which the script puts in.
         body = request(system.era, 0, "tools/call", params).decode().replace('"id":0', '"id":%d', 1)
         lines = headers(system.era, "tools/call", params, session)
+        if system.key is not None:
+            lines["authorization"] = f"Bearer {system.key}"
         self._args = [MARK, body, *(part for line in lines.items() for part in line)]
 
     def round(self, in_flight: int, seconds: float) -> dict[str, float]:
@@ -164,18 +181,33 @@ def _through_meta_tools(folder: Path, servers: int, rounds: int, seconds: float)
             (own / "policies").mkdir()
             (own / "policies" / "main.yaml").write_text(_POLICY)
             url, pid = stack.enter_context(aggregator_over_http(write_config(own, entries)))
-        called = [
-            (System(AGGREGATOR, tool, era="modern", url=url, arguments=arguments), pid)
-            for tool, arguments in _META_TOOLS.values()
-        ]
+            ways = {DIRECT: (System(AGGREGATOR, "echo.echo", era="modern", url=url), pid)}
+            for way, (tool, arguments) in _META_TOOLS.items():
+                ways[way] = System(AGGREGATOR, tool, era="modern", url=url, arguments=arguments), pid
+            if servers == 1:
+                there_is = url.removesuffix("/mcp")
+                ways["/v1"] = System(AGGREGATOR, "echo.echo", era="v1", url=f"{there_is}/v1/tool_calls"), pid
+                ways |= {way: _with_rules(stack, place, way, entries) for way in _RULES}
         with on_core(there):
-            running = [Running(system, of, _load(system)) for system, of in (relay, *called)]
+            running = [Running(system, of, _load(system)) for system, of in (relay, *ways.values())]
             taken = _in_turns(running, rounds, seconds)
-    # Calls in flight, one after the other, of relay A and of each meta tool.
-    ways = ["", *(f"{way}, {servers} servers" if servers > 1 else f"{way}, 1 server" for way in _META_TOOLS)]
-    for way, row in zip(ways * len(IN_FLIGHT), _rows([one.system for one in running], taken), strict=True):
-        if way:
-            yield [way, *row]
+    # Calls in flight, one after the other, of relay A and of each way.
+    names = ["", *(f"{way}, {servers} servers" if servers > 1 else f"{way}, 1 server" for way in ways)]
+    rows = _rows([one.system for one in running], taken, direct=1)
+    for name, row in zip(names * len(IN_FLIGHT), rows, strict=True):
+        if name:
+            yield [name, *row]
+
+
+def _with_rules(stack: ExitStack, folder: Path, way: str, servers: Mapping[str, Any]) -> tuple[System, int]:
+    """Start a gateway whose agent has a key, and the rules of a way."""
+    own, key = own_folder(folder, way.replace(" ", "-")), new_key("local", now=time.time())
+    of_agent, of_all = _RULES[way]
+    agent = {"allow": ["server:*"], "keys": [policy_line(key.record)], **of_agent}
+    (own / "policies").mkdir()
+    (own / "policies" / "main.yaml").write_text(json.dumps({"agents": {"local": agent}, **of_all}))
+    url, pid = stack.enter_context(aggregator_over_http(write_config(own, servers)))
+    return System(AGGREGATOR, "echo.echo", era="modern", url=url, key=key.text), pid
 
 
 def two_cores() -> tuple[int, int]:
@@ -292,8 +324,10 @@ def processor_time(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def _rows(systems: Sequence[System], taken: Mapping[tuple[int, int], list[Measured]]) -> Iterator[list[str]]:
-    """Medians over the rounds; ratios are taken within each round first."""
+def _rows(
+    systems: Sequence[System], taken: Mapping[tuple[int, int], list[Measured]], direct: int | None = None
+) -> Iterator[list[str]]:
+    """Medians over the rounds; ratios are taken within each round first. `direct`: the place of the direct call."""
     median = statistics.median
     base = [system.name for system in systems].index(RELAY_A)
     for in_flight in IN_FLIGHT:
@@ -301,6 +335,7 @@ def _rows(systems: Sequence[System], taken: Mapping[tuple[int, int], list[Measur
             own = taken[in_flight, at]
             rates = [one.rate for one in own]
             pairs = list(zip(own, taken[in_flight, base], strict=True))
+            plain = list(zip(own, taken[in_flight, direct], strict=True)) if direct is not None and at != base else []
             yield [
                 str(in_flight),
                 system.name,
@@ -314,4 +349,5 @@ def _rows(systems: Sequence[System], taken: Mapping[tuple[int, int], list[Measur
                 f"{median(one.p50 / a.p50 for one, a in pairs):.3f}",
                 f"{median(one.p99 / a.p99 for one, a in pairs):.3f}",
                 f"{median(one.processor / a.processor for one, a in pairs):.3f}",
+                f"{median(one.processor / other.processor for one, other in plain):.3f}" if plain else "",
             ]

@@ -6,11 +6,11 @@ from benchmarks.report import Table
 
 
 def rows(rate: float, p50: float, processor: float) -> list[list[str]]:
-    figures = [f"{ratio:.3f}" for ratio in (rate, p50, 3.0, processor)]
+    figures = [*(f"{ratio:.3f}" for ratio in (rate, p50, 3.0, processor)), ""]
     return [
-        ["HTTP to stdio", "16", "relay A", "modern", "1", "1-1", "1", "1", "1", *["1.000"] * 4],
+        ["HTTP to stdio", "16", "relay A", "modern", "1", "1-1", "1", "1", "1", *["1.000"] * 4, ""],
         ["HTTP to stdio", "16", "aggregator", "modern", "1", "1-1", "1", "1", "1", *figures],
-        ["HTTP to stdio", "16", "aggregator", "legacy", "1", "1-1", "1", "1", "1", *["9.000"] * 4],
+        ["HTTP to stdio", "16", "aggregator", "legacy", "1", "1-1", "1", "1", "1", *["9.000"] * 4, ""],
     ]
 
 
@@ -19,9 +19,11 @@ def test_the_page_holds_every_ratio() -> None:
     meta_tools = [f"{tool}, {n}" for tool in ("call_tool", "search_tools") for n in ("1 server", "93 servers")]
     ways = ("HTTP to stdio", "HTTP to HTTP", *meta_tools)
     # Written since there are such rows.
-    anew = {(f"search_tools anew, {n}", in_flight) for n in ("1 server", "93 servers") for in_flight in ("1", "16")}
+    later = ("search_tools anew", "call_tool, spelled", "direct", "/v1", "a key and limits", "flow rules")
+    servers = ("1 server", "93 servers")
+    anew = {(f"{way}, {n}", in_flight) for way in later for n in servers for in_flight in ("1", "16")}
     assert {place[:2] for place in told} - anew == {(way, in_flight) for way in ways for in_flight in ("1", "16")}
-    assert {place[2] for place in told} == set(RATIOS)
+    assert {place[2] for place in told} >= set(RATIOS) - {"CPU of direct"}
 
 
 def test_what_is_written_is_read_again() -> None:
@@ -32,6 +34,16 @@ def test_what_is_written_is_read_again() -> None:
     assert page.startswith("# Before\n")
     assert page.endswith("\n# After\n")
     assert page.count("Taken on") == 1
+
+
+def test_a_ratio_to_the_direct_call_is_one_of_them() -> None:
+    over_v1 = [["/v1, 1 server", "1", "aggregator", "v1", "1", "1-1", "1", "1", "1", *["2.000"] * 4, "1.250"]]
+    told = of_rows(HEADS, over_v1)
+    assert told["/v1, 1 server", "1", "CPU of direct"] == 1.25
+    worse = [[*over_v1[0][:-1], "1.500"]]
+    assert list(fallen(told, of_rows(HEADS, worse))) == [
+        "/v1, 1 server, 1 in flight: CPU of direct was 1.250 and is 1.500"
+    ]
 
 
 def test_a_ratio_may_be_worse_by_a_tenth() -> None:
