@@ -115,3 +115,14 @@ def is_bare_answer(message: Any) -> bool:
         return False
     said = {name for name, value in message.items() if value is not None or name in _ANSWER_MEMBERS}
     return ("result" in said or "error" in said) and said <= _ANSWER_MEMBERS
+
+
+def is_unnamed_answer(message: Any) -> bool:
+    """Return True for an answer in JSON-RPC 2.0 that lacks the member `id`."""
+    return (
+        isinstance(message, dict)
+        and message.get("jsonrpc") == "2.0"
+        and "id" not in message
+        and "method" not in message
+        and ("result" in message or "error" in message)
+    )

@@ -216,6 +216,10 @@ class Peer:
         """Return True if a message with this id would answer one of our requests."""
         return self._waiting_for(request_id) is not None
 
+    def only_waiting(self) -> int | None:
+        """Return the id of the one request of ours that waits for its answer; None if none does, or several do."""
+        return next(iter(self._waiting)) if len(self._waiting) == 1 else None
+
     def fail(self, request_id: str | int, error: Exception) -> None:
         """Fail one waiting request of ours with an error."""
         sent = self._waiting_for(request_id)

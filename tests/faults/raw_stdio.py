@@ -21,6 +21,8 @@ TOOLS: dict[str, Tool] = {}
 ANSWERS: dict[str, Message] = {}
 ASKED: list[Message] = []
 LOCK = threading.Lock()
+# The encoding of what is written, if it is not UTF-8; the first piece begins with its mark.
+ENCODING: list[str] = []
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
 
 
@@ -34,6 +36,10 @@ def note(word: str) -> None:
 def write(data: bytes) -> None:
     """The whole of `data` on stdout, in one piece as far as other threads go."""
     with LOCK:
+        if ENCODING:
+            data = data.decode().encode(ENCODING[-1])
+            if len(ENCODING) == 1 and ENCODING[0] == "utf-16":
+                ENCODING.append("utf-16-le")
         while data:
             data = data[os.write(1, data) :]
 
@@ -217,6 +223,8 @@ def main(mode: str) -> None:
         sys.exit("fatal: the licence of this server has run out")
     elif mode == "crashes":
         sys.exit(7)
+    if mode.startswith("encoding="):
+        ENCODING.append(mode.partition("=")[2])
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve(mode)

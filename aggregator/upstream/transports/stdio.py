@@ -3,6 +3,7 @@
 Other output on stdout is tolerated, and logged.
 """
 
+import codecs
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,9 +20,10 @@ from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
-from aggregator.wire.mending import parts_of
+from aggregator.wire.mending import is_unnamed_answer, parts_of
 from aggregator.wire.message import is_answer
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
+from aggregator.wire.spread_message import SpreadMessage
 from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ _UNREAD_FACTOR: Final = 1.5
 # Bytes of other output in a row after which reading pauses, so that a flood cannot take the event loop.
 NOISE_LIMIT: Final = 64 * 1024
 NOISE_PAUSE: Final = 0.05
+# The first bytes of UTF-16: a mark, or a brace and its zero byte.
+_UTF16: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"{\0": "utf-16-le", b"\0{": "utf-16-be"}
 # No message is shorter than `{"id":1,"result":{}}`.
 _SHORTEST: Final = 20
 
@@ -49,6 +53,13 @@ class StdioConnection(DuplexConnection, LineReader):
         self._noise = 0
         self._rate_limit = InboundRateLimit()
         self._pause = 0.0
+        self._spread = SpreadMessage(self._limit)
+        # What decodes the output of a server that writes UTF-16; its first bytes show whether it does.
+        self._utf16: codecs.IncrementalDecoder | None = None
+        self._first = b""
+        self._undecided = True
+        # The id of the last request that was sent, and that of the first request after our last other message.
+        self._last_sent = self._after_notice = 0
 
     def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
@@ -59,8 +70,13 @@ class StdioConnection(DuplexConnection, LineReader):
     def take(self, data: bytes) -> None:
         """Take bytes of the stdout of the child, cut anywhere."""
         self._pause = 0.0
-        if not self._size and b"{" not in data and b"[" not in data:
-            self._on_noise(data)
+        if self._undecided:
+            data = self._decided(data)
+        if self._utf16 is not None:
+            data = self._utf16.decode(data).encode()
+        if not self._size and b"{" not in data and b"[" not in data and not self._spread.is_open:
+            if data:
+                self._on_noise(data)
         else:
             if self._size > self._limit:
                 self._charge(len(data))
@@ -73,7 +89,7 @@ class StdioConnection(DuplexConnection, LineReader):
         if not plain and line.isspace():
             return
         if len(line) < _SHORTEST:
-            self._on_noise(line)
+            self._take_part(line)
             return
         message: Any = None
         odd = False
@@ -99,14 +115,84 @@ class StdioConnection(DuplexConnection, LineReader):
             self._noise = 0
             if not is_answer(message) or not self.peer.waits_for(message.get("id")):
                 self._charge(len(line))
+            self._spread.drop()
             self.peer.feed(message, len(line))
-        elif (b'"id"' in line or b'"jsonrpc"' in line) and self.take_odd(
-            line, self._server, None if odd else parts_of(message)
+        elif self._take_unnamed(message):
+            self._charge(len(line))
+        elif (
+            # An indented line of a message that is being written is data, whatever stands in it.
+            not (odd and self._spread.is_open and line[:1].isspace())
+            and (b'"id"' in line or b'"jsonrpc"' in line)
+            and self.take_odd(line, self._server, None if odd else parts_of(message))
         ):
             self._noise = 0
             self._charge(len(line))
         else:
+            self._take_part(line)
+
+    def _take_part(self, line: bytes) -> None:
+        """Take a line that is no message, but may be one of the lines of one."""
+        whole = self._spread.take(line)
+        if whole is not None and self._take_spread(whole):
+            self._noise = 0
+        elif not self._spread.is_open:
             self._on_noise(line)
+            return
+        self._charge(len(line))
+
+    def _take_spread(self, text: bytes) -> bool:
+        """Take a message that was written over several lines; return False if it is none, or answers nothing."""
+        parts: list[Any] | None = None
+        try:
+            parts = parts_of(decode_received(text, self._server, self._most_values))
+        except TooManyValues:
+            request_id = answered_by(text[:WINDOW], text[-WINDOW:])
+            if request_id is not None:
+                self.peer.fail(request_id, self._too_many)
+            return request_id is not None
+        except ValueError:
+            pass  # said by `take_odd`, if it is an answer
+        taken = self.take_odd(text, self._server, parts) or any(map(self._take_unnamed, parts or ()))
+        if taken:
+            self._on_fault("messages over several lines")
+        return taken
+
+    def _take_unnamed(self, message: Any) -> bool:
+        """Take an answer without an id: it answers nothing, and ends the one request under way that it must be for.
+
+        It may also be for a message of ours that has no answer, such as a notification. That is ruled out once a
+        request which was sent after the last of these has ended: servers answer in order, or with ids.
+        """
+        if not is_unnamed_answer(message):
+            return False
+        self._on_fault("answers without an id")
+        waiting = self.peer.only_waiting()
+        if waiting is None:
+            return True
+        sent_after = self._last_sent - self._after_notice + 1
+        if sent_after > (waiting >= self._after_notice):
+            self.peer.fail(
+                waiting,
+                UpstreamBadAnswer(
+                    self._server,
+                    f"{self._server} sent an answer without an id while this was its only request, and so nothing says "
+                    "what it answers. It was not used.",
+                ),
+            )
+        return True
+
+    def _decided(self, data: bytes) -> bytes:
+        """Return the bytes to read, once the first ones show in which encoding they are."""
+        data = self._first + data
+        if len(data) < 2:
+            self._first = data
+            return b""
+        self._undecided, self._first = False, b""
+        name = next((name for begins, name in _UTF16.items() if data.startswith(begins)), None)
+        if name is not None:
+            self._utf16 = codecs.getincrementaldecoder(name)(errors="replace")
+            self._on_fault("UTF-16, where UTF-8 is expected")
+        return data
 
     def fail_line(self, head: bytes, tail: bytes, error: Exception) -> None:
         self.fail_odd(self._server, head, tail, error)
@@ -137,6 +223,10 @@ class StdioConnection(DuplexConnection, LineReader):
             self._pause = max(self._pause, pause, NOISE_PAUSE)
 
     def _send(self, data: bytes, request_id: int | None) -> None:
+        if request_id is None:
+            self._after_notice = self._last_sent + 1
+        else:
+            self._last_sent = request_id
         child = self.child
         if child is None:
             return
