@@ -99,6 +99,7 @@ FIVE_IRE: Final = HostProgram(
     notes=lambda entry: read_entry(_five_ire_reading(entry), _FIVE_IRE).notes,
     write=_five_ire_entry,
     speaks=("stdio", "http", "sse"),
+    # Its `clientInfo` has the name of the entry, not its own.
     limits=HostLimits(None, prefix="{}--"),
     plain_json=True,
     reload="Restart 5ire.",

@@ -99,7 +99,8 @@ KILO_CODE_LEGACY: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _KILO).notes,
     write=_roo_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits(None),
+    # src/services/mcp/McpHub.ts of github.com/Kilo-Org/kilocode, as it was on Roo Code.
+    limits=HostLimits("Kilo Code"),
     also=("kilo-legacy",),
     shell_path=True,
     reload="Kilo Code takes its file over when it is saved; else restart the editor.",
