@@ -127,6 +127,23 @@ def serve(
 
 
 @app.command()
+def stop(
+    config: Config = None,
+    pid: Annotated[
+        int | None, typer.Option("--pid", min=1, help="The process to end, if several serve.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="End every one of this user.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option(help="How long to wait for the end. Default: 60s.", show_default=False)
+    ] = None,
+) -> None:
+    """End a running `aggregator serve` as SIGTERM does. Exit 1 if it has not ended in time, 69 if none runs."""
+    from aggregator.cli.stop import run as run_stop
+
+    run(run_stop, config, pid, everything, timeout)
+
+
+@app.command()
 def stdio(
     config: Config = None,
     agent: Agent = None,

@@ -1,10 +1,11 @@
 """`aggregator serve`: serves hosts over Streamable HTTP, SSE and `/v1` until a signal comes."""
 
+import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from aggregator.cli.runtime.collector import spare_catalogs, spare_start
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.logs import is_json, name_worker
 from aggregator.cli.runtime.progress import show_start
+from aggregator.cli.runtime.running import announced, wait_asked
 from aggregator.cli.runtime.setup import FileReader, environment, load_to_serve, log_as, storage_url, with_log
 from aggregator.cli.runtime.signals import stop_on_signals
 from aggregator.config.load import Loaded
@@ -110,7 +112,7 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
     connect = connect_pages(app) if app.grants is not None else None
     web = WebServer(app.gateway, config, app.access, app.report, metrics.page, console, reports, connect)
     stopping = stop_on_signals(app.hurry.set, app.reload)
-    with _bound(http, worker) as bound:
+    with _bound(http, worker) as bound, ExitStack() as until_ended:
         address, port = bound.getsockname()[:2]
         scheme = "https" if tls is not None else "http"
         base = f"{scheme}://[{address}]:{port}" if ":" in address else f"{scheme}://{address}:{port}"
@@ -122,11 +124,14 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
             connect.listens = f"{scheme}://localhost:{port}" if address in _ANY_ADDRESS else base
         if console is not None:
             app.notices.served_at(f"{scheme}://localhost:{port}" if address in _ANY_ADDRESS else base)
+        if worker is None:
+            asked = until_ended.enter_context(announced(os.environ, loaded.path, base))
         spare_start()
         async with app.running(), _as_replica(app, config, web, reports, worker), Tasks("the serve command") as tasks:
             tasks.start(spare_catalogs(app.updates))
             if worker is None:
                 tasks.start(show_start(app, redactor))
+                tasks.start(_stop_if_asked(asked, stopping))
                 await serve_web(web, bound, stopping, app.drain, app.leave, tls)
                 return
             worker.report(SERVES)
@@ -136,6 +141,12 @@ async def _serve(loaded: Loaded, redactor: Redactor, read: ConfigReader, worker:
                 Acceptor(bound, WorkerLine(worker.table, worker.line), web.connection_admission), worker.handing_over
             )
             await serve_web(web, bound, stopping, app.drain, app.leave, tls, shared)
+
+
+async def _stop_if_asked(asked: Callable[[], bool], stopping: asyncio.Event) -> None:
+    await wait_asked(asked)
+    log.info("`aggregator stop` asks this process to end")
+    stopping.set()
 
 
 def _bound(http: HttpConfig, worker: InheritedWorker | None) -> socket.socket:

@@ -1,10 +1,14 @@
 """`aggregator serve --workers N`: starts the workers and keeps them running; loads no gateway itself."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from aggregator.cli.runtime.logs import start_logging
+from aggregator.cli.runtime.running import announced
+from aggregator.config.errors import ConfigError
+from aggregator.config.files.find import find_config
 from aggregator.domain.errors import OperatorError
 from aggregator.workers.cores import cores
 from aggregator.workers.supervisor import MOST, WorkerSupervisor
@@ -38,7 +42,16 @@ def run(
     def log_as(first: dict[str, Any]) -> None:
         start_logging(first["level"], first["json"], ())
 
-    return WorkerSupervisor(count, [*command, *(["--log-json"] if log_json else [])], log_as).run()
+    with announced(os.environ, _config(path), "") as asked:
+        return WorkerSupervisor(count, [*command, *(["--log-json"] if log_json else [])], log_as, asked=asked).run()
+
+
+def _config(path: Path | None) -> Path | None:
+    """Return the configuration file of the workers; None if they will find none, and say why."""
+    try:
+        return find_config(path, Path.cwd(), os.environ).path
+    except ConfigError:
+        return None
 
 
 def _words(name: str, value: str) -> tuple[str, ...]:

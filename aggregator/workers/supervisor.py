@@ -42,6 +42,10 @@ else:
     _SIGNALS: Final[tuple[signal.Signals, ...]] = ()
 
 
+def _never() -> bool:
+    return False
+
+
 class WorkerProcess:
     """A started worker; its replacement has the same `number`.
 
@@ -118,7 +122,8 @@ class WorkerProcess:
 class WorkerSupervisor:
     """The supervisor of `count` workers; each is this program, with `command` after `serve`.
 
-    `on_listening` is called with the first worker's message once it listens: how to log.
+    `on_listening` is called with the first worker's message once it listens: how to log. `asked` tells whether
+    `aggregator stop` asks for the end; it is called at each look until it does.
     """
 
     def __init__(
@@ -127,8 +132,10 @@ class WorkerSupervisor:
         command: Sequence[str],
         on_listening: Callable[[dict[str, Any]], None],
         hung_after: int = HUNG_AFTER,
+        asked: Callable[[], bool] = _never,
     ) -> None:
         self._count = count
+        self._asked = asked
         self._group = os.urandom(6).hex()
         self._command = command
         self._on_listening = on_listening
@@ -318,6 +325,10 @@ class WorkerSupervisor:
     def _look(self) -> None:
         if sys.platform == "win32":
             raise NotImplementedError
+        if self._asked():
+            self._asked = _never
+            log.info("`aggregator stop` asks this process to end")
+            self._end()
         self._start_due()
         for worker in self._workers:
             worker.look()

@@ -54,6 +54,17 @@ async def test_workers_share_the_connections_and_speak_for_all(tmp_path: Path) -
     assert told.code == 0, told
 
 
+async def test_stop_ends_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`aggregator stop` finds their supervisor, and the workers drain."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    async with workers(tmp_path) as running:
+        ended = await run("stop", "--config", str(tmp_path / "aggregator.json"))
+        assert (ended.code, f"process {running.process.pid} has ended." in ended.out) == (0, True), ended
+        assert await running.ended() == 0
+        assert "shutting down: 2 workers answer what they have begun" in running.log
+    assert os.listdir(tmp_path / "data/aggregator/running") == []
+
+
 async def test_a_worker_that_is_killed_takes_no_connection_and_no_count_with_it(tmp_path: Path) -> None:
     async with workers(tmp_path) as running:
         async with busy_hosts(running.url, 2) as hosts:

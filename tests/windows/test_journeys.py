@@ -104,6 +104,22 @@ async def test_serve(config: Path) -> None:
     await until(lambda: not is_alive(process.pid), "the program has ended")
 
 
+def test_stop(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`aggregator stop` needs no signal: the process that serves drains, and the exit codes are 0."""
+    for name in ("HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    with program("serve", "--config", str(config)) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"Streamable HTTP at" in line:
+                break
+        with program("stop", "--config", str(config)) as stop:
+            said, _ = stop.communicate(timeout=_BOUND)
+            assert (stop.returncode, b"has ended" in said) == (0, True), said
+        assert process.wait(_BOUND) == 0
+    assert list((tmp_path / "home/aggregator/running").iterdir()) == []
+
+
 def test_workers_are_refused(config: Path) -> None:
     """`--workers` says that it needs POSIX."""
     with program("serve", "--workers", "2", "--config", str(config)) as process:
