@@ -177,7 +177,7 @@ class InProcessHost:
             self._loop.call_soon_threadsafe(alive.set)
             if not alive.wait(_RESPONSE_TIME):
                 raise RuntimeError(
-                    "The tools' event loop is blocked: await `ainvoke`, or run what calls them with asyncio.to_thread."
+                    "The tools' event loop is blocked: await `ainvoke`, or call them in a thread by asyncio.to_thread."
                 )
         except RuntimeError:
             work.close()

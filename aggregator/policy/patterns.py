@@ -239,7 +239,7 @@ def _split(text: str) -> tuple[PatternKind, str]:
                 raise PatternError(f"Nothing follows {kind}:.", f"Write {kind}:* for all of them.")
             return kind, found["rest"]
     if found["kind"] == "tool":
-        raise PatternError("A pattern without a kind means tools.", f"Write it bare: {found['rest']}")
+        raise PatternError("A pattern without a kind means tools.", f"Write it without a kind: {found['rest']}")
     suggestion = nearest(found["kind"], _PREFIXES)
     fix = "The kinds are resource:, prompt:, skill: and server:."
     if suggestion:
@@ -267,7 +267,8 @@ def canonical_spelling(glob: str) -> str | None:
 def _check_server(glob: str) -> None:
     if "." in glob:
         raise PatternError(
-            "server: takes the name of a server, which has no dot.", f"For tools of it write the pattern bare: {glob}"
+            "server: takes the name of a server, which has no dot.",
+            f"For its tools, write the pattern without `server:`: {glob}",
         )
     _refuse_foreign(_SET.sub("", glob).replace("*", "").replace("?", ""))
 

@@ -12,7 +12,7 @@ from aggregator.domain.errors import OperatorError
 )
 def test_a_mistyped_scheme_is_no_program(word: str, meant: str) -> None:
     """F8: it is named, with what may be meant, and without what may be a secret."""
-    with pytest.raises(OperatorError, match="is no scheme of a server's address") as refused:
+    with pytest.raises(OperatorError, match="cannot begin a server's address") as refused:
         read_words(["docs", word], None)
     assert f"Did you mean {meant}" in str(refused.value)
     assert "canary" not in str(refused.value)

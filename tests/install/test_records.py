@@ -71,7 +71,7 @@ def test_no_record_shows_what_it_holds(tmp_path: Path) -> None:
 def test_a_file_that_is_no_record(tmp_path: Path, content: str) -> None:
     path = tmp_path / "000001-cursor-0011aabb.json"
     path.write_text(content)
-    with pytest.raises(OperatorError, match="no whole record") as caught:
+    with pytest.raises(OperatorError, match="an incomplete record") as caught:
         InstallRecords(tmp_path).all()
     assert str(path) in str(caught.value)
 

@@ -163,12 +163,12 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "a kind that is not needed": (
         AGENT + "    deny: [tool:t.x]\n",
-        "error: policies/1.yaml:3: agents.a.deny[0]: A pattern without a kind means tools. Write it bare: t.x",
+        "error: policies/1.yaml:3: agents.a.deny[0]: A pattern without a kind means tools. Write it without a kind: t.x",
     ),
     "a server with a dot": (
         AGENT + "    deny: [server:t.x]\n",
-        "error: policies/1.yaml:3: agents.a.deny[0]: server: takes the name of a server, which has no dot. For tools "
-        "of it write the pattern bare: t.x",
+        "error: policies/1.yaml:3: agents.a.deny[0]: server: takes the name of a server, which has no dot. For its "
+        "tools, write the pattern without `server:`: t.x",
     ),
     "a look-alike": (
         AGENT + "    deny: [ɡithub.*]\n",

@@ -154,7 +154,7 @@ def refuse_public(host: str) -> None:
     """
     if not is_loopback(host):
         raise OperatorError(
-            f"Refusing to listen on {host}: nobody who connects would have to say who they are. "
+            f"Refusing to listen on {host}: no host would have to authenticate. "
             "Make a key first (`aggregator keys new AGENT`), or listen on 127.0.0.1, the default."
         )
 

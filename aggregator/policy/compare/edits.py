@@ -43,7 +43,7 @@ def edited(folder: Path, sources: Iterable[PolicySource], edit: PolicyEdit) -> t
     """
     if _NAME.fullmatch(edit.name) is None:
         raise OperatorError(
-            f"{edit.name[:100]!a} cannot be a policy file: a name such as shop.yaml, without a folder, is needed."
+            f"{edit.name[:100]!a} cannot be a policy file. Use a name such as shop.yaml, without a folder."
         )
     known = list(sources)
     others = [source for source in known if Path(source.file).name != edit.name]

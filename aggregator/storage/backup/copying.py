@@ -172,6 +172,6 @@ async def _finish(filling: _Filling, key: ChainKey | None, *, has_audit: bool, u
         first = verdict.faults[0]
         raise BackupError(
             f"The audit log in it is NOT whole: row {first.seq}: {first.what} ({verdict.fault_count} faults.) "
-            "--unproven takes it as it is. Nothing was changed."
+            "--unproven restores it unverified. Nothing was changed."
         )
     return verdict

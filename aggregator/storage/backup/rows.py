@@ -48,7 +48,7 @@ class RowFormat:
             fault = "a text that is not UTF-8"
         raise BackupError(
             f"The row {self._named(row)} of the table {self.table.name} holds {fault}, which no version of aggregator "
-            "writes: another program changed the database. Mend the row, or copy the database with its own tools."
+            "writes: another program changed the database. Repair the row, or copy the database with its own tools."
         )
 
     def rows(self, lines: Iterable[bytes], *, nul: bool) -> Iterator[Row]:

@@ -74,7 +74,7 @@ class FilledDatabase:
                 raise
             raise BackupError(
                 f"The database does not take a row of the table {table.name} ({type(error.orig).__name__}): "
-                "the backup does not fit the tables it says it is of. Use another one."
+                "the backup does not fit the tables of its own version. Use another backup."
             ) from error
 
     async def finish(self) -> None:

@@ -161,7 +161,7 @@ class InstallRecords:
             raise OperatorError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise OperatorError(
-                f"{path} is no whole record of an install. Remove it, and our entry from the host's file by hand."
+                f"{path} is an incomplete record of an install. Remove it, and our entry from the host's file by hand."
             ) from None
 
 

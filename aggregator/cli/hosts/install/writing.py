@@ -44,8 +44,8 @@ def write_changes(records: InstallRecords, record: InstallRecord, contents: Iter
             restore(written)
         except OperatorError as second:
             raise OperatorError(
-                f"{error} What was written before that could not be restored: {second} Servers that were to be moved "
-                f"are in both files now: run `aggregator install {record.host} --undo`."
+                f"{error} The files written before could not be restored: {second} Servers to be moved are now in both "
+                f"files: run `aggregator install {record.host} --undo`."
             ) from None
         records.remove(kept)
         for change in written:

@@ -130,7 +130,7 @@ def _check_scheme(word: str) -> None:
     if separator and not _ADDRESS.match(word):
         meant = "https" if scheme.lower().endswith("s") else "http"
         raise OperatorError(
-            f"{scheme[:20]!r} is no scheme of a server's address: it begins with http:// or https://. "
+            f"{scheme[:20]!r} cannot begin a server's address, which begins with http:// or https://. "
             f"Did you mean {meant}://{after.partition('?')[0][:80]}?"
         )
 
