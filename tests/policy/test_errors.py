@@ -163,7 +163,8 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "a kind that is not needed": (
         AGENT + "    deny: [tool:t.x]\n",
-        "error: policies/1.yaml:3: agents.a.deny[0]: A pattern without a kind means tools. Write it without a kind: t.x",
+        "error: policies/1.yaml:3: agents.a.deny[0]: A pattern without a kind means tools. Write it without a kind: "
+        "t.x",
     ),
     "a server with a dot": (
         AGENT + "    deny: [server:t.x]\n",
