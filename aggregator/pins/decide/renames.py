@@ -31,6 +31,10 @@ _NEAR: Final = 0.45
 _NEAR_AND_NAMED: Final = 0.15
 # Features without which a body says too little: many tools have nothing but a name.
 _TELLING: Final = 4
+# New items of one list beyond which only names and equal bodies are compared, and items that are gone of which more
+# is; other items that are read for how rare words are. A rename only words what waits.
+_CLOSELY: Final = 200
+_COUNTED: Final = 1_000
 # Characters of a definition beyond which only equal bodies are found.
 _LARGEST: Final = 96 * 1024
 # Characters of one text that are read.
@@ -52,28 +56,34 @@ class RenameSearch:
         self._led_to: dict[str, list[PinnedItem]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._listed: set[ItemKey] = set()
+        self._closely = True
         # Items that are not listed any more, by kind and letters of the name, and by kind and words of it.
         self._by_letters: dict[tuple[PinKind, str], list[PinnedItem]] = defaultdict(list)
         self._by_words: dict[tuple[PinKind, tuple[str, ...]], list[PinnedItem]] = defaultdict(list)
 
     def prepare(self, pins: Iterable[PinnedItem], listed: set[ItemKey], new: Sequence[PinnedItem]) -> Steps[None]:
         """Take the pins and the new items of a server, one in a step."""
-        self._listed = listed
-        for pin in pins:
+        self._listed, self._closely = listed, len(new) <= _CLOSELY
+        gone = 0
+        for number, pin in enumerate(pins):
             yield
             value = _read(pin.definition)
             self._bodies[pin.kind, _body(pin.kind, value)].append(pin)
+            if pin.key not in listed:
+                gone += 1
+                self._by_letters[pin.kind, _letters(pin.name)].append(pin)
+            if not self._closely or (number >= _COUNTED and (pin.key in listed or gone > _CLOSELY)):
+                continue
             features = self._features[pin.key] = _features(pin, value)
             self._counts.update(features)
             if pin.key not in listed:
-                self._by_letters[pin.kind, _letters(pin.name)].append(pin)
                 for words in _shortened(pin.name):
                     self._by_words[pin.kind, words].append(pin)
                 for feature in features:
                     led_to = self._led_to[feature]
                     if len(led_to) < _LED_TO:
                         led_to.append(pin)
-        for item in new:
+        for item in new if self._closely else ():
             yield
             self._counts.update(_features(item, _read(item.definition)))
 
@@ -95,6 +105,8 @@ class RenameSearch:
         if equal:
             # What several tools say beside each other tells nothing of one more.
             return equal[0] if len(equal) == 1 else None
+        if not self._closely:
+            return None
         return self._nearest(item, features) or self._named(item, features)
 
     def _named(self, item: PinnedItem, features: Features) -> PinnedItem | None:
