@@ -14,8 +14,6 @@ log = logging.getLogger(__name__)
 
 # Seconds between two reviews; together with `identity.keyring.REFRESH_EVERY` that stays well below a second.
 REVIEW_EVERY: Final = 0.25
-# Frontends that authenticate by key, by token or by source address. On stdio, starting the process is the permission.
-REVIEWED_FRONTENDS: Final = frozenset({"http", "sse", "v1"})
 
 # Agent, key, and the facts of a token by their identity: they live as long as the work that is indexed with them.
 Caller = tuple[str, str | None, int]

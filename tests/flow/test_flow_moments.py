@@ -2,6 +2,7 @@
 waits with a question. The database is one in memory, and the clock is moved by hand.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from aggregator.gateway.host import Host
 from aggregator.storage.errors import StorageBusy, StorageError
 from tests.flow.flow_harness import MovedClock, policies
 from tests.policy.build import book
+from tests.polling import until
 
 NOW: Final = 1_800_000_000.0
 DECAY: Final = 1_800.0
@@ -404,6 +406,19 @@ async def test_what_another_process_decides_by(key: ScopeKey, shared: bool, stor
     if stored:
         labels.away = True
         assert not await here.bring(key, "private")
+
+
+async def test_a_label_of_a_message_is_written_without_waiting_for_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A message may reach its host as soon as its labels are committed, so they are written when they come."""
+    monkeypatch.setattr("aggregator.flow.gateway.states.LOOK_EVERY", 3_600.0)
+    here = Process(MemoryLabels(), shared=True)
+    going = asyncio.create_task(here.states.run())
+    for tool, label in (("web.fetch", "untrusted"), ("crm.get", "private")):
+        here.states.bring_at_once(KEY, {label}, tool, "t", DECAY)
+        await until(lambda: here.states.may_say(KEY))
+    going.cancel()
 
 
 async def test_a_clear_that_comes_while_a_scope_is_read() -> None:

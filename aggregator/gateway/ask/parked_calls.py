@@ -14,7 +14,7 @@ from aggregator.domain.errors import INVALID_REQUEST, RpcError
 from aggregator.gateway.ask.questions import answered
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
-from aggregator.gateway.revocation import REVIEWED_FRONTENDS, RevocableTask, RevocableTasks
+from aggregator.gateway.revocation import RevocableTask, RevocableTasks
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,9 @@ AT_MOST: Final = 512
 OF_ONE_AGENT: Final = 32
 # Seconds to wait for more questions after the first: those that a server asks at once reach the host at once.
 TOGETHER: Final = 0.02
+# Frontends that authenticate by key, by token or by source address. On stdio, starting the process is the permission;
+# over /v1 no server can ask.
+_REVIEWED: Final = frozenset({"http", "sse"})
 
 
 class ParkableWork(Protocol):
@@ -177,7 +180,7 @@ class ParkedCalls:
     def keep(self, parked: ParkedCall) -> None:
         if parked.id not in self._kept:
             host = parked.caller.host
-            reviewed = host.frontend in REVIEWED_FRONTENDS
+            reviewed = host.frontend in _REVIEWED
             going = self._revocable.add(host.principal, parked.shut_out) if reviewed else None
             self._kept[parked.id] = parked, going
 
