@@ -77,7 +77,6 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".",),
     ),
     "frontends.console": (("entry",), ("console",), ("pages",), ("calls",), (".",), ("parts", "view")),
-    "frontends.console.pages": (("every_page",), (".", "policy_pages")),
     "app": (
         ("build", "console"),
         ("accounts",),

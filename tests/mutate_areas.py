@@ -28,7 +28,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "adapters": _area("adapters", "adapters"),
     "app": _area("app", "operating observability doctor access accounts replicas faults"),
     "audit": _area("audit storage/audit cli/audit app/audit_events.py", "audit observability telemetry"),
-    "backup": _area("storage/backup storage/retention app/retention.py cli/store", "backup audit storage"),
+    "backup": _area("storage/backup storage/retention.py app/retention.py cli/store", "backup audit storage"),
     "calls": _area("gateway/calls gateway/recording gateway/call_log.py", "direct passthrough access failover faults"),
     "catalog": _area(
         "catalog app/catalog_sync.py app/catalog_updates.py", "search intent levels meta unit supervision"
@@ -37,7 +37,8 @@ AREAS: Final[Mapping[str, Area]] = {
     "code": _area("code", "code kept_results"),
     "config": _area("config app/reload cli/trust.py", "config first_steps unit operating secrets access identity"),
     "console": _area(
-        "frontends/console gateway/browse gateway/playground app/console.py cli/console.py storage/console_sessions.py",
+        "frontends/console gateway/browse.py gateway/playground app/console.py cli/console.py "
+        "storage/console_sessions.py",
         "console",
     ),
     "dialects": _area("dialects", "dialects v1"),
@@ -49,7 +50,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "frontends": _area("frontends", "unit bounds end_to_end direct faults passthrough deploy"),
     "gateway": _area("gateway", "features server_requests access passthrough meta observability faults"),
     "intent": _area("intent", "intent levels"),
-    "hosts": _area("hosts cli/hosts storage/hosts app/host_cleanup.py", "hosts install real_hosts"),
+    "hosts": _area("hosts cli/hosts storage/hosts.py app/host_cleanup.py", "hosts install real_hosts"),
     "identity": _area(
         "identity gateway/access.py gateway/revocation.py gateway/constant_time.py storage/keys.py cli/keys.py "
         "app/key_sync.py",

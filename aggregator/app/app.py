@@ -24,10 +24,10 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
-from aggregator.gateway.browse.tools import ToolBrowser
+from aggregator.gateway.browse import ToolBrowser
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
-from aggregator.notify.app.events import NoticeEvents
+from aggregator.notify.app import NoticeEvents
 from aggregator.pins.app.sync import PinSync
 from aggregator.policy.live import LivePolicies
 from aggregator.replicas.group.replication import Replication

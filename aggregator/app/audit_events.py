@@ -14,7 +14,7 @@ from aggregator.catalog.difference import ToolChanges as OtherTools
 from aggregator.config.difference import ConfigChanges
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.identity.identify import Refused, RequestFacts
-from aggregator.notify.app.events import NoticeEvents
+from aggregator.notify.app import NoticeEvents
 from aggregator.policy.live import LivePolicies, Reloaded
 from aggregator.storage.records import Approval
 from aggregator.upstream.upstream import Upstream

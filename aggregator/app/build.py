@@ -19,7 +19,7 @@ from aggregator.app.catalog_sync import CatalogSync
 from aggregator.app.features import FEATURES, Feature, left_out, refuse_missing
 from aggregator.app.hook_parts import HookParts
 from aggregator.app.key_sync import KeySync
-from aggregator.app.parts.lists import Lists, build_lists
+from aggregator.app.parts import Lists, build_lists
 from aggregator.app.policies import read_policies, trusted_servers
 from aggregator.app.reload.config_reload import ConfigReload, ConfigSource
 from aggregator.app.reload.group_facts import POLICIES, GroupFacts
@@ -36,7 +36,7 @@ from aggregator.domain.bounds.kept_work import KeptWork
 from aggregator.gateway.access import Access
 from aggregator.gateway.admission import admission_of
 from aggregator.gateway.ask.approval import ApprovalStep
-from aggregator.gateway.browse.tools import ToolBrowser
+from aggregator.gateway.browse import ToolBrowser
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct import DirectCalls
@@ -61,7 +61,7 @@ from aggregator.gateway.reads.resources import Resources
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.views import Views
-from aggregator.notify.app.events import NoticeEvents
+from aggregator.notify.app import NoticeEvents
 from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.gateway.book import PinBook

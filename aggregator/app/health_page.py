@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aggregator.config.settings import HttpConfig, TlsConfig
-from aggregator.frontends.tls.server_tls import client_context
+from aggregator.frontends.tls import client_context
 
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 64 * 2**20

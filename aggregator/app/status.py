@@ -17,7 +17,7 @@ from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.gateway.views.finder import Finder
-from aggregator.notify.app.events import NoticeEvents
+from aggregator.notify.app import NoticeEvents
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.gateway.book import PinBook
 from aggregator.policy.live import LivePolicies

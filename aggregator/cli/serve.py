@@ -33,7 +33,7 @@ from aggregator.frontends.acceptor import Acceptor, SharedSocket, WorkerLine
 from aggregator.frontends.console.entry import Console
 from aggregator.frontends.console.parts import CONSOLE_PATH
 from aggregator.frontends.server import SSE_PATH, WebServer, listening_socket, serve_web
-from aggregator.frontends.tls.server_tls import ServerTls
+from aggregator.frontends.tls import ServerTls
 from aggregator.frontends.v1.routes import V1_PATH
 from aggregator.frontends.web.address_wishes import COMPATIBLE_PATH
 from aggregator.frontends.web.host_guard import refuse_public

@@ -22,7 +22,7 @@ from aggregator.frontends.forwarded import ForwardedRequests
 from aggregator.frontends.http_server import Listener
 from aggregator.frontends.protected_resources import ProtectedResources
 from aggregator.frontends.stdio import DrainRequests
-from aggregator.frontends.tls.server_tls import ServerTls
+from aggregator.frontends.tls import ServerTls
 from aggregator.frontends.v1.routes import ROUTES, V1_CALLS_PATH, V1_PATH, V1Frontend, failure, refusal
 from aggregator.frontends.web.address_wishes import take_out_wishes
 from aggregator.frontends.web.answer import Answer

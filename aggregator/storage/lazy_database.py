@@ -12,7 +12,7 @@ from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from aggregator.flow.storage import FlowLabels
-    from aggregator.results.storage.rows import KeptResults
+    from aggregator.results.storage import KeptResults
     from aggregator.storage.approvals import Approvals
     from aggregator.storage.audit.log import AuditRows
     from aggregator.storage.catalogs import Catalogs

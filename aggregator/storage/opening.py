@@ -13,7 +13,7 @@ from aggregator.accounts.storage.vault import Vault
 from aggregator.flow.storage import FlowLabels
 from aggregator.pins.storage import Pins
 from aggregator.replicas.storage import ChangeLog, LeaseRows, LimitUsage, ReplicaRows, SharedKeys
-from aggregator.results.storage.rows import KeptResults
+from aggregator.results.storage import KeptResults
 from aggregator.storage.approvals import Approvals
 from aggregator.storage.audit.chain import ChainKey
 from aggregator.storage.audit.log import AuditRows
@@ -28,10 +28,10 @@ from aggregator.storage.engine.lockfile import locked
 from aggregator.storage.engine.postgres import SCHEMA
 from aggregator.storage.engine.stamp import STAMP, refuse_unusable
 from aggregator.storage.errors import StorageDamaged, StorageError
-from aggregator.storage.hosts.sessions import HostSessions, UsedStates
+from aggregator.storage.hosts import HostSessions, UsedStates
 from aggregator.storage.keys import ApiKeys
 from aggregator.storage.locate import SQLITE, full_url, sqlite_path
-from aggregator.storage.retention.prune import RetentionRules, prune
+from aggregator.storage.retention import RetentionRules, prune
 from aggregator.storage.tables import REVISION, metadata
 from aggregator.storage.tool_vectors import ToolVectors
 from aggregator.tool_reports.storage import ToolReports

@@ -13,6 +13,7 @@ from aggregator.audit.rows import row
 from aggregator.config.settings import AuditConfig
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
+from aggregator.storage import retention as pruning
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import verify
@@ -20,8 +21,7 @@ from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.opening import Database
-from aggregator.storage.retention import prune as pruning
-from aggregator.storage.retention.prune import RetentionRules, prune, would_prune
+from aggregator.storage.retention import RetentionRules, prune, would_prune
 from aggregator.storage.tables import changes
 from tests.audit.logs import AT, NOTHING, make_call
 from tests.backup.databases import add_rows, content, url_of

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from aggregator.app.console import console_parts
-from aggregator.frontends.console.pages.policy_pages.policies import PoliciesPage
+from aggregator.frontends.console.pages.policies import PoliciesPage
 from aggregator.identity.keys import new_key, policy_line
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit.rule_counts import RefusalCount

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from aggregator.config.settings import TlsConfig
 from aggregator.frontends.acceptor import Acceptor, WorkerLine
 from aggregator.frontends.http_server import Listener
-from aggregator.frontends.tls.server_tls import server_context
+from aggregator.frontends.tls import server_context
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.workers.table import WorkerTable, make_table_file
 from tests.deploy.authority import Authority

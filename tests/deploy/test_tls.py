@@ -13,7 +13,7 @@ import pytest
 from aggregator.config.load import load, must_start
 from aggregator.config.settings import TlsConfig
 from aggregator.domain.errors import OperatorError
-from aggregator.frontends.tls.server_tls import facts_of, server_context
+from aggregator.frontends.tls import facts_of, server_context
 from tests.console.console_harness import FORM
 from tests.deploy.authority import Authority
 from tests.end_to_end.programs import run, serving

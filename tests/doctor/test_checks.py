@@ -22,7 +22,7 @@ from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.problems import Problem
-from aggregator.frontends.tls.server_tls import CertificateFacts
+from aggregator.frontends.tls import CertificateFacts
 from aggregator.hosts.every_host import HOSTS, limits_of
 from aggregator.hosts.model import Machine
 from tests.doctor.test_seeds import SEEDS

@@ -14,7 +14,7 @@ from aggregator.results.gateway.handles import URI_HEAD
 from aggregator.results.gateway.keeper import GONE
 from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.read import read_page
-from aggregator.results.storage.rows import KeptResults
+from aggregator.results.storage import KeptResults
 from aggregator.storage.errors import StorageFull
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.kept_results.conftest import CANARY, LONG, OpenLarge, handle_of, text_block

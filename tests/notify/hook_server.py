@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from aggregator.notify.app.events import NoticePrograms
+from aggregator.notify.app import NoticePrograms
 from aggregator.notify.config import ReceiverConfig
 from aggregator.notify.send.notice import NoticeWriter
 from aggregator.notify.send.notifier import Notifier

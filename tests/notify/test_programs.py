@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.notify.app.events import NoticePrograms
+from aggregator.notify.app import NoticePrograms
 from aggregator.notify.config import ReceiverConfig
 from aggregator.notify.send.delivery import DeliveryAnswer
 from aggregator.notify.send.formats import message

@@ -12,7 +12,7 @@ from aggregator.gateway.access import Access
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.views.finder import check_search
 from aggregator.gateway.views.views import Views
-from aggregator.notify.app.events import NoticeEvents
+from aggregator.notify.app import NoticeEvents
 from aggregator.pins.app.sync import PinSync
 from aggregator.upstream.server_actions import ActionRefused
 from aggregator.upstream.supervisor import Supervisor

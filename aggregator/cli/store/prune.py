@@ -12,8 +12,8 @@ from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.past_times import past
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import default_url, full_url, sqlite_path
-from aggregator.storage.retention.prune import Removed, RetentionRules, would_prune
-from aggregator.storage.retention.prune import prune as prune_rows
+from aggregator.storage.retention import Removed, RetentionRules, would_prune
+from aggregator.storage.retention import prune as prune_rows
 
 if TYPE_CHECKING:
     from aggregator.cli.runtime.setup import DatabaseSettings

@@ -10,7 +10,7 @@ from aggregator.config.model import Config
 from aggregator.config.settings import TlsConfig
 from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.uris.addresses import is_loopback
-from aggregator.frontends.tls.server_tls import CertificateFacts
+from aggregator.frontends.tls import CertificateFacts
 
 
 @dataclass(frozen=True, slots=True)

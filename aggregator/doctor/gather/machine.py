@@ -20,7 +20,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
-from aggregator.frontends.tls.server_tls import CertificateFacts, facts_of, server_context
+from aggregator.frontends.tls import CertificateFacts, facts_of, server_context
 from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
 

@@ -14,7 +14,7 @@ from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.frontends.web.status_pages import StatusReport
 from aggregator.gateway.access import Access
 from aggregator.gateway.ask.answer_watch import AnswerWatch
-from aggregator.gateway.browse.tools import ToolBrowser
+from aggregator.gateway.browse import ToolBrowser
 from aggregator.gateway.calls.running_calls import RunningCalls
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.pins.decide.values import PinKind

@@ -10,7 +10,7 @@ from aggregator.catalog.search.explain import HitReasons
 from aggregator.domain.principal import Principal
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest
-from aggregator.gateway.browse.tools import LEVELS, Level
+from aggregator.gateway.browse import LEVELS, Level
 from aggregator.gateway.views.views import View
 
 # Rows of one page.

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from aggregator.frontends.http_server import absolute_host
 from aggregator.frontends.spare_answers import TOO_LARGE, TOO_SLOW
-from aggregator.frontends.tls.server_tls import lacks_certificate
+from aggregator.frontends.tls import lacks_certificate
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory

@@ -12,7 +12,7 @@ from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.domain.errors import OperatorError
-from aggregator.notify.app.events import CONSOLE_PATH, NoticePrograms
+from aggregator.notify.app import CONSOLE_PATH, NoticePrograms
 from aggregator.notify.config import ReceiverConfig
 from aggregator.notify.send.delivery import DeliveryAnswer, RunProgram, delivery_to
 from aggregator.notify.send.notice import NoticeWriter

@@ -23,7 +23,7 @@ from aggregator.storage.errors import StorageError
 from aggregator.wire.codec import encode
 
 if TYPE_CHECKING:
-    from aggregator.results.storage.rows import KeptResults
+    from aggregator.results.storage import KeptResults
 
 log = logging.getLogger(__name__)
 

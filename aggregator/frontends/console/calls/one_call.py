@@ -13,7 +13,7 @@ from aggregator.frontends.console.calls.timeline import CallContext, timeline
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import call_line, link
 from aggregator.frontends.console.values import shown_arguments_of, shown_value
-from aggregator.gateway.browse.tools import HeldTool
+from aggregator.gateway.browse import HeldTool
 from aggregator.policy.explain import explain
 from aggregator.storage.audit.query import with_term
 from aggregator.storage.errors import NoSuchRow

@@ -10,8 +10,8 @@ from aggregator.frontends.console.pages.calls import CallsPage
 from aggregator.frontends.console.pages.events import EventsPage
 from aggregator.frontends.console.pages.health import HealthPage
 from aggregator.frontends.console.pages.overview import OverviewPage
-from aggregator.frontends.console.pages.policy_pages.policies import PoliciesPage
-from aggregator.frontends.console.pages.policy_pages.policy_edit import PolicyEditPage
+from aggregator.frontends.console.pages.policies import PoliciesPage
+from aggregator.frontends.console.pages.policy_edit import PolicyEditPage
 from aggregator.frontends.console.pages.servers import ServersPage
 from aggregator.frontends.console.pages.tool import ToolPage
 from aggregator.frontends.console.pages.tools import ToolsPage

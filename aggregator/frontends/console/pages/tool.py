@@ -40,7 +40,7 @@ from aggregator.frontends.console.view import (
     PageView,
     SignedIn,
 )
-from aggregator.gateway.browse.tools import LEVELS, HeldTool, MayCall
+from aggregator.gateway.browse import LEVELS, HeldTool, MayCall
 from aggregator.gateway.views.views import View as AgentView
 from aggregator.pins.console.data import item_data
 from aggregator.storage.records import VersionSeen

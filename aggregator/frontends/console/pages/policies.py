@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
-from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyTexts
+from aggregator.frontends.console.pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import pin_link
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere, PageRoute, PageView

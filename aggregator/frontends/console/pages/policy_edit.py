@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
-from aggregator.frontends.console.pages.policy_pages.policies import problem_data
-from aggregator.frontends.console.pages.policy_pages.policy_texts import PolicyTexts, visible
+from aggregator.frontends.console.pages.policies import problem_data
+from aggregator.frontends.console.pages.policy_texts import PolicyTexts, visible
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest, PageRoute, PageView
 from aggregator.policy.compare.diff import ChangeGroup, PolicyDiff, worded
