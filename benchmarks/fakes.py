@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.config.server_config import ServerConfig
@@ -43,7 +44,7 @@ def fake_stdio_upstreams(lists: Mapping[str, list[dict[str, Any]]] | None = None
     `lists` are the tools of each upstream, by its id.
     """
     assert isinstance(TRANSPORTS, dict)
-    TRANSPORTS["stdio"] = "benchmarks.fakes:open_fake_upstream"
+    TRANSPORTS["stdio"] = replace(TRANSPORTS["stdio"], opener="benchmarks.fakes:open_fake_upstream")
     _lists.update(lists or {})
 
 
