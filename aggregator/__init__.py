@@ -68,7 +68,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("web", "stdout"),
         ("http_server", "tls"),
         ("acceptor",),
-        ("connection_admission", "spare_answers"),
+        ("connection_admission", "spare_answers", "uvicorn_parts"),
     ),
     "frontends.web": (
         ("streamable_http", "sse", "request_cache", "connection_limits"),

@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any, Final, cast
 
-import uvicorn
-
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.frontends.acceptor import Acceptor
+from aggregator.frontends.uvicorn_parts import Config, Server
 
 # Seconds for the TLS handshakes of connections that waited when the socket was closed.
 HANDSHAKES: Final = 1.0
@@ -30,7 +29,7 @@ class _Observed(set[Any]):
         self._ended(element)
 
 
-class Listener(uvicorn.Server):
+class Listener(Server):
     """An HTTP server for one ASGI application at one socket; it leaves signals to the program.
 
     `connection` makes the protocol of each connection. `last_bytes` are the seconds for answers once it is to end.
@@ -46,7 +45,7 @@ class Listener(uvicorn.Server):
         tls: ssl.SSLContext | None = None,
         acceptor: Acceptor | None = None,
     ) -> None:
-        config = uvicorn.Config(
+        config = Config(
             app,
             http=cast("type[asyncio.Protocol]", connection),
             lifespan="off",

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
 from aggregator.domain.errors import ERROR_META_KEY, NotServed
 from aggregator.domain.missing import InsufficientScope
+from aggregator.frontends.uvicorn_parts import STATUS_LINE
 from aggregator.frontends.web.host_guard import Message, Send
 
 # The start of an answer; a part of a body with the same start is only written a little later.

@@ -13,11 +13,11 @@ from collections import Counter
 from typing import Any, Final, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from aggregator.frontends.http_server import absolute_host
 from aggregator.frontends.spare_answers import TOO_LARGE, TOO_SLOW
 from aggregator.frontends.tls import lacks_certificate
+from aggregator.frontends.uvicorn_parts import HttpToolsProtocol, RequestResponseCycle
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory

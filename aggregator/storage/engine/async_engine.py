@@ -5,14 +5,12 @@ Rule: everything in the package takes these names from here. If another program 
 loads it as ever.
 """
 
-import sys
-from importlib import import_module
-from importlib.util import find_spec, module_from_spec
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from sqlalchemy import AsyncAdaptedQueuePool
 from sqlalchemy.pool import ConnectionPoolEntry
+
+from aggregator.domain.bare_package import import_alone
 
 
 class ClosingPool(AsyncAdaptedQueuePool):
@@ -34,35 +32,9 @@ class ClosingPool(AsyncAdaptedQueuePool):
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio.engine import AsyncConnection, AsyncEngine, create_async_engine
-
-# Its `__init__` imports the mapper; its `engine` does not.
-_PACKAGE: Final = "sqlalchemy.ext.asyncio"
-
-
-def _engines() -> Any:
-    """Import the engines. The `__init__` of their package runs once something that it defines is asked for."""
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.loader is None or _PACKAGE in sys.modules:
-        return import_module(f"{_PACKAGE}.engine")
-    package, loader, running = module_from_spec(spec), spec.loader, RLock()
-
-    def whole(name: str) -> Any:
-        with running:
-            if vars(package).pop("__getattr__", None) is not None:
-                loader.exec_module(package)
-        if name not in vars(package):
-            raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
-        return vars(package)[name]
-
-    sys.modules[_PACKAGE] = package
-    engines = import_module(f"{_PACKAGE}.engine")
-    package.__getattr__ = whole  # type: ignore[method-assign]
-    vars(sys.modules[_PACKAGE.rpartition(".")[0]])["asyncio"] = package
-    return engines
-
-
-if not TYPE_CHECKING:
-    _found = _engines()
+else:
+    # The `__init__` of the package imports the mapper; `engine` does not.
+    (_found,) = import_alone("sqlalchemy.ext.asyncio", "engine")
     AsyncConnection, AsyncEngine = _found.AsyncConnection, _found.AsyncEngine
     create_async_engine = _found.create_async_engine
 
