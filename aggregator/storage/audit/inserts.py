@@ -1,4 +1,5 @@
-"""Insertion of audit rows: many in one statement if the database is a file, so that threads change rarely.
+"""Insertion of audit rows, many in one statement: as lists of values on SQLite, so that threads change rarely; as one
+array for each column on PostgreSQL, where each row costs the event loop.
 
 Rule: a row of chain 0 does not name its chain, which saves its cost.
 """
@@ -7,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, insert
+from sqlalchemy import Connection, Table
 
 from aggregator.storage.audit.chain import CALL, ChainEntry, ChainKey, Head, link
 from aggregator.storage.tables import audit_events, mcp_tool_call_log
@@ -15,12 +16,13 @@ from aggregator.storage.tables import audit_events, mcp_tool_call_log
 # What rows have besides their own columns.
 PLACE: Final = ("seq", "bytes", "previous", "digest")
 CHAIN: Final = "chain"
-# Databases whose driver takes statements with question marks, and pays for each statement and not for each row.
-TOGETHER: Final = frozenset({"sqlite"})
 # Every SQLite takes so many values in one statement.
 _VALUES: Final = 999
 # To place so many rows takes a tenth of a millisecond.
 _FEW: Final = 32
+# Rows in the arrays of one statement: to make them keeps the event loop busy for a millisecond.
+_IN_ARRAYS: Final = 250
+_ARRAYS: Final[Mapping[type, str]] = {str: "text[]", float: "double precision[]", int: "bigint[]"}
 # Rows have few sets of columns.
 _STATEMENTS: Final = 200
 # The rows of each set of columns, one after another: their values in the order of the columns.
@@ -66,19 +68,27 @@ def placed(
 
 def insert_rows(connection: Connection, rows: RowsByColumns) -> None:
     """Insert rows that have their places."""
+    insert = _insert_lists if connection.dialect.name == "sqlite" else _insert_arrays
     for names, flat in rows.items():
-        table, width = audit_events if "kind" in names else mcp_tool_call_log, len(names)
-        if connection.dialect.name not in TOGETHER:
-            columns = [dict(zip(names, flat[at : at + width], strict=True)) for at in range(0, len(flat), width)]
-            connection.execute(insert(table), columns)
-            continue
-        one, many, step = _statements(table, names)
-        together = len(flat) // step * step
-        if together:
-            connection.exec_driver_sql(many, [tuple(flat[at : at + step]) for at in range(0, together, step)])
-        if together < len(flat):
-            single = [tuple(flat[at : at + width]) for at in range(together, len(flat), width)]
-            connection.exec_driver_sql(one, single)
+        insert(connection, audit_events if "kind" in names else mcp_tool_call_log, names, flat)
+
+
+def _insert_lists(connection: Connection, table: Table, names: tuple[str, ...], flat: list[Any]) -> None:
+    one, many, step = _statements(table, names)
+    together, width = len(flat) // step * step, len(names)
+    if together:
+        connection.exec_driver_sql(many, [tuple(flat[at : at + step]) for at in range(0, together, step)])
+    if together < len(flat):
+        single = [tuple(flat[at : at + width]) for at in range(together, len(flat), width)]
+        connection.exec_driver_sql(one, single)
+
+
+def _insert_arrays(connection: Connection, table: Table, names: tuple[str, ...], flat: list[Any]) -> None:
+    statement, width = _statement_of_arrays(table, names), len(names)
+    step = _IN_ARRAYS * width
+    for first in range(0, len(flat), step):
+        part = flat[first : first + step]
+        connection.exec_driver_sql(statement, tuple(part[at::width] for at in range(width)))
 
 
 @lru_cache(_STATEMENTS)
@@ -89,3 +99,11 @@ def _statements(table: Table, names: tuple[str, ...]) -> tuple[str, str, int]:
     one = f"INSERT INTO {table.name} ({columns}) VALUES {marks}"  # noqa: S608 - the names are those of our tables
     count = max(1, _VALUES // len(names))
     return one, one + f", {marks}" * (count - 1), count * len(names)
+
+
+@lru_cache(_STATEMENTS)
+def _statement_of_arrays(table: Table, names: tuple[str, ...]) -> str:
+    """Return the statement that inserts rows of an array for each column. No cast may cut a text off."""
+    columns = ", ".join(table.c[name].name for name in names)
+    arrays = ", ".join(f"${at}::{_ARRAYS[table.c[name].type.python_type]}" for at, name in enumerate(names, 1))
+    return f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our own names
