@@ -34,7 +34,7 @@ _NAMES: Final = ("name", "tool", "tool_name")
 _OTHER_NAMES: Final = ("toolName", "function")
 _MEMBERS: Final = {caseless(name): name for name in (*_NAMES, *_OTHER_NAMES, *HOLDERS)}
 # What they write for the server of the tool beside its name.
-SERVERS: Final = ("server", "server_name")
+SERVERS: Final[tuple[str, ...]] = ("server", "server_name")
 # Members that a message names.
 _SHOWN: Final = 5
 
