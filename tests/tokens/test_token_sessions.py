@@ -1,8 +1,10 @@
 """Sessions, running requests and hops belong to the person and the program of a token, not to their agent alone."""
 
 import asyncio
+import json
 import time
 
+import httpx2
 import pytest
 
 from aggregator.domain.principal import Principal, TokenFacts
@@ -11,10 +13,11 @@ from aggregator.gateway.host import Host
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.shared_key import SharedKey
 from tests.end_to_end.scripted_host import ACCEPT, CLIENT_INFO
+from tests.peers.toolbox import Json
 from tests.polling import until
 from tests.tokens.conftest import TokenHarness
 
-INITIALIZE = {
+INITIALIZE: Json = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -37,6 +40,31 @@ async def test_a_session_is_its_owners_whatever_agent_others_are(harness: TokenH
             assert (await client.post("/mcp", json=LIST, headers=session)).status_code == 404
     async with harness.with_token(harness.token("alice", lifetime=1800)) as client:
         assert (await client.post("/mcp", json=LIST, headers=session)).status_code == 200
+
+
+async def test_each_message_over_sse_is_decided_by_the_token_it_was_sent_with(harness: TokenHarness) -> None:
+    """The stream was opened with a token that does not have the scope of the tool; a later token has it."""
+    narrow, wide = (harness.token("alice", client="sse", scopes=scopes) for scopes in (["mcp"], ["mcp", "write"]))
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "shop.echo", "arguments": {}}}
+    async with (
+        harness.with_token(narrow) as first,
+        harness.with_token(wide) as later,
+        asyncio.timeout(60),
+        first.stream("GET", "/sse", headers={"accept": "text/event-stream"}) as response,
+    ):
+        data = (line.removeprefix("data: ") async for line in response.aiter_lines() if line.startswith("data: "))
+        endpoint = await anext(data)
+
+        async def answer(client: httpx2.AsyncClient, message: Json) -> str:
+            assert (await client.post(endpoint, json=message)).status_code == 202
+            while json.loads(text := await anext(data)).get("id") != message["id"]:
+                pass
+            return text
+
+        await answer(first, INITIALIZE)
+        await first.post(endpoint, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        refused = ["insufficient_scope" in await answer(client, call) for client in (first, later, first, later)]
+    assert refused == [True, False, True, False]
 
 
 def test_a_sealed_id_names_its_owner() -> None:

@@ -113,6 +113,13 @@ def test_nothing_without_end_is_kept(stream: bytes) -> None:
         read([stream[at : at + 1] for at in range(len(stream))], limit=50)
 
 
+def test_the_lines_of_one_chunk_are_counted_together() -> None:
+    line = b"data:" + b"x" * 30 + b"\n"
+    with pytest.raises(EventTooLarge):
+        read([line * 2], limit=50)
+    assert len(read([(line + b"\n") * 5], limit=50)) == 5
+
+
 def test_keep_alives_never_add_up() -> None:
     assert read([KEEP_ALIVE] * 1_000, limit=50) == []
 
