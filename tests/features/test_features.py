@@ -188,6 +188,7 @@ def test_features_decide_in_this_order() -> None:
         "accounts",
         "intent",
         "notify",
+        "tool_reports",
         "replicas",
     )
 

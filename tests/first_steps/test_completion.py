@@ -50,7 +50,7 @@ def known(config: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("re", ["remove", "rename", "restore"]),
+        ("re", ["reports", "remove", "rename", "restore"]),
         ("policy ex", ["explain"]),
         ("serve --log-l", ["--log-level"]),
         ("serve --log-level w", ["warning"]),

@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from socket import socket
+from typing import Final
 
 import pytest
 
@@ -17,13 +18,16 @@ from aggregator.app.catalog_sync import fingerprint
 from aggregator.cli.policy import policy
 from aggregator.config.errors import ConfigError
 from aggregator.config.load import load
+from aggregator.config.model import Config
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.checking import check
 from aggregator.policy.files.folder import read_folder
 from aggregator.storage.database import open_database
 from aggregator.storage.records import Definition, ServerCatalog
 from tests.end_to_end.scripted_host import VERSIONS, over_http
 from tests.operating.program_harness import ProgramHarness, server
+from tests.policy.build import tool
 from tests.tool_lists import of_servers
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +136,26 @@ def test_explain(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy.explain(example, "courier", "maps_weather")
     with pytest.raises(OperatorError, match="Name an agent"):
         policy.explain(Path("aggregator.example.json"), None, None)
+
+
+JUDGED: Final = "Judged by its name alone. With --connect the tool's annotations count"
+
+
+def test_explain_says_if_it_knows_the_name_alone(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without stored tools only the name is known; with them, and for a resource, there is nothing to add."""
+    assert policy.explain(example, "courier", "amap.maps_weather") == 0
+    assert JUDGED in capsys.readouterr().out
+    assert policy.explain(example, "lawyer", "resource:legal.x://y") == 0
+    assert JUDGED not in capsys.readouterr().out
+
+    async def tools(_: Config) -> tuple[ToolRecord, ...]:
+        return (tool("amap.maps_weather"),)
+
+    monkeypatch.setattr("aggregator.cli.policy.policy_setup._tools", tools)
+    assert policy.explain(example, "courier", "amap.maps_weather", connect=True) == 0
+    assert JUDGED not in capsys.readouterr().out
 
 
 def test_explain_after_what_was_read(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
