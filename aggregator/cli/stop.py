@@ -15,6 +15,7 @@ from aggregator.config.durations import format_duration, parse_duration
 from aggregator.config.errors import ConfigMissing
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.patient_files import same_path
+from aggregator.domain.text.error_text import error_text
 
 _LOOK_AGAIN: Final = 0.05
 
@@ -34,7 +35,9 @@ def run(path: Path | None, pid: int | None, everything: bool, timeout: str | Non
     try:
         running = find_running(folder)
     except OSError as error:
-        raise OperatorError(f"{folder} cannot be read: {error.strerror or error}. Make it readable.") from None
+        raise OperatorError(
+            f"{folder} cannot be read: {error.strerror or error_text(error)}. Make it readable."
+        ) from None
     config = None if everything or pid is not None else _config(path)
     chosen = [one for one in running if _is_chosen(one, config, pid)]
     if not chosen:
@@ -48,9 +51,9 @@ def run(path: Path | None, pid: int | None, everything: bool, timeout: str | Non
         try:
             one.ask_to_end()
         except OSError as error:
-            raise OperatorError(
-                f"{_named(one)} cannot be asked to end: {folder}: {error.strerror or error}. Make the folder writable."
-            ) from None
+            why = error.strerror or error_text(error)
+            said = f"{_named(one)} cannot be asked to end: {folder}: {why}. Make the folder writable."
+            raise OperatorError(said) from None
         say(f"{_named(one)} was asked to end: it answers what it has begun.")
     return _wait(chosen, patience)
 
@@ -59,7 +62,7 @@ def _patience(timeout: str | None) -> float:
     try:
         return parse_duration(timeout if timeout is not None else "60s")
     except ValueError as error:
-        raise OperatorError(f"--timeout: {error}.") from None
+        raise OperatorError(f"--timeout: {error_text(error)}.") from None
 
 
 def _config(path: Path | None) -> Path | None:

@@ -155,7 +155,7 @@ def test_what_may_be_null_is_told_as_what_it_is_besides() -> None:
     for line in (
         '*Duration, default `"90d"`.* Older rows',
         '*Size, default `"1GiB"`.* Above this size',
-        '*Size, default `"16KiB"`.* What is kept of one value',
+        '*Size, default `"16KiB"`.* The most that is kept of one value',
         "*Whole number, default `3`.* How many tool calls one conversation",
     ):
         assert line in TEXT

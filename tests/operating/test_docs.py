@@ -15,7 +15,9 @@ TEXT: Final = (Path(__file__).parents[2] / "docs" / "running.md").read_text(enco
 
 def test_what_takes_effect_is_listed() -> None:
     """Proves: E9. Every setting that may change in place, and no other, stands in its paragraph."""
-    fields, all_but = _sentence("* Some fields need no new connection").split(", and all of `limits` except for ")
+    fields, all_but = _sentence("* A change of these fields keeps the connection").split(
+        ", and all of `limits` except for "
+    )
     kept = {f"limits.{name}" for name in GROUPS["limits"].model_fields} - {f"limits.{one}" for one in _named(all_but)}
     for name in _named(fields):
         kept |= {f"{name}.{option}" for option in GROUPS[name].model_fields} if name in GROUPS else {name}
