@@ -64,7 +64,7 @@ class EveryFeature:
         }
         self.console = ConsoleHarness(
             background, folder, servers, POLICIES, ("clerk", "reader"),
-            audit={"flush_interval": "10ms", "capture": "full"},
+            audit={"flush_interval": "10ms", "capture": "full"}, report_tool=True,
         )  # fmt: skip
         self._places: dict[str, str] = {}
 
@@ -91,6 +91,7 @@ class EveryFeature:
             await host.call("run_code", {"code": "call_tool('mart.put', {'amount': 2})"}).result()
             await host.ask("prompts/get", {"name": "shop.greet"}).error()
             await host.call("mart.wipe").result()
+            await host.call("report_tool", {"name": "mart.put", "why": "It orders twice."}).result()
         self.console.background.run(self._forget())
         async with self.console.signed_in("operator") as client:
             assert (await post(client, "/console/servers/off/disable")).status_code == 303

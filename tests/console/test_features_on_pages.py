@@ -23,7 +23,8 @@ from tests.peers.serving import BackgroundLoop
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # Pages that name no tool, item, server or call; what a call under way is named by has no state of its own yet.
-_PLAIN: Final = ("/calls/running/{id}", "/health", "/policies/diff", "/policies/files/{name}", "/agents")
+_ALWAYS: Final = ("/calls/running/{id}", "/health", "/policies/diff", "/policies/files/{name}", "/agents")
+_PLAIN: Final = (*_ALWAYS, "/reports")
 _OF_A_CALL: Final = ("/calls", "/calls/{seq}")
 _OF_PINS: Final = ("/pins", "/pins/{name}", "/pins/{name}/item")
 _OF_QUESTIONS: Final = ("/approvals", "/approvals/{id}")
@@ -161,6 +162,13 @@ SAID: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "/events": ("/events?kind=approval", "mart.wipe by clerk waits for a person"),
         "/tools/{name:path}": ("/tools/mart.wipe", "once a person agreed"),
     },
+    "a tool that was reported": {
+        "/": ("/", "mart.put"),
+        "/reports": ("/reports", "mart.put", "It orders twice."),
+        "/tools/{name:path}": ("/tools/mart.put", "It orders twice."),
+        "/calls": ("/calls?q=report_tool", "report_tool"),
+        "/calls/{seq}": ("/calls/{report_tool}", "mart.put"),
+    },
 }  # fmt: skip
 _ITEM: Final = (*_PLAIN, *_OF_TOOLS, *_OF_QUESTIONS, "/connections")
 SILENT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -191,6 +199,10 @@ SILENT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "a call that waits for a person": (
         *_PLAIN, *_OF_SERVERS, *_OF_PINS, "/connections", "/tools", "/tools/{name:path}/versions",
+    ),
+    "a tool that was reported": (
+        *_ALWAYS, *_OF_SERVERS, *_OF_PINS, *_OF_QUESTIONS, "/connections", "/agents/{name}", "/policies", "/events",
+        "/tools", "/tools/{name:path}/versions",
     ),
 }  # fmt: skip
 
