@@ -23,7 +23,6 @@ from aggregator.audit.single_event import note
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.call_record import Attempt, AuditEvent, CallRecord, RecordedCaller, Stage, Status, TraceContext
 from aggregator.redaction.redactor import Redactor
-from aggregator.storage.audit import inserts
 from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.audit.read import ALL, open_reader
 from aggregator.storage.database import open_database
@@ -319,12 +318,8 @@ def test_a_maker_that_remembers_makes_the_same_rows(capture: Capture, monkeypatc
     assert len(maker._common) <= 3
 
 
-@pytest.mark.parametrize("together", [inserts.TOGETHER, frozenset()])
-async def test_rows_of_many_kinds_are_written_together(
-    database: Database, url: str, path: Path, monkeypatch: pytest.MonkeyPatch, together: frozenset[str]
-) -> None:
-    """D9: In one transaction, in their order, whatever columns they have, with every kind of statement."""
-    monkeypatch.setattr(inserts, "TOGETHER", together)
+async def test_rows_of_many_kinds_are_written_together(database: Database, url: str, path: Path) -> None:
+    """D9: In one transaction, in their order, whatever columns they have."""
     event = AuditEvent("key_changed", AT, "k7 was revoked.", "shop")
     what: list[CallRecord | AuditEvent] = [*MIXED, event, make_call(7)]
     made = [row(one, FULL) for one in what * 50]

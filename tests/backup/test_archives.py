@@ -205,9 +205,9 @@ def test_a_truncated_or_damaged_one_is_refused_or_right(archive: bytes, data: st
         except OperatorError:
             assert not (Path(folder) / "new.db").exists()
         else:
-            # Bytes of the head of a gzip that say how it was packed.
+            # The head of a gzip that says how it was packed, or bits that fill up a byte between two blocks.
             assert not cut
-            assert at < 10
+            assert gzip.decompress(broken) == gzip.decompress(archive)
             assert asyncio.run(_keys(url)) == [KEY.key_id]
 
 

@@ -14,7 +14,7 @@ from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.views.first_steps import first_steps, own_program
 from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions
-from aggregator.gateway.views.server_seen import fault_sentence, missing_programs, start_fault
+from aggregator.gateway.views.start_faults import fault_sentence, missing_programs, start_fault
 from aggregator.upstream.lifecycle.states import StateAndReason
 from tests.end_to_end.programs import converse
 from tests.meta.conftest import OpenHarness

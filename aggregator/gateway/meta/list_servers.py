@@ -11,7 +11,8 @@ from aggregator.catalog.describe.servers import own_purpose, tools_purpose, whol
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.gateway.views.server_seen import DOCTOR, ServerSeen
+from aggregator.gateway.views.server_seen import ServerSeen
+from aggregator.gateway.views.start_faults import DOCTOR
 from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.

@@ -14,7 +14,7 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.gateway.views.first_steps import first_steps
-from aggregator.gateway.views.server_seen import fault_sentence, missing_programs
+from aggregator.gateway.views.start_faults import fault_sentence, missing_programs
 
 # Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
 # list `list_servers` has the rest; names cost an eighth more in cl100k than estimated, so that 130 are at most 150.
