@@ -181,7 +181,7 @@ async def test_every_frontend_refuses_what_lacks_scopes(served: TokenHarness) ->
 async def test_a_batch_is_answered_with_results(served: TokenHarness) -> None:
     """One part of a batch that lacks a scope is no reason to refuse the others."""
     async with served.with_token(served.token(scopes=["mcp"])) as client:
-        start = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-03-26"}}  # type: ignore[dict-item]
+        start = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-03-26"}}
         opened = await client.post("/mcp", json=start, headers=ACCEPT)
         session = {**ACCEPT, "mcp-session-id": opened.headers["mcp-session-id"]}
         batch = [legacy("shop.echo", 8), {"jsonrpc": "2.0", "id": 9, "method": "ping"}]
