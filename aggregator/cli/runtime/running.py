@@ -4,7 +4,6 @@ Law: a file belongs to a running process as long as the lock beside it is held; 
 process ends. No process is found by its id alone, since the system gives ids out again, and none is sent a signal.
 """
 
-import asyncio
 import json
 import logging
 import os
@@ -109,6 +108,8 @@ def announced(environ: Mapping[str, str], config: Path | None, address: str) -> 
 
 async def wait_asked(asked: Callable[[], bool]) -> None:
     """Return once the process is asked to end."""
+    import asyncio  # the supervisor of workers loads no event loop
+
     while not await asyncio.to_thread(asked):  # noqa: ASYNC110 - another process gives no event
         await asyncio.sleep(LOOK_EVERY)
 

@@ -1,7 +1,6 @@
 """Writing of small files that only this user may read."""
 
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from aggregator.domain.patient_files import move_over
 
 def write_private(path: Path, text: str) -> None:
     """Write a file whole, with mode 0600, in place of one that is there. Raises ConfigError."""
+    import tempfile  # the supervisor of workers, which finds the configuration, writes no such file
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

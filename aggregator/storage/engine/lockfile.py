@@ -1,6 +1,5 @@
 """One process at a time opens, mends or migrates a file. The system frees the lock when its holder dies."""
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -27,6 +26,8 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
         StorageBusy: another process held it for `patience` seconds.
         StorageReadOnly: the lock file cannot be created.
     """
+    import asyncio  # the supervisor of workers, which holds a lock too, loads no event loop
+
     try:
         descriptor = os.open(path, _FLAGS, 0o600)
     except OSError as error:
