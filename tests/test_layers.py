@@ -34,6 +34,9 @@ ENTRY_POINT: Final = f"{PACKAGE}.__main__"
 
 # The imports inside functions, each with its reason. A slow one is measured: milliseconds of every start without it.
 INSIDE_FUNCTIONS: Final = {
+    ("aggregator.cli.runtime.running", "asyncio"): "the supervisor of workers loads no event loop",
+    ("aggregator.storage.engine.lockfile", "asyncio"): "the supervisor of workers loads no event loop",
+    ("aggregator.config.files.private_file", "tempfile"): "the supervisor of workers writes no such file",
     ("aggregator.cli", "aggregator.cli.commands"): "importing the package must not load the command line",
     ("aggregator.cli", "aggregator.cli.first_run.complete"): "only when a shell asks",
     ("aggregator.cli", "aggregator.cli.plain_options"): "importing the package must not load the command line",
