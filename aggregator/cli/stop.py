@@ -54,7 +54,7 @@ def run(path: Path | None, pid: int | None, everything: bool, timeout: str | Non
             why = error.strerror or error_text(error)
             said = f"{_named(one)} cannot be asked to end: {folder}: {why}. Make the folder writable."
             raise OperatorError(said) from None
-        say(f"{_named(one)} was asked to end: it answers what it has begun.")
+        say(f"{_named(one)} was asked to end. It first answers the requests that it has begun.")
     return _wait(chosen, patience)
 
 

@@ -58,7 +58,7 @@ class YamlStyle:
         if isinstance(value, list):
             return f"[{', '.join(map(self.written, value))}]"
         if isinstance(value, float):
-            # YAML 1.1 takes a number with an exponent as one only where it has a point.
+            # YAML 1.1 reads a number with an exponent as a number only if it has a decimal point.
             return re.sub(r"^(-?\d+)e", r"\1.0e", json.dumps(value))
         return self.text(value) if isinstance(value, str) else json.dumps(value)
 

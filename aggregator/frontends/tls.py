@@ -46,7 +46,7 @@ class CertificateFacts:
         if self.problem is not None:
             return self.problem
         if self.ends is None:
-            return "nothing is known of how long it is valid"
+            return "its names and its expiry cannot be read"
         more = ", ..." if len(self.names) > _MOST_NAMES else ""
         until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.ends))
         return f"for {', '.join(self.names[:_MOST_NAMES]) or 'no name'}{more}, valid until {until} UTC"

@@ -1,7 +1,7 @@
 """The modules `io` and `statistics` for programs, written in the interpreter's own Python, which lacks them.
 
-A program's imports of them become assignments on the same lines; what it does not use costs it nothing. Any module that
-a program uses without an import is imported for it.
+An import in a program becomes an assignment on the same line. A module that the program does not use costs nothing. A
+module that it uses without an import is imported for it.
 """
 
 import re

@@ -168,7 +168,7 @@ def _variables(
     if not gaps or not isinstance(value, Mapping) or not isinstance(completed, dict):
         return completed, gaps
     missing = {str(gap.where[1]): gap for gap in gaps}
-    # Each round resolves what is made of what the rounds before resolved.
+    # Each round resolves the variables whose values use only those that earlier rounds resolved.
     while missing:
         plain = {key: text for key, text in completed.items() if key not in missing}
         inner = expander.with_own({**of_file, **_parts(plain, (name,), late)})

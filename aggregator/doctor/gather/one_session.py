@@ -79,7 +79,7 @@ class ToldStates:
             told.state, told.reason = found[2], (found[3] or "")[:_LONGEST]
 
     def settled(self, servers: Collection[str]) -> bool:
-        """Return whether each of these servers is known to have come up, or not to."""
+        """Return whether the state of each of these servers is known: it came up, or it failed to."""
         return all(one in self._servers and self._servers[one].state in (_UP, *_DOWN) for one in servers)
 
     def _of(self, server: str) -> LoggedServer | None:

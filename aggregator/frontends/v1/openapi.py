@@ -119,7 +119,7 @@ def _tools() -> Part:
 
 
 def _reports() -> Part:
-    said = "The agent has made too many reports, or too many tools are reported; `Retry-After` where it is known."
+    said = "Too many reports by the agent, or too many reported tools; `Retry-After` says when to try again, if known."
     return {
         "summary": "Report a tool that is broken to the operators",
         "requestBody": _posted("ToolReport"),

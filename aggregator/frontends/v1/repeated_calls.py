@@ -1,6 +1,7 @@
 """Calls over `/v1` that are like earlier ones of their connection: they need no task (`gateway/calls/direct.py`).
 
-Law: a call means what it means in a task. All but a single call, and all but a plain result, is left to one.
+Law: a call has the same outcome as in a task. A task takes every request with several calls, and every result that
+is not plain.
 """
 
 import asyncio

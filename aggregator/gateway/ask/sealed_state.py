@@ -85,7 +85,7 @@ class UsedOnce:
         return first
 
     async def _write_rest(self, now: float) -> None:
-        assert self._group is not None, "what was not written waits for a database"
+        assert self._group is not None, "only a group with a database has used states to write"
         states = (await self._group.database()).used_states
         while self._unwritten:
             nonce, expires = self._unwritten.popitem()

@@ -129,7 +129,7 @@ async def _not_at_once(result: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _with_news(plan: PreparedCall, result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result with what is to be said of its server: in `_meta`, and as a text if a model reads the result."""
+    """Return a result with the news of its server: in `_meta`, and also as a text block if a model reads the result."""
     news = await plan.upstream.take_news()
     if not news:
         return result

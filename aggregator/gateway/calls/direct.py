@@ -65,9 +65,11 @@ class InnerCalls(Protocol):
         """Return the call in the params of a call of a meta tool; None if finding it takes more than a look."""
 
     def tool(self, view: View, outer: str, written: WrittenTool) -> tuple[ToolRecord, object] | None:
-        """Return the tool that is called by these words through a meta tool; None if that may take a wait, or more than
-        one is meant, or none. Beside it stands for what the words depend on, besides what its plans depend on: None for
-        a name as it is listed.
+        """Return the tool that a meta tool calls by these words, and a token; None if finding the tool may wait, or if
+        the words name no tool or several.
+
+        The token is None for a name as it is listed. For other words it is another object once the tool that they name
+        may have changed; a kept plan is good only while the token is the same.
         """
 
     def holds(self, reading: object, /) -> bool:

@@ -105,8 +105,8 @@ class PlainCalls:
         return name.startswith(SKILL) or may_be_written_for(name, self._own)
 
     def _reading(self) -> object:
-        """Return an object that stands for what other spellings of names depend on, besides the catalog and the
-        policies: which servers there are, their states, and what is held. It is a new one if any changes.
+        """Return a token for the inputs of spelled names besides the catalog and the policies: the servers, their
+        states and the held items. If an input changes, the token is another object.
         """
         moment, current = self._supervisor.moment, self._resolver.current
         resources, held = current.resources, current.held
