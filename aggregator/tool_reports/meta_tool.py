@@ -39,8 +39,8 @@ async def report_tool(asking: MetaToolCall) -> str:
         # Not as it is: the audit would count it as a refused call of that tool.
         raise BadArguments(REPORT_TOOL, error.message) from None
     times = await asking.reports.take(asking.call.principal.agent_id, tool, asking.arguments["why"])
-    again = f", for the {times}. time" if times > 1 else ""
-    return f"Reported to the operators{again}: {shown_name(tool)}. It is not mended yet; go on without it."
+    again = f" ({times} reports by you)" if times > 1 else ""
+    return f"Reported to the operators: {shown_name(tool)}{again}. It is not mended yet; go on without it."
 
 
 TOOL: Final = MetaTool(RECORD, report_tool)

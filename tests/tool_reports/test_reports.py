@@ -73,7 +73,7 @@ async def test_an_agent_reports_a_tool(console: ConsoleHarness, host_kind: tuple
         assert text_of(first) == "Reported to the operators: shop.get. It is not mended yet; go on without it."
         again = {"name": "report_tool", "arguments": {"tool": "shop.get", "reason": HOSTILE}}
         second = await host.call("call_tool", again).result()
-        assert text_of(second).startswith("Reported to the operators, for the 2. time: shop.get.")
+        assert text_of(second).startswith("Reported to the operators: shop.get (2 reports by you).")
         for name in ("shop.wipe", "shop.none", "search_tools", "shop"):
             refused = await host.call("report_tool", {"name": name, "why": "it is broken"}).result()
             assert refused["isError"] is True, name
