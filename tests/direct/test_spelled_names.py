@@ -158,6 +158,8 @@ FORMS: Final[dict[str, tuple[Json, str]]] = {
     "arguments that are no object": ({"name": "old.solo", "arguments": "[1]"}, OURS),
     "arguments in a text": ({"name": "old.solo", "arguments": '{"n": 1}'}, DIRECT),
     "all of it in a member": ({"arguments": {"name": "old.solo", "arguments": ONE}}, DIRECT),
+    "a tool for programs": ({"name": "new.app"}, PIPELINE),
+    "a tool for programs, in another case": ({"name": "NEW.APP"}, PIPELINE),
     "one to read": ({"name": "OLD.SOLO", "arguments": ONE}, PIPELINE),
 }
 

@@ -76,7 +76,7 @@ class PlainCalls:
             return None
         reading = self._reading() if listed is None else None
         tool = self._read(WrittenNames(self._finder, self._resolver, view), written)
-        if tool is None or tool.only_for_apps or self._may_be_ours(tool.name):
+        if tool is None or self._may_be_ours(tool.name):
             return None
         # The call goes on under this name, and is resolved again.
         if self._resolver.called(view, tool.name) is not tool:
