@@ -118,11 +118,11 @@ def is_bare_answer(message: Any) -> bool:
 
 
 def is_unnamed_answer(message: Any) -> bool:
-    """Return True for an answer in JSON-RPC 2.0 that lacks the member `id`."""
+    """Return True for an answer in JSON-RPC 2.0 whose `id` is missing or null."""
     return (
         isinstance(message, dict)
         and message.get("jsonrpc") == "2.0"
-        and "id" not in message
+        and message.get("id") is None
         and "method" not in message
         and ("result" in message or "error" in message)
     )

@@ -1,14 +1,17 @@
-"""Upstreams over stdio that write a message over several lines, in UTF-16, or without its id."""
+"""Upstreams that write a message over several lines, in UTF-16, or without its id."""
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
 
+from aggregator.domain.errors import RpcError
 from aggregator.wire.spread_message import SpreadMessage
 
-from .app_harness import code_of, raw_stdio, running_app, text_of
+from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
+from .raw_http import ReceivedRequest, ReplyWriter, raw_http, raw_sse
 
 RESULT: dict[str, Any] = {
     "content": [{"type": "text", "text": 'go{od }" ]'}],
@@ -16,8 +19,10 @@ RESULT: dict[str, Any] = {
 }
 ANSWER: dict[str, Any] = {"jsonrpc": "2.0", "id": "$ID", "result": RESULT}
 NOTICE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+NOTICE_TEXT = json.dumps(NOTICE)
 GOOD = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 UNNAMED = '{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"whose?"}]}}'
+UNREAD = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":[1]}}'
 PRETTY = json.dumps(ANSWER, indent=2).replace('"$ID"', "$ID")
 
 
@@ -99,6 +104,48 @@ async def test_an_answer_without_an_id_ends_the_only_call() -> None:
             assert "whose?" not in json.dumps(result)
             await harness.check_echo("s.echo")
         assert "answers without an id" in " ".join(harness.upstream("s").faults.for_agents())
+
+
+@pytest.mark.parametrize("kind", ["one line", "several lines", "a batch", "an event", "a body"])
+async def test_an_error_with_the_id_null_answers_the_only_request(kind: str) -> None:
+    """C8, C12: the server could not read the id (JSON-RPC 2.0, section 5); its error is relayed whole, at once."""
+    async with raw_http() as web, raw_sse() as events:
+
+        async def on_stream(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            await reply.send(202, "Accepted")
+            del events.on["tools/call"]
+            await next(iter(events.streams.values())).event(UNREAD)
+
+        async def in_body(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            del web.on["tools/call"]
+            await reply.send(200, UNREAD, "application/json")
+
+        servers = {
+            "an event": server_config("s", type="sse", url=events.url, timeout=30),
+            "a body": server_config("s", type="http", url=web.url, timeout=30),
+        }
+        said = {"several lines": json.dumps(json.loads(UNREAD), indent=2), "a batch": f"[{NOTICE_TEXT},{UNREAD}]"}
+        async with running_app(servers.get(kind) or raw_stdio("s", timeout=30)) as harness:
+            # It is no answer to the notification that came before the first request.
+            await harness.check_echo("s.echo")
+            events.on["tools/call"], web.on["tools/call"] = on_stream, in_body
+            with pytest.raises(RpcError) as caught:
+                await harness.call("s.echo" if kind in servers else "s.raw", lines=lines(said.get(kind, UNREAD)))
+            assert caught.value.to_wire() == {"code": -32700, "message": "Parse error", "data": [1]}
+            await harness.check_echo("s.echo")
+
+
+async def test_an_error_with_the_id_null_that_may_be_of_another_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """C8: of two calls under way, neither is ended."""
+    with caplog.at_level(logging.INFO):
+        async with running_app(raw_stdio("s", timeout=30)) as harness:
+            held = asyncio.ensure_future(harness.call("s.hang"))
+            await asyncio.sleep(0)
+            assert text_of(await harness.call("s.raw", lines=[UNREAD, GOOD])) == "good"
+            assert not held.done()
+            held.cancel()
+    assert "an answer without an id was dropped" in caplog.text
+    assert "Parse error" in caplog.text
 
 
 async def test_an_answer_without_an_id_that_may_be_of_another_ends_none() -> None:

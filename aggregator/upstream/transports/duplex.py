@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, unreadable
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.mending import MARK, is_bare_answer, mended
+from aggregator.wire.mending import MARK, is_bare_answer, is_unnamed_answer, mended
+from aggregator.wire.message import error_of
 from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest, Send
 
@@ -32,6 +34,8 @@ class DuplexConnection(Connection):
 
         self.peer = Peer(send, tasks, on_request, on_notification)
         self._on_fault = inbound.on_fault
+        # The id of the last request that was sent, and that of the first request after our last other message.
+        self._last_sent = self._after_notice = 0
 
     def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
@@ -86,6 +90,7 @@ class DuplexConnection(Connection):
         for part in parts:
             bare = not is_message(part)
             if bare and not self.answers(part):
+                used = self._take_unnamed(part, server) or used
                 continue
             used = True
             if bare:
@@ -94,6 +99,38 @@ class DuplexConnection(Connection):
                 self._on_fault(fault)
             self.peer.feed(part, len(data))
         return used
+
+    def note_sent(self, request_id: int | None) -> None:
+        """Note that a message of ours is sent. request_id: None for one that has no answer."""
+        if request_id is None:
+            self._after_notice = self._last_sent + 1
+        else:
+            self._last_sent = request_id
+
+    def _take_unnamed(self, message: Any, server: str) -> bool:
+        """Take an answer whose id is missing or null, which ends the one request under way that it must be for.
+
+        An error with the id null says that the id of a request could not be read (JSON-RPC 2.0, section 5): it is the
+        answer. Any other holds nothing that says what it answers, and is not used.
+
+        Both may also be for a message of ours that has no answer, such as a notification. That is ruled out once a
+        request which was sent after the last of these has ended: servers answer in order, or with ids.
+        """
+        if not is_unnamed_answer(message):
+            return False
+        self._on_fault("answers without an id")
+        waiting = self.peer.only_waiting()
+        if waiting is None or self._last_sent - self._after_notice + 1 <= (waiting >= self._after_notice):
+            log.info("%s: an answer without an id was dropped: %.200r", server, message.get("error"))
+        elif "id" in message and isinstance(message.get("error"), dict):
+            self.peer.fail(waiting, error_of(message))
+        else:
+            said = (
+                f"{server} sent an answer without an id while this was its only request, and so nothing says "
+                "what it answers. It was not used."
+            )
+            self.peer.fail(waiting, UpstreamBadAnswer(server, said))
+        return True
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""
@@ -110,5 +147,5 @@ class DuplexConnection(Connection):
 
 
 def is_message(part: Any) -> bool:
-    """Return True for JSON-RPC; a log line in JSON is none, though it may have an `id` or a `method`."""
-    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or "id" in part)
+    """Return True for JSON-RPC with a method or an id; a log line in JSON is none, though it may have either."""
+    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or part.get("id") is not None)

@@ -201,6 +201,7 @@ class SseConnection(DuplexConnection):
         _cancel_later(self._tasks.start(self._post(data, request_id)))
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
+        self.note_sent(request_id)
         unknown = False
         try:
             headers = {"content-type": "application/json"}

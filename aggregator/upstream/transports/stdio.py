@@ -20,7 +20,7 @@ from aggregator.upstream.transports.duplex import DuplexConnection, is_message
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.wire.codec import TooDeep, decode_received
 from aggregator.wire.lines import WINDOW, LineReader, answered_by
-from aggregator.wire.mending import is_unnamed_answer, parts_of
+from aggregator.wire.mending import parts_of
 from aggregator.wire.message import is_answer
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from aggregator.wire.spread_message import SpreadMessage
@@ -58,8 +58,6 @@ class StdioConnection(DuplexConnection, LineReader):
         self._utf16: codecs.IncrementalDecoder | None = None
         self._first = b""
         self._undecided = True
-        # The id of the last request that was sent, and that of the first request after our last other message.
-        self._last_sent = self._after_notice = 0
 
     def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
@@ -117,8 +115,6 @@ class StdioConnection(DuplexConnection, LineReader):
                 self._charge(len(line))
             self._spread.drop()
             self.peer.feed(message, len(line))
-        elif self._take_unnamed(message):
-            self._charge(len(line))
         elif (
             # An indented line of a message that is being written is data, whatever stands in it.
             not (odd and self._spread.is_open and line[:1].isspace())
@@ -152,34 +148,10 @@ class StdioConnection(DuplexConnection, LineReader):
             return request_id is not None
         except ValueError:
             pass  # said by `take_odd`, if it is an answer
-        taken = self.take_odd(text, self._server, parts) or any(map(self._take_unnamed, parts or ()))
+        taken = self.take_odd(text, self._server, parts)
         if taken:
             self._on_fault("messages over several lines")
         return taken
-
-    def _take_unnamed(self, message: Any) -> bool:
-        """Take an answer without an id: it answers nothing, and ends the one request under way that it must be for.
-
-        It may also be for a message of ours that has no answer, such as a notification. That is ruled out once a
-        request which was sent after the last of these has ended: servers answer in order, or with ids.
-        """
-        if not is_unnamed_answer(message):
-            return False
-        self._on_fault("answers without an id")
-        waiting = self.peer.only_waiting()
-        if waiting is None:
-            return True
-        sent_after = self._last_sent - self._after_notice + 1
-        if sent_after > (waiting >= self._after_notice):
-            self.peer.fail(
-                waiting,
-                UpstreamBadAnswer(
-                    self._server,
-                    f"{self._server} sent an answer without an id while this was its only request, and so nothing says "
-                    "what it answers. It was not used.",
-                ),
-            )
-        return True
 
     def _decided(self, data: bytes) -> bytes:
         """Return the bytes to read, once the first ones show in which encoding they are."""
@@ -223,10 +195,7 @@ class StdioConnection(DuplexConnection, LineReader):
             self._pause = max(self._pause, pause, NOISE_PAUSE)
 
     def _send(self, data: bytes, request_id: int | None) -> None:
-        if request_id is None:
-            self._after_notice = self._last_sent + 1
-        else:
-            self._last_sent = request_id
+        self.note_sent(request_id)
         child = self.child
         if child is None:
             return
