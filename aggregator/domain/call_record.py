@@ -69,12 +69,14 @@ class Stage(NamedTuple):
 class Attempt(NamedTuple):
     """One attempt to answer a call: `step` is its number among the steps of the call, counted from 0.
 
-    `failure` is one sentence without values of the call; None if the server answered.
+    `failure` is one sentence without values of the call; None if the server answered. `request_id` is the id of its
+    request to the server; None if none was sent.
     """
 
     step: int
     server: str
     failure: str | None
+    request_id: int | None = None
 
 
 # What `_meta` of a result that is shown in part says of it; no upstream can set it.
@@ -120,9 +122,9 @@ class CallRecord:
     one. `attempts` is filled if the first did not answer. `shown` is set for a shortened result. `flow` are the flow
     labels of its conversation, and after a `+` the labels from its result. Other requests have another `method`, which
     is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream; `harmless`: repeating it
-    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC. `arguments` and
-    `result` refer to the sent and received objects, which must not be changed. `error` is the exception if there is no
-    result.
+    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC; `upstream_request_id`
+    that of the last attempt's request to its upstream, if one was sent. `arguments` and `result` refer to the sent and
+    received objects, which must not be changed. `error` is the exception if there is no result.
     """
 
     trace: TraceContext
@@ -156,6 +158,7 @@ class CallRecord:
     sent: bool = False
     harmless: bool = False
     request_id: str | int | None = None
+    upstream_request_id: int | None = None
 
     @property
     def upstream_seconds(self) -> float:

@@ -98,7 +98,7 @@ def spans_of(
     for index, step in enumerate(record.steps):
         if step.name == "upstream":
             last = attempt == attempts - 1
-            spans.append(_upstream(record, step, attempt, whole, redact, find_hop, last=last))
+            spans.append(_upstream(record, index, attempt, whole, redact, find_hop, last=last))
             attempt += 1
         else:
             attributes: Mapping[str, Value] = (
@@ -111,7 +111,7 @@ def spans_of(
 
 def _upstream(
     record: CallRecord,
-    step: Stage,
+    index: int,
     attempt: int,
     whole: Span,
     redact: TextRedactor,
@@ -120,12 +120,15 @@ def _upstream(
     last: bool,
 ) -> Span:
     server = (record.answered_by or record.server) if last else record.server
+    request_id = record.upstream_request_id if last else _id_of_attempt(record, index)
     hop = find_hop(server) if server is not None else NetworkHop()
+    step = record.steps[index]
     failure = (whole.error if record.status in OF_UPSTREAM else None) if last else SOME_FAILURE
     attributes: dict[str, Value | None] = {
         "mcp.method.name": record.method,
         "mcp.protocol.version": record.upstream_version,
         **_what(record, record.own_name, record.own_name, redact),
+        "jsonrpc.request.id": str(request_id) if request_id is not None else None,
         "network.transport": hop.transport,
         "network.protocol.name": hop.protocol,
         "server.address": _named(hop.address, redact),
@@ -143,6 +146,11 @@ def _upstream(
         failure,
         whole.message if last and failure else None,
     )
+
+
+def _id_of_attempt(record: CallRecord, index: int) -> int | None:
+    """Return the id of the request of an earlier attempt, by the index of its step; None if it is not known."""
+    return next((attempt.request_id for attempt in record.attempts if attempt.step == index), None)
 
 
 def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:

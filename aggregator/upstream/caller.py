@@ -21,9 +21,11 @@ class Caller(Protocol):
     abilities: the requests that the host declared it can answer.
     level: the lowest log level that the host wants; None if it has set none.
     sent_in: the revision of the request to the upstream; None until it is sent.
+    sent_as: the id of that request, once it has ended; None if it was not sent.
     """
 
     sent_in: str | None
+    sent_as: int | None
 
     @property
     def host(self) -> Hashable: ...
@@ -92,14 +94,18 @@ class RunningCall:
     latest: the time of the event loop beyond which progress does not extend the limit.
     extended: progress has started the limit anew.
     answered: the server has answered after the call was given up, so it no longer works on the call.
+    sent_as: the id of its request on the connection; None until that is sent.
     """
 
-    __slots__ = ("_caller", "_clock", "_left", "answered", "extended", "latest", "questions", "request_count")
+    __slots__ = (
+        "_caller", "_clock", "_left", "answered", "extended", "latest", "questions", "request_count", "sent_as",
+    )  # fmt: skip
 
     def __init__(self, caller: Caller | None, clock: CallClock) -> None:
         self._caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0
+        self.sent_as: int | None = None
         self.answered = False
         self.extended = False
         self._clock = clock

@@ -57,5 +57,8 @@ def assert_span_matches_row(harness: ObservedHarness, row: Json, whole: Received
     for client in clients:
         named = client.attributes[_NAMED_BY.get(row["tool_name"], "gen_ai.tool.name")]
         assert named == row["own_name"]
+        # Ids are counted by connection; a request that was not sent has none.
+        assert client.attributes.get("jsonrpc.request.id", "1").isdecimal() is True
+        assert ("jsonrpc.request.id" in client.attributes) is ("upstream_version" in row)
         assert client.attributes.get("mcp.protocol.version") == row.get("upstream_version")
         assert client.ended - client.began == pytest.approx(row["upstream_seconds"] * 1e9, abs=2_000)

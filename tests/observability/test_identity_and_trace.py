@@ -190,11 +190,13 @@ async def test_each_attempt_is_a_span_and_the_row_counts_them(
             meta = {CONVERSATION: "again", "traceparent": PARENT}
             await host.call("raw.echo", {}, **meta).result()
         row = await only(harness, "again")
-        carried = [seen.message["params"]["_meta"]["traceparent"] for seen in raw.seen if seen.method == "tools/call"]
+        calls = [seen.message for seen in raw.seen if seen.method == "tools/call"]
+        carried = [call["params"]["_meta"]["traceparent"] for call in calls]
     assert (row["status"], row["retries"]) == ("ok", 2)
     (whole,) = harness.call_spans("again")
     attempts = [span for span in harness.child_spans(whole) if span.kind == "client"]
     assert [span.attributes.get("aggregator.attempt") for span in attempts] == [None, 2, 3]
+    assert [span.attributes.get("jsonrpc.request.id") for span in attempts] == [str(call["id"]) for call in calls]
     assert carried == [f"00-{TRACE}-{span.span_id}-01" for span in attempts]
     assert whole.attributes["aggregator.retries"] == 2
     took = sum(span.ended - span.began for span in attempts)

@@ -4,12 +4,12 @@ Source: open-telemetry/semantic-conventions, tag v1.41.0, docs/gen-ai/mcp.md, th
 has the page; it goes on in open-telemetry/semantic-conventions-genai.
 """
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.domain.call_record import CallRecord, Stage
+from aggregator.domain.call_record import Attempt, CallRecord, Stage
 from aggregator.telemetry.hops import NetworkHop, hop_to
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.operations import BOUNDS
@@ -53,7 +53,6 @@ NOT_SENT: Final[dict[str, dict[str, str]]] = {
     "client span": {
         "jsonrpc.protocol.version": "it is 2.0",
         "network.protocol.version": "not on record",
-        "jsonrpc.request.id": "the id of that hop is not on record",
         "mcp.session.id": "the id of that hop is not on record",
     },
     "server span": {
@@ -82,8 +81,8 @@ def find_hop(server: str) -> NetworkHop:
 
 def every_record() -> list[CallRecord]:
     """Records of every method, era, frontend and end."""
-    records = [call(status, request_id=7, session_id="s", frontend=frontend) for status in STATUSES
-               for frontend in ("http", "sse", "stdio")]  # fmt: skip
+    ids: dict[str, Any] = {"request_id": 7, "upstream_request_id": 3, "session_id": "s"}
+    records = [call(status, frontend=one, **ids) for status in STATUSES for one in ("http", "sse", "stdio")]
     records += [item(method, request_id="a", session_id="s") for method in ITEMS]
     return [*records, call("error", error_code="-32000", request_id=0, session_id="s"), unknown_tool()]
 
@@ -157,6 +156,16 @@ def test_the_id_of_the_request(frontend: str, request_id: str | int | None, told
     whole, *steps = spans_of(record, lambda text: text.replace("hunter2", "[redacted]"))
     assert whole.attributes.get("jsonrpc.request.id") == told
     assert not any("jsonrpc.request.id" in step.attributes for step in steps)
+
+
+def test_the_id_of_each_request_to_a_server() -> None:
+    """Proves: D9. Of every attempt its own; none for one that was not sent."""
+    steps = [Stage("policy", 0.0, 0.1), Stage("upstream", 0.1, 0.2), Stage("upstream", 0.4, 0.2)]
+    steps.append(Stage("upstream", 0.7, 0.2))
+    attempts = (Attempt(1, "weather", "It is gone.", 0), Attempt(2, "weather", "It is away."))
+    record = call(steps=steps, attempts=attempts, upstream_request_id=5, request_id="of the host")
+    clients = [one for one in spans_of(record, str) if one.kind == "client"]
+    assert [one.attributes.get("jsonrpc.request.id") for one in clients] == ["0", None, "5"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class RequestCaller:
 
     __slots__ = (
         "_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "questions", "reported",
-        "sent_in", "token",
+        "sent_as", "sent_in", "token",
     )  # fmt: skip
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
@@ -55,6 +55,7 @@ class RequestCaller:
         self.lacked: dict[str, Any] | None = None
         self.reported: float | None = None
         self.sent_in: str | None = None
+        self.sent_as: int | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):
             meta = {}
@@ -157,6 +158,7 @@ class SessionCaller:
 
     def __init__(self, host: Host, abilities: HostCapabilities, questions: Questions = NO_QUESTIONS) -> None:
         self.sent_in: str | None = None
+        self.sent_as: int | None = None
         self.questions = questions
         self.host = host
         self.abilities = abilities

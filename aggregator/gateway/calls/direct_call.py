@@ -142,7 +142,7 @@ class DirectCall(DirectRequest):
         plan, received = self.plan, self.received
         record = begin_record(self.trace, self.known.recorded(plan.via), self.params, received, self.started)
         enter_tool(record, plan.tool)
-        record.upstream_version = self.session.negotiated.version
+        record.upstream_version, record.upstream_request_id = self.session.negotiated.version, self.sent_as
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
         record.sent, record.harmless = True, plan.ruling.retry is not None
         for guard in self.guards:

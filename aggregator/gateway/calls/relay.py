@@ -218,6 +218,7 @@ class Relay:
         finally:
             record.retries, record.sent = parked.retries, caller.sent_in is not None
             record.upstream_version = caller.sent_in or version_of(target.upstream.negotiated)
+            record.upstream_request_id = parked.upstream_request_id
 
     async def _rounds(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
         """Send the request, and send it again with the host's answers, until the upstream has no more questions."""
@@ -305,6 +306,8 @@ class Relay:
                             raise
                         headers = await self._current_headers(outgoing, outgoing.tool)
                         result = await upstream.call(request._replace(headers=headers))
+                    finally:
+                        record.upstream_request_id, outgoing.caller.sent_as = outgoing.caller.sent_as, None
                 return received(result)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
                 pause = _pause_before_retry(error, attempt, deadline) if outgoing.retry is not None else None

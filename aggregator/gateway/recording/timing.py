@@ -73,7 +73,8 @@ class attempted(timed):
     ) -> None:
         record = self._record
         if (error is not None or record.attempts) and len(record.attempts) < _ATTEMPTS:
-            record.attempts += (Attempt(len(record.steps), self._server, _why(error, record)),)
+            tried = Attempt(len(record.steps), self._server, _why(error, record), record.upstream_request_id)
+            record.attempts += (tried,)
         super().__exit__(kind, error, trace)
 
 

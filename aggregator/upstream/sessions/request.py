@@ -181,6 +181,8 @@ class RequestSender:
             raise HostError(INVALID_PARAMS, "The arguments are nested too deeply to be passed on.") from None
         finally:
             if running is not None:
+                if caller is not None:
+                    caller.sent_as = running.sent_as
                 if not session.back_channel.leave_at_once(running):
                     await session.back_channel.leave(running)
                 running.forget_host()

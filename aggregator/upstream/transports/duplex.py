@@ -46,7 +46,7 @@ class DuplexConnection(Connection):
     ) -> PendingRequest:
         """Send a request through the peer. `initialize` must not be cancelled (L/basic/utilities/cancellation)."""
         method, origin = request.method, request.origin
-        return self.peer.begin(
+        sent = self.peer.begin(
             method,
             request.params,
             receiver,
@@ -55,6 +55,9 @@ class DuplexConnection(Connection):
             via=via,
             late=origin.answer if origin is not None else None,
         )
+        if origin is not None:
+            origin.sent_as = sent.id
+        return sent
 
     def answers(self, message: Any) -> bool:
         """Return True if a message without its version is the answer to a request of ours."""

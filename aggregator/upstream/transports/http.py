@@ -106,6 +106,8 @@ class HttpConnection(Connection):
         if self.ended.done():
             raise PeerGone(self.ended.result())
         request_id, method, params = next(self._ids), request.method, request.params
+        if request.origin is not None:
+            request.origin.sent_as = request_id
         if request.on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
         body = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
