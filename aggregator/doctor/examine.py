@@ -31,7 +31,7 @@ from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.programs import of_node, of_programs
-from aggregator.doctor.checks.servers import of_servers
+from aggregator.doctor.checks.servers import of_asking, of_servers
 from aggregator.doctor.checks.storage import of_chain, of_held, of_storage
 from aggregator.doctor.finding import CheckFinding, DoctorReport, found, in_order, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
@@ -180,7 +180,9 @@ class _Doctor:
             key = ChainKey(audit.chain_key).id if audit.chain_key is not None else None
             self._findings += of_chain(read.chained, key)
         if config.loaded is not None:
-            self._findings += of_held(read.held, {server.id for server in config.loaded.config.servers}, read.grows)
+            servers = config.loaded.config.servers
+            self._findings += of_held(read.held, {server.id for server in servers}, read.grows)
+            self._findings += of_asking(read.asking, servers)
         return read
 
     async def _accounts(self, config: ConfigRead) -> None:

@@ -190,6 +190,19 @@ async def test_the_last_failure_of_an_address_is_told(background: BackgroundLoop
     assert CANARY not in page + json.dumps(found)
 
 
+async def test_a_server_that_asks_during_calls_says_so(background: BackgroundLoop, tmp_path: Path) -> None:
+    """In the words of `list_servers`, with the connections of single hosts; no other server does."""
+    servers = {name: RecordingToolbox(SHOP, {}).config_entry() for name in ("asks", "quiet")}
+    own = ConsoleHarness(background, tmp_path, servers, POLICY)
+    own.app.upstreams["asks"].recall_asking()
+    async with own.signed_in("viewer") as viewer:
+        pages = [(await viewer.get(f"/console/servers/{name}")).text for name in servers]
+        data = (await viewer.get("/console/servers/asks.json")).json()
+    words = "It asks during calls: hosts at the same time have connections of their own, 0 now"
+    assert [words in page for page in pages] == [True, False]
+    assert data["own_connections"] == 0
+
+
 async def test_faults_of_lists_and_tools_that_no_words_find_are_shown(
     background: BackgroundLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

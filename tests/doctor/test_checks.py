@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.accounts.doctor.checks import AccountFacts, of_accounts
+from aggregator.config.server_config import Isolation, ServerConfig
 from aggregator.config.settings import TlsConfig
 from aggregator.doctor import examine
 from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, of_unusable
@@ -16,7 +17,7 @@ from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.checks.policies import Denial, of_denials
-from aggregator.doctor.checks.servers import ServerFacts, of_servers
+from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
@@ -49,6 +50,10 @@ SERVERS = st.builds(
     same_as=st.none() | TEXT,
     calls=st.none() | st.integers(0, 3),
 )
+
+
+def entry(name: str, isolation: Isolation = "auto") -> ServerConfig:
+    return ServerConfig(id=name, key=name, prefix=name, type="stdio", command="x", isolation=isolation)
 
 
 def well_formed(finding: CheckFinding) -> bool:
@@ -201,6 +206,7 @@ UNSEEDED: Final = frozenset(
         "gateway_workers",
         "host_entry_of_folder",
         "host_settings_unseen",
+        "server_asks",
     }
     | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
     | {"server_certificate", "server_gateway", "server_tls"}  # tests/faults/test_connection_causes.py
@@ -233,6 +239,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
         *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
+        *of_asking({"box"}, [entry("box")]),
         *of_held({"shop": ("order",), "gone": ("x",)}, {"shop"}),
         *of_held({"shop": ("order",)}, {"shop"}, {"shop"}),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
@@ -266,6 +273,17 @@ async def test_a_part_that_takes_too_long_costs_its_own_findings_alone(monkeypat
 def test_at_least_forty_misconfigurations_are_seeded() -> None:
     assert len({seed.name for seed in SEEDS}) == len(SEEDS) >= 80
     assert len({seed.code for seed in SEEDS}) >= 60
+
+
+def test_a_server_that_asks_is_told_by_who_shares_its_connections() -> None:
+    """In the words of `list_servers`; a warning where its questions are refused."""
+    ways: tuple[Isolation, ...] = get_args(Isolation)
+    servers = [entry(way, isolation=way) for way in ways] + [entry("quiet")]
+    auto, shared = of_asking({*ways, "gone"}, servers)
+    assert (auto.severity, auto.where) == ("note", "auto")
+    assert auto.message == "auto asks during calls: hosts at the same time have connections of their own."
+    assert (shared.severity, shared.where) == ("warning", "shared")
+    assert all(map(well_formed, (auto, shared)))
 
 
 def test_a_server_that_adds_tools_while_it_runs_is_told_of_the_setting() -> None:

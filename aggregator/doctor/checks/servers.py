@@ -1,12 +1,14 @@
 """The servers: why one cannot be used, by its state, its last words and its entry. This file decides."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.connection_causes import CauseKind, cause_in, without_mend
+from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
@@ -31,6 +33,23 @@ _CAUSES: Final[Mapping[CauseKind, str]] = {
     "server": "server_gateway",
 }
 _STATUS: Final = re.compile(r"HTTP (\d{3})")
+
+
+def of_asking(asking: Collection[str], servers: Iterable[ServerConfig]) -> Iterator[CheckFinding]:
+    """Yield the configured servers that have asked hosts during calls, if hosts may share their connections.
+
+    asking: the ids of all servers that have.
+    """
+    for server in servers:
+        if server.id not in asking:
+            continue
+        if server.isolation == "auto":
+            fix = 'Nothing needs to be done; `"isolation": "per_session"` gives each session of a host its own at once.'
+            yield found("server_asks", f"{server.id} {ASKS_IN_CALLS}.", fix, server.id)
+        elif server.isolation == "shared":
+            said = f"{server.id} asks during calls, and is refused the answer while several hosts share its connection."
+            fix = f'Take `"isolation": "shared"` out of the entry of {server.id}.'
+            yield found("server_asks", said, fix, server.id, severity="warning")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from aggregator.storage.engine.files import set_aside_before, unwritable
 from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.storage.records import ADDED_LATER
+from aggregator.storage.records import ADDED_LATER, ASKS
 from aggregator.storage.tables import FIRST_REVISION, REVISION
 
 _PATIENCE: Final = 2.0
@@ -43,6 +43,11 @@ _HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
 _HELD: Final = (
     "SELECT server, kind, name, entry, classes FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
 )
+# Of the last entry of each server in a configuration.
+_ASKING: Final = (
+    "SELECT s.id FROM (SELECT id, fingerprint, max(connected) FROM mcp_servers GROUP BY id) AS s "
+    "JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint WHERE i.kind = ? LIMIT 1000"
+)
 _NO_ENTRIES: Final[Mapping[str, str]] = {}
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
@@ -53,7 +58,7 @@ class StorageRead:
     """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
     server, which are empty unless the audit is older than that. `chained` names the key that the audit
     log was begun with. `held` are the names of held definitions by server; servers of
-    `grows` added some while they were connected.
+    `grows` added some while they were connected. `asking` are the servers that have asked hosts during calls.
     """
 
     facts: StorageFacts
@@ -62,6 +67,7 @@ class StorageRead:
     chained: str | None = None
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grows: frozenset[str] = frozenset()
+    asking: frozenset[str] = frozenset()
 
     @classmethod
     def nothing(cls) -> "StorageRead":
@@ -158,7 +164,7 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
             if stamp != REVISION:
                 return StorageRead(facts)
             read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), *_held(connection, entries)
-            return StorageRead(facts, *read)
+            return StorageRead(facts, *read, asking=frozenset(id for (id,) in connection.execute(_ASKING, (ASKS,))))
     except sqlite3.Error as error:
         said = error_text(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"

@@ -14,6 +14,8 @@ from aggregator.upstream.lifecycle.states import State
 from aggregator.upstream.upstream import Upstream
 
 UNSEARCHABLE: Final = "its tools cannot be found by words"
+# What follows the name of a server that asks hosts during calls (`isolation: auto`).
+ASKS_IN_CALLS: Final = "asks during calls: hosts at the same time have connections of their own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class ServerSeen:
     def notes(self) -> tuple[str, ...]:
         """Sentences about problems besides its state, in our own words."""
         search = UNSEARCHABLE if self.unsearchable else ""
-        asks = "it asks during calls: hosts at the same time have connections of their own" if self.asks else ""
+        asks = f"it {ASKS_IN_CALLS}" if self.asks else ""
         return tuple(filter(None, (held_note(self.held, self.waiting), *self.faults, search, asks)))
 
     @property

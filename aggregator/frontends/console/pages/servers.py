@@ -11,6 +11,7 @@ from aggregator.frontends.console.foreign_words import event_summary, server_rea
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, NotPossible, NotThere, PageRoute, PageView, Redirect
+from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
 from aggregator.storage.audit.recent import events_of_server
 from aggregator.upstream.server_actions import ActionRefused
 from aggregator.upstream.upstream import Upstream
@@ -106,6 +107,8 @@ class ServersPage:
             ],
             # The names of items are the server's words.
             "faults_said": [bounded(one, _REASON) for one in _faults(upstream, values=may_read)[:_HELD]],
+            "own_connections": upstream.own_connections,
+            "asks_in_calls": ASKS_IN_CALLS,
             "instructions_held": any(one.kind == "instructions" for one in held),
             "description": bounded(upstream.config.description, _TEXT),
             # What a server wrote may hold values of calls.
