@@ -3,14 +3,17 @@
 Law: a label that is there ends only when it expires or is cleared; to note it again never makes it end earlier.
 """
 
+import asyncio
 import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from math import isfinite
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from sqlalchemy import case, delete, select
+from sqlalchemy import bindparam, case, delete, select
 
+from aggregator.storage.engine.change_mark import ChangeMark
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes, flow_labels
@@ -22,6 +25,10 @@ _MARKS: Final = (LISTED, CALLED)
 # Clears read at once, and rows listed at once.
 _PAGE: Final = 1_000
 LISTED_AT_MOST: Final = 10_000
+# Made once: a decided call may wait for it.
+_OF_SCOPES: Final = select(flow_labels).where(
+    flow_labels.c.scope.in_(bindparam("scopes", expanding=True)), flow_labels.c.expires > bindparam("now")
+)
 
 
 class FlowRow(NamedTuple):
@@ -54,10 +61,15 @@ class FlowClear(NamedTuple):
 
 
 class FlowLabels:
-    """The rows of one database. Times are in seconds since 1970."""
+    """The rows of one database. Times are in seconds since 1970.
+
+    `mark` changes after each commit of a label by any process, so that those who know the labels of a scope and saw the
+    mark before they read them need no other look.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.mark = ChangeMark(None if engine.path is None else Path(f"{engine.path}.flow"))
 
     async def read(self, scopes: Collection[str], *, now: float) -> dict[str, list[FlowRow]]:
         """Return the labels of these scopes that count at `now`; a bounded number of scopes.
@@ -66,9 +78,8 @@ class FlowLabels:
             ValueError: a row was damaged.
             StorageError: the database cannot do it. So with every method.
         """
-        wanted = select(flow_labels).where(flow_labels.c.scope.in_(scopes), flow_labels.c.expires > now)
-        async with self._engine.read() as connection:
-            rows = (await connection.execute(wanted)).all()
+        values = {"scopes": list(scopes), "now": now}
+        rows = await self._engine.read_in_thread(lambda connection: connection.execute(_OF_SCOPES, values).all())
         found: dict[str, list[FlowRow]] = {}
         for row in rows:
             if not all(isinstance(at, float) and isfinite(at) for at in (row.first, row.last, row.expires)):
@@ -77,7 +88,9 @@ class FlowLabels:
         return found
 
     async def note(self, rows: Sequence[FlowRow]) -> None:
-        """Write labels; they are committed on return. A stored label is kept if it is later."""
+        """Write labels; on return they are committed, and every process sees another `mark`. A stored label is kept if
+        it is later.
+        """
         table = flow_labels.c
         new = self._engine.insert(flow_labels)
         later, over = new.excluded.last >= table.last, table.expires <= new.excluded.last
@@ -95,6 +108,7 @@ class FlowLabels:
         values = [row._asdict() for row in sorted(rows)]
         async with self._engine.write() as connection:
             await connection.execute(statement, values)
+        await asyncio.to_thread(self.mark.change)
 
     async def show(self, agent_id: str | None, *, now: float) -> list[FlowRow]:
         """Return the labels that count at `now`, of one agent or of all, in the order of agents and scopes."""

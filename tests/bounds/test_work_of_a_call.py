@@ -45,6 +45,8 @@ SERVERS: Final = {number: Size(number, 10, 1, 1, 1) for number in (1, 10, 100)}
 # How much more a call through a meta tool or over `/v1` may do than a call by name; the same for a search that was made
 # before; and how much this one grows with servers.
 THROUGH: Final = 1.3
+# How much more a call may do that flow rules decide: each of their functions is small.
+DECIDED: Final = 1.4
 IN_A_TASK: Final = {"search_tools": 2.0}
 GROWN: Final = 1.1
 ARGUMENTS: Final = {"text": "a line", "limit": 3}
@@ -60,6 +62,11 @@ CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "describe_tools": ("describe_tools", {"names": ["s0.t0"]}),
     "search_tools": ("search_tools", {"query": WORD}),
     "search_tools of a server": ("search_tools", {"query": WORD, "server": "S0"}),
+}
+# They name the tool that is called, and nothing that was read forbids the call.
+FLOW_RULES: Final = {
+    "labels": {"private": ["s1.*"], "outward": ["s0.*"]},
+    "flow": [{"after": "private", "calls": "outward", "then": "deny"}],
 }
 SPELLED: Final = [way for way in CALLS if way.startswith("call_tool, ")]
 READS: Final[dict[str, dict[str, Any]]] = {
@@ -118,8 +125,10 @@ async def _least(act: Callable[[], Awaitable[None]], *, calls: bool = False) -> 
 
 
 @asynccontextmanager
-async def _hosts(folder: Path, patch: pytest.MonkeyPatch, size: Size) -> AsyncIterator[dict[str, HttpHost]]:
-    """Run a gateway of this size; yield a host of each era."""
+async def _hosts(
+    folder: Path, patch: pytest.MonkeyPatch, size: Size, **rules_of_all: Any
+) -> AsyncIterator[dict[str, HttpHost]]:
+    """Run a gateway of this size; yield a host of each era. `rules_of_all`: more of the policies."""
     policies = folder / "policies"
     policies.mkdir(parents=True)
     keys = {f"a{at}": new_key(f"a{at}", now=time.time()) for at in range(size.agents)}
@@ -128,7 +137,7 @@ async def _hosts(folder: Path, patch: pytest.MonkeyPatch, size: Size) -> AsyncIt
         agent: {"keys": [policy_line(key.record)], "allow": ["s*.*", "resource:**", "prompt:**"], "limits": limits}
         for agent, key in keys.items()
     }
-    (policies / "main.yaml").write_text(json.dumps({"agents": rules}))
+    (policies / "main.yaml").write_text(json.dumps({"agents": rules, **rules_of_all}))
     servers, authorization = answering_upstreams(patch, size.servers, size.tools), f"Bearer {keys['a0'].text}"
     database = f"sqlite+aiosqlite:///{folder / 'aggregator.db'}"
     running = direct_harness(folder, patch, servers, policies=policies, database=database, read_tool=True)
@@ -176,3 +185,16 @@ async def test_calls_through_meta_tools_cost_what_direct_ones_do(
         assert least.total <= counted["direct", MODERN][0].total * most, (way, least.by_function)
         for work in others:
             assert work.total <= least.total * GROWN, (way, work.more_than(least))
+
+
+async def test_a_call_that_a_flow_rule_names_costs_what_others_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a session and outside of any: what was read is known, and no database is asked."""
+    counted: list[dict[str, Work]] = []
+    for at, rules in enumerate(({}, FLOW_RULES)):
+        async with _hosts(tmp_path / f"{at}", monkeypatch, FEW, **rules) as hosts:
+            counted.append({era: await _least(_act(host, "direct"), calls=True) for era, host in hosts.items()})
+    without, flow = counted
+    for era, work in flow.items():
+        assert work.total <= without[era].total * DECIDED, (era, sorted(work.more_than(without[era]).items()))

@@ -22,6 +22,7 @@ from aggregator.flow.gateway.scopes import RESUMED_WITHIN, SESSION_LASTS, ScopeK
 from aggregator.flow.gateway.states import FlowStates
 from aggregator.flow.storage import LISTED, FlowClear, FlowRow
 from aggregator.gateway.host import Host
+from aggregator.storage.engine.change_mark import ChangeMark
 from aggregator.storage.errors import StorageBusy, StorageError
 from tests.flow.flow_harness import MovedClock, policies
 from tests.policy.build import book
@@ -291,6 +292,7 @@ class MemoryLabels:
         self.reads: list[float] = []
         self.while_read: list[FlowClear] = []
         self.states: FlowStates | None = None
+        self.mark = ChangeMark(None)
 
     async def flow_labels(self) -> Any:
         if self.away:

@@ -1,11 +1,12 @@
 """Several processes on one database: what one has read the others know, and a clear is heeded by all."""
 
 import asyncio
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from sqlalchemy import update
@@ -78,6 +79,82 @@ async def test_another_process_knows_at_once(open_harness: OpenHarness, clock: M
         assert await two.outcome(host, "mail.send", _meta=traced()) == "not_confirmed"
         assert await two.outcome(host, "mail.send", _meta=traced(OTHER_TRACE)) == "ok"
         assert await two.outcome(host, "mail.send", _meta=traced("3" * 32)) == "not_confirmed"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Collection[str]]:
+    """The scopes of each look into the database for labels."""
+    found: list[Collection[str]] = []
+    read = FlowLabels.read
+
+    async def noted(self: FlowLabels, scopes: Collection[str], *, now: float) -> Any:
+        found.append(scopes)
+        return await read(self, scopes, now=now)
+
+    monkeypatch.setattr(FlowLabels, "read", noted)
+    return found
+
+
+async def test_a_file_is_read_again_only_after_a_commit_of_labels(
+    tmp_path: Path, clock: MovedClock, reads: list[Collection[str]]
+) -> None:
+    """Of this process or another; so a call out costs no look into the database."""
+    storage = f"sqlite+aiosqlite:///{tmp_path}/shared.db"
+    async with (
+        FlowHarness(tmp_path, clock, storage=storage) as one,
+        FlowHarness(tmp_path, clock, storage=storage) as two,
+        one.app.database,
+        two.app.database,
+    ):
+        ada, bob = two.host("ada", MODERN), two.host("bob", MODERN)
+        await one.call(one.host("ada", MODERN), "files.read")
+        for _ in range(3):
+            assert await two.outcome(bob, "mail.send") == "ok"
+        # Once where the file was read, and once more here after the label of the first mail.
+        assert len(reads) == 3
+        await one.call(one.host("ada", MODERN), "web.fetch")
+        for _ in range(3):
+            assert await two.outcome(ada, "mail.send") == "flow_denied"
+            assert await two.outcome(bob, "mail.send") == "ok"
+        assert len(reads) == 5
+
+
+@pytest.mark.parametrize("mark", ["missing", "cut", "a folder", "a pipe"])
+async def test_without_the_mark_each_call_out_is_looked_up(
+    tmp_path: Path, clock: MovedClock, reads: list[Collection[str]], mark: str
+) -> None:
+    """It is beside the database for all who serve it; whatever is done to it, no label is missed."""
+    storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
+    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+        host = harness.host("ada", MODERN)
+        await harness.call(host, "files.read")
+        assert await harness.outcome(host, "mail.send") == "ok"
+        path.unlink()
+        if mark == "cut":
+            path.write_bytes(b"short")
+        elif mark == "a folder":
+            path.mkdir()
+        elif mark == "a pipe":
+            os.mkfifo(path)
+        before = len(reads)
+        for _ in range(3):
+            assert await harness.outcome(host, "mail.send") == "ok"
+        assert len(reads) == before + 3
+
+
+async def test_what_the_mark_cannot_tell_to_others_is_withheld(tmp_path: Path, clock: MovedClock) -> None:
+    """They would go on with what they knew before."""
+    storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
+    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+        host = harness.host("ada", MODERN)
+        path.mkdir()
+        answer = await harness.call(host, "web.fetch")
+        assert error_data(answer)["code"] == "flow_unknown"
+        assert "did fetch" not in str(answer)
+        path.rmdir()
+        await flow_of(harness.app).write_rest()
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert await harness.outcome(host, "web.fetch") == "ok"
 
 
 async def test_replicas_take_up_each_others_sessions(

@@ -82,6 +82,8 @@ async def test_a_server_that_is_down_is_no_traceback() -> None:
             pass
     with pytest.raises(StorageBusy, match="Connection refused"):
         await engine.write_in_thread(lambda connection: None)
+    with pytest.raises(StorageBusy, match="Connection refused"):
+        await engine.read_in_thread(lambda connection: None)
 
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

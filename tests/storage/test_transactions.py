@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
 from aggregator.storage.database import open_database
@@ -95,6 +95,28 @@ async def test_a_reader_does_not_wait_for_another_processs_writer(url: str, data
     assert await _ids(database) == ["mine"]
 
 
+def _ids_of(connection: Connection) -> list[str]:
+    return list(connection.execute(text("SELECT key_id FROM api_keys")).scalars())
+
+
+async def test_a_read_in_a_thread_waits_for_no_writer_and_sees_what_is_committed(database: Database) -> None:
+    assert await database.engine.read_in_thread(_ids_of) == []
+    async with database.engine.write() as connection:
+        await connection.execute(text(INSERT))
+        assert await database.engine.read_in_thread(_ids_of) == []
+    assert await database.engine.read_in_thread(_ids_of) == ["k"]
+
+
+async def test_a_read_in_a_thread_that_fails_costs_no_other(database: Database) -> None:
+    def fails(connection: Connection) -> None:
+        raise ValueError("a row is damaged")
+
+    await database.keys.add(key("k"))
+    with pytest.raises(ValueError, match="damaged"):
+        await database.engine.read_in_thread(fails)
+    assert await database.engine.read_in_thread(_ids_of) == ["k"]
+
+
 async def test_a_killed_writer_loses_nothing_that_it_was_told_was_written(url: str, database: Database) -> None:
     script = """
         async with open_database(url) as database:
@@ -138,6 +160,7 @@ async def test_a_file_that_is_deleted_is_made_anew(
 ) -> None:
     """Once, whoever notices it first, with its folder; and it is told, since its keys are lost."""
     told: list[bool] = []
+    assert await database.engine.read_in_thread(_ids_of) == []
     database.engine.on_file_replaced(lambda: told.append(path.exists()))
     await database.keys.add(key("k"))
     before = await database.keys.version()
@@ -148,6 +171,7 @@ async def test_a_file_that_is_deleted_is_made_anew(
     assert (await _ids(database), told) == ([], [True])
     await database.keys.add(key("after"))
     assert (await _ids(database), told) == (["after"], [True])
+    assert await database.engine.read_in_thread(_ids_of) == ["after"]
     assert caplog.text.count("was deleted: it was made anew") == 1
 
 
@@ -172,13 +196,17 @@ async def test_a_full_disk(path: Path, database: Database) -> None:
 async def test_damage_that_shows_later(path: Path, database: Database) -> None:
     for number in range(50):
         await database.keys.add(KeyRecord(f"k{number}", "bot", "h" * 100))
-    await database.engine.close()
+    await database.engine._dispose()
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(4096)
         file.write(b"\xff" * (size - 4096))
     with pytest.raises(StorageDamaged, match="is damaged"):
         await database.keys.all()
+    with pytest.raises(StorageDamaged, match="is damaged"):
+        await database.engine.read_in_thread(
+            lambda connection: connection.execute(text("SELECT * FROM api_keys")).all()
+        )
 
 
 async def test_parameters_are_in_no_error(database: Database) -> None:

@@ -179,8 +179,9 @@ class FlowGuard:
 
     def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
         """Record the labels of an answer if it is short, brings no new label and needs no row; else return False."""
-        if any(is_long(result.get(name)) for name in _LISTS):
-            return False
+        for name in _LISTS:
+            if name in result and is_long(result[name]):
+                return False
         labels = call.labels | declared_labels(result)
         if not labels:
             return True

@@ -90,7 +90,8 @@ class ScopeLabel:
 class Scope:
     """The labels that calls of one scope brought, which was first heard of at `opened`.
 
-    `loaded`: the rows of the scope were read since then, or there are none.
+    `loaded`: the rows of the scope were read since then, or there are none. `mark`: that of the labels in the database
+    before they were read; None if it is unknown.
 
     Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`, unless it had `listed`
     before, here or elsewhere. `told`: a row says that it called before it listed.
@@ -99,6 +100,7 @@ class Scope:
     key: ScopeKey
     opened: float
     loaded: bool
+    mark: bytes | None = None
     labels: dict[str, ScopeLabel] = field(default_factory=dict)
     begun: bool = False
     takes_over: bool = False
@@ -142,6 +144,14 @@ class Scopes:
             return True
         of_key = self._scopes.get(key.of_key)
         return of_key is not None and of_key.loaded
+
+    def is_current(self, key: ScopeKey, mark: bytes | None) -> bool:
+        """Return whether a loaded scope, and its key's, are in memory as in the database, whose labels have this
+        mark.
+        """
+        if mark is None or self._scopes[key].mark != mark:
+            return False
+        return key.kind == "key" or self._scopes[key.of_key].mark == mark
 
     def open(self, key: ScopeKey, now: float) -> None:
         """Load a scope, and its key's scope, into memory; a missing one begins with its owner's labels.
@@ -297,8 +307,10 @@ class Scopes:
                 del self._unwritten[key]
                 self._unwritten[key] = None
 
-    def take(self, key: ScopeKey, found: Mapping[str, Sequence[FlowRow]], now: float) -> None:
-        """Take the rows that were read of a scope and of its key."""
+    def take(
+        self, key: ScopeKey, found: Mapping[str, Sequence[FlowRow]], now: float, mark: bytes | None = None
+    ) -> None:
+        """Take the rows that were read of a scope and of its key, after `mark` was read."""
         self.open(key, now)
         for one in with_key(key):
             scope, rows = self._scopes[one], found.get(one.digest, ())
@@ -317,7 +329,7 @@ class Scopes:
                 known.expires, known.stored = max(known.expires, ends), max(known.stored, row.expires)
                 if source.at > known.source.at:
                     known.source = source
-            scope.loaded = True
+            scope.loaded, scope.mark = True, mark
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget the reads before a clear, in its scopes; later reads are written again."""

@@ -1,7 +1,8 @@
 """The flow states of this process, and of the database that it shares with others.
 
 Law: a label is in memory, and committed if other processes may decide about its scope, before the host gets the result
-that brought it. The database decides calls that a flow rule applies to, unless their scope is this process's alone.
+that brought it. Calls that a flow rule applies to are decided by what is in the database at that time: the rows are
+read, unless the scope is this process's alone, or the mark of the labels says that none was committed since then.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from aggregator.flow.decide.decide_flow import FlowState, LabelSource
 from aggregator.flow.gateway.refusals import FlowUnknown
 from aggregator.flow.gateway.scopes import RESUMED_WITHIN, PlacedRow, ScopeKey, Scopes, with_key
+from aggregator.storage.engine.change_mark import ChangeMark
 from aggregator.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ class FlowStates:
         self._is_shared = is_shared
         self.now = clock
         self.scopes = Scopes(stored=store is not None)
+        # The mark of the labels in the database; unknown before the first look into it.
+        self._mark = ChangeMark(None)
         self._decay = 0.0
         # The file of the database and the number of the newest clear that is heeded, None before the first look.
         self._seen: Version | None = None
@@ -100,11 +104,14 @@ class FlowStates:
 
         `decides`: a flow rule applies to the call.
         """
-        now = self.now()
-        looks = self._store is not None and (decides or key.kind != "trace")
-        if looks and (not self.scopes.is_loaded(key) or (decides and not self.alone(key))):
-            return None
-        if not self.alone(key) and self.scopes.called(key, now) is not None:
+        now, alone = self.now(), self.alone(key)
+        if self._store is not None and (decides or key.kind != "trace"):
+            if not self.scopes.is_loaded(key):
+                return None
+            # Another process may have committed a label since then.
+            if decides and not alone and not self.scopes.is_current(key, self._mark.read()):
+                return None
+        if not alone and self.scopes.called(key, now) is not None:
             return None
         self.scopes.open(key, now)
         return self.scopes.state(key, now)
@@ -145,11 +152,11 @@ class FlowStates:
         self.scopes.open(key, self.now())
         digests = [one.digest for one in with_key(key)]
         for _ in range(_READINGS):
-            cleared = self._cleared
+            cleared, mark = self._cleared, labels.mark.read()
             found = await labels.read(digests, now=self.now() - RESUMED_WITHIN)
             if cleared == self._cleared:
                 break
-        self.scopes.take(key, found, self.now())
+        self.scopes.take(key, found, self.now(), mark)
 
     async def _note_called(self, key: ScopeKey) -> bool:
         """Tell other processes about a session that called before it listed; return False if they cannot know."""
@@ -276,6 +283,7 @@ class FlowStates:
         labels = await self._store.flow_labels()
         if labels is None:
             raise StorageError("There is no database.")
+        self._mark = labels.mark
         if self._seen is None:
             # Clears count from here on: nothing was read or written before.
             self._seen = await labels.newest_clear()

@@ -50,9 +50,9 @@ class Engine:
         self.server = postgres_url(url) if path is None else None
         self._engine = _made(self.server, path, bounded=bounded)
         self._writing = self._engine.execution_options(**sqlite.WRITING)
-        self._thread_engine: SyncEngine | None = None
-        # A thread of its own: writing waits for no other work in threads.
-        self._thread = ThreadPoolExecutor(1, "database")
+        # Threads of their own: reading waits for no writer, and neither for other work in threads.
+        self._writer = _Thread("database", path, sqlite.WRITING)
+        self._reader = _Thread("database reads", path, {})
         self._turn = asyncio.Lock()
         self._renewing = asyncio.Lock()
         self._file = identity(path) if path else 0
@@ -95,7 +95,8 @@ class Engine:
     async def close(self) -> None:
         """End every connection."""
         await self._dispose()
-        self._thread.shutdown(wait=False)
+        self._writer.close()
+        self._reader.close()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -106,6 +107,18 @@ class Engine:
         """
         async with self._faults(), self._engine.begin() as connection:
             yield connection
+
+    async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
+        """Run `work`, a few short reads, on a consistent view: a quarter of what `read` costs, and one after another.
+
+        Raises:
+            StorageError: the database cannot do it.
+        """
+        async with self._faults():
+            if self.path is None:
+                async with self._engine.begin() as connection:
+                    return await connection.run_sync(work)
+            return await self._reader.run(work)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
@@ -171,9 +184,7 @@ class Engine:
             if self.path is None:
                 async with self._writing.begin() as connection:
                     return await connection.run_sync(work)
-            if self._thread_engine is None:
-                self._thread_engine = sqlite.sqlite_engine_of_a_thread(self.path)
-            running = asyncio.get_running_loop().run_in_executor(self._thread, _transaction, self._thread_engine, work)
+            running = self._writer.run(work)
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -218,8 +229,8 @@ class Engine:
 
     async def _dispose(self) -> None:
         await self._engine.dispose()
-        if self._thread_engine is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._thread_engine.dispose)
+        await self._writer.dispose()
+        await self._reader.dispose()
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:
@@ -250,6 +261,32 @@ class Engine:
             return postgres.translated(error, self.server)
         assert self.path is not None
         return sqlite.translated(error, self.path) if isinstance(error, DBAPIError) else None
+
+
+class _Thread:
+    """A thread for whole transactions on a file, with a connection of its own from the first one on."""
+
+    def __init__(self, name: str, path: Path | None, options: Mapping[str, str]) -> None:
+        self._path = path
+        self._options = options
+        self._pool = ThreadPoolExecutor(1, name)
+        self._engine: SyncEngine | None = None
+
+    def run(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Run `work` in one transaction, after what runs already."""
+        assert self._path is not None, "a server has connections of its own"
+        if self._engine is None:
+            self._engine = sqlite.sqlite_engine_of_a_thread(self._path, self._options)
+        return asyncio.get_running_loop().run_in_executor(self._pool, _transaction, self._engine, work)
+
+    async def dispose(self) -> None:
+        """End the connection; the next transaction opens another."""
+        if self._engine is not None:
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._engine.dispose)
+
+    def close(self) -> None:
+        """End the thread after what runs."""
+        self._pool.shutdown(wait=False)
 
 
 def _transaction(engine: SyncEngine, work: Callable[[Connection], T]) -> T:

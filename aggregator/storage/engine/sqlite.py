@@ -5,7 +5,7 @@ Rule: SQL that only SQLite understands stands in this file and in no other.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,11 @@ def sqlite_engine(path: Path) -> AsyncEngine:
     return engine
 
 
-def sqlite_engine_of_a_thread(path: Path) -> SyncEngine:
-    """An engine on the same file for transactions that run on one thread from beginning to end, one after another."""
+def sqlite_engine_of_a_thread(path: Path, options: Mapping[str, str]) -> SyncEngine:
+    """An engine on the same file for transactions that run on one thread from beginning to end, one after another.
+
+    `options` says how they begin.
+    """
     engine = create_engine(
         _url("sqlite", path),
         hide_parameters=True,
@@ -73,7 +76,7 @@ def sqlite_engine_of_a_thread(path: Path) -> SyncEngine:
             "factory": _Connection,
             "check_same_thread": False,
         },
-        execution_options=WRITING,
+        execution_options=options,
     )
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
