@@ -254,6 +254,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "book": "gateway.recording.tool_reports",
         "cli": "cli.tool_reports",
         "console": "frontends.console.pages.tool_reports",
+        "doctor": "doctor.checks.tool_reports",
         "meta_tool": "gateway.meta.report_tool",
         "rows": "storage.tool_report_rows",
         "storage": "storage.tool_reports",

@@ -96,6 +96,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_twice": _code("warning", "two servers start the same program or have the same address"),
     "server_slow": _code("note", "a server takes long to start"),
     "server_asks": _code("note", "a server asks hosts during calls, which decides who shares its connections"),
+    "tools_reported": _code("warning", "agents reported tools of a server as broken"),
     "server_unused": _code("note", "no tool of a server was called in the last 30 days"),
     # accounts at servers
     "vault_key_open": _code("warning", "other users can read the key that encrypts tokens"),

@@ -47,6 +47,7 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.web.own_address import OwnAddress
 from aggregator.hosts.model import HostProgram, Machine
 from aggregator.storage.audit.chain import ChainKey
+from aggregator.tool_reports.doctor import of_reports
 from aggregator.workers.cores import cores
 
 T = TypeVar("T")
@@ -181,8 +182,10 @@ class _Doctor:
             self._findings += of_chain(read.chained, key)
         if config.loaded is not None:
             servers = config.loaded.config.servers
-            self._findings += of_held(read.held, {server.id for server in servers}, read.grows)
+            ids = {server.id for server in servers}
+            self._findings += of_held(read.held, ids, read.grows)
             self._findings += of_asking(read.asking, servers)
+            self._findings += of_reports(read.reports, ids)
         return read
 
     async def _accounts(self, config: ConfigRead) -> None:

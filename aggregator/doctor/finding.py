@@ -10,7 +10,8 @@ from aggregator.doctor.codes import CODES
 Severity = Literal["ok", "note", "warning", "error"]
 # Commands of ours that take `--config`, with words after their name.
 _COMMAND: Final = re.compile(
-    r"(`aggregator (?:remove|connect|enable|disable|install|init|serve|status|check|keys \w+|policy \w+)[^`]*)`"
+    r"(`aggregator (?:remove|connect|enable|disable|install|init|serve|status|check"
+    r"|(?:keys|policy|pins|reports) \w+)[^`]*)`"
 )
 # Characters shown of a program's output.
 SHOWN: Final = 300

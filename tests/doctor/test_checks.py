@@ -26,6 +26,7 @@ from aggregator.domain.problems import Problem
 from aggregator.frontends.tls import CertificateFacts
 from aggregator.hosts.every_host import HOSTS, limits_of
 from aggregator.hosts.model import Machine
+from aggregator.tool_reports.doctor import ReportCounts, of_reports
 from tests.doctor.test_seeds import SEEDS
 
 PLACE = Path("/somewhere/aggregator.json")
@@ -207,6 +208,7 @@ UNSEEDED: Final = frozenset(
         "host_entry_of_folder",
         "host_settings_unseen",
         "server_asks",
+        "tools_reported",
     }
     | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
     | {"server_certificate", "server_gateway", "server_tls"}  # tests/faults/test_connection_causes.py
@@ -239,6 +241,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_storage(StorageFacts(PLACE, True, stamp="0001", newest="0008", free=2**28), audited=True),
         *of_storage(StorageFacts(None, fault="unreachable", said="It does not answer."), audited=True),
         *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
+        *of_reports({"shop": ReportCounts(1, 1)}, {"shop"}),
         *of_asking({"box"}, [entry("box")]),
         *of_held({"shop": ("order",), "gone": ("x",)}, {"shop"}),
         *of_held({"shop": ("order",)}, {"shop"}, {"shop"}),

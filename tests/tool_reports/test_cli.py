@@ -8,9 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.cli.commands import app
+from aggregator.doctor.finding import with_option
+from aggregator.doctor.gather.storage import read_storage
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.database import open_database
 from aggregator.tool_reports.cli.reports import clear, listed
+from aggregator.tool_reports.doctor import ReportCounts, of_reports
 from tests.end_to_end.server_harness import write_config
 from tests.observability.observed_harness import events_in
 
@@ -29,6 +32,16 @@ async def _fill(url: str) -> None:
         await database.tool_reports.add("shop", "get", "ada", "slow", now=180.0)
         await database.tool_reports.add("shop", "pu\x1b[31mt", "bob", "wrong price", now=240.0)
         await database.tool_reports.add("mart", "get", "bob", "gone", now=300.0)
+
+
+def test_the_doctor_counts_them_by_server(storage: str) -> None:
+    """D7: tools, not agents; those of servers that are not configured any more are not counted."""
+    reports = read_storage(storage, 0.0).reports
+    assert reports == {"mart": ReportCounts(1, 1), "shop": ReportCounts(2, 4)}
+    (finding,) = of_reports(reports, {"shop", "other"})
+    assert finding.message == "Agents reported 2 tools of shop as broken (4 times)."
+    assert (finding.code, finding.where) == ("tools_reported", "shop")
+    assert "`aggregator reports list shop --config a.json`" in str(with_option(finding, "--config a.json").fix)
 
 
 def test_list(storage: str, capsys: pytest.CaptureFixture[str]) -> None:

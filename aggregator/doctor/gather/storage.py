@@ -24,6 +24,7 @@ from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOn
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.records import ADDED_LATER, ASKS
 from aggregator.storage.tables import FIRST_REVISION, REVISION
+from aggregator.tool_reports.doctor import ReportCounts
 
 _PATIENCE: Final = 2.0
 _MONTH: Final = 30 * 86_400.0
@@ -48,6 +49,7 @@ _ASKING: Final = (
     "SELECT s.id FROM (SELECT id, fingerprint, max(connected) FROM mcp_servers GROUP BY id) AS s "
     "JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint WHERE i.kind = ? LIMIT 1000"
 )
+_REPORTS: Final = "SELECT server, count(DISTINCT tool), sum(times) FROM tool_reports GROUP BY server ORDER BY server"
 _NO_ENTRIES: Final[Mapping[str, str]] = {}
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
 _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
@@ -58,7 +60,8 @@ class StorageRead:
     """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
     server, which are empty unless the audit is older than that. `chained` names the key that the audit
     log was begun with. `held` are the names of held definitions by server; servers of
-    `grows` added some while they were connected. `asking` are the servers that have asked hosts during calls.
+    `grows` added some while they were connected. `asking` are the servers that have asked hosts during calls,
+    `reports` the tools that agents reported, by server.
     """
 
     facts: StorageFacts
@@ -68,6 +71,7 @@ class StorageRead:
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grows: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
+    reports: Mapping[str, ReportCounts] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls) -> "StorageRead":
@@ -164,7 +168,9 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
             if stamp != REVISION:
                 return StorageRead(facts)
             read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), *_held(connection, entries)
-            return StorageRead(facts, *read, asking=frozenset(id for (id,) in connection.execute(_ASKING, (ASKS,))))
+            asking = frozenset(id for (id,) in connection.execute(_ASKING, (ASKS,)))
+            reports = {server: ReportCounts(*counts) for server, *counts in connection.execute(_REPORTS)}
+            return StorageRead(facts, *read, asking, reports)
     except sqlite3.Error as error:
         said = error_text(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
